@@ -14,7 +14,7 @@ setup(
         "dpalgos": ["py.typed"],
         "dpcost.flows": ["claims.toml", "cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
-        "dpcost.flows.league": ["*.toml"],
+        "dpcost.data.collections": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*"],
     },

@@ -24,6 +24,7 @@ from dpalgos.typing import FloatArray
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
+_FOREIGN: dict[str, "Estimator"] = {}  # of other libraries
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = dict[str, Neighbors]  # by the label of a release
@@ -101,6 +102,8 @@ class Estimator:
         Why it has no intervals, where its keywords have no ``interval``.
     no_release : str
         Why its answers cannot be released, where that is so: what they would disclose besides their events.
+    foreign : bool
+        Whether it is another library's, which studies call in an environment of its own.
     order : int
         Stable number that decides its color in figures; estimators of one number are sorted by name.
     forms : mapping of str to Form
@@ -127,6 +130,7 @@ class Estimator:
     in_memory: bool = False
     no_interval: str = ""
     no_release: str = ""
+    foreign: bool = False
     order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
@@ -190,26 +194,33 @@ class Estimator:
 
 
 def register(
-    *, relation: Relation | None = Relation.CENTRAL, in_memory: bool = False, **settings: Any
+    *,
+    relation: Relation | None = Relation.CENTRAL,
+    in_memory: bool = False,
+    name: str = "",
+    parameters: type[Params] | None = None,
+    **settings: Any,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalog; the arguments are the fields of :class:`Estimator`.
 
-    The estimator has the function's name; its keywords are the class with which ``params`` is annotated.
+    The estimator has the function's name; its keywords are the class with which ``params`` is annotated. A
+    preset of it has a ``name`` of its own, and its keywords, ``parameters``, are a subclass of that.
     """
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
-        name, parameters = function.__name__, get_type_hints(function).get("params")
+        own_name = name or function.__name__
+        keywords = parameters or get_type_hints(function).get("params")
         if not function.__module__.startswith("dpalgos."):  # whose names are taken, whoever comes first
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
-        if not isinstance(parameters, type) or not issubclass(parameters, Params):
-            raise PluginError(f"params of {name} must be annotated with the class of its keywords")
+        if not isinstance(keywords, type) or not issubclass(keywords, Params):
+            raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
-            name=name,
+            name=own_name,
             relation=relation,
             calibrations=calibrations,
-            parameters=parameters,
+            parameters=keywords,
             function=function,
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
@@ -217,7 +228,7 @@ def register(
         _drop_broken()
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
-        _ESTIMATORS[name] = entry
+        _ESTIMATORS[own_name] = entry
         return function
 
     return add
@@ -254,6 +265,11 @@ def _faults(entry: Estimator) -> Iterator[str]:
                 yield f"example must suit the keywords of {each.label}: {error}"
 
 
+def add_foreign(entry: Estimator) -> None:
+    """Make an estimator of another library known by name; :func:`catalog` does not list it."""
+    _FOREIGN[entry.name] = entry
+
+
 def catalog() -> list[Estimator]:
     """Return every estimator, sorted by name."""
     _discover()
@@ -269,6 +285,8 @@ def get_estimator(name: str) -> Estimator:
     InputError
         If there is no such name; the message names the nearest match.
     """
+    if isinstance(name, str) and name in _FOREIGN:
+        return _FOREIGN[name]
     if not _imported_alone(name):
         _discover()
     _drop_broken()

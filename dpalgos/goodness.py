@@ -24,7 +24,7 @@ import numpy as np
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
-    from dpalgos.mechanisms.private_whitening import Whitening
+    from dpalgos.mechanisms.preconditioned.whitening import Whitening
     from dpalgos.release.transcript import Transcript
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
@@ -40,8 +40,9 @@ NO_FIT = (
 
 def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) -> None:
     """Note moments of rows [x, y] in the whitening's coordinates, clipped to ``level`` (R,): all released."""
-    transcript.note(_MOMENTS, white.moments)
-    transcript.note(_NOISE, white.noise_std)
+    weight = np.asarray(white.weight)
+    transcript.note(_MOMENTS, white.moments * weight[:, None, None])
+    transcript.note(_NOISE, white.noise_std * weight)
     transcript.note(_LEVEL, level)
     transcript.note(_COORDINATES, white.row_coordinates)
 

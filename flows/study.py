@@ -16,6 +16,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
 from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.environments import make_environments
 from flows.lock import exclusive_run
 from flows.progress import finished, say
 from flows.studies import parameters as given
@@ -41,6 +42,7 @@ from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each waits for one block at a time
+_AHEAD = 2  # studies that begin before one is finished
 _STARTED_AGAIN: Any = {"on_crashed": [start_again]}
 
 
@@ -60,9 +62,9 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 @flow(name="studies", flow_run_name="{options.profile}", task_runner=THREADS)
 @guarded
 def studies(studies: list[str], options: RunOptions) -> None:
-    """Run several studies of a command; each one begins before the one before it is finished.
+    """Run several studies of a command: one's page is written, the next computes, and one brings its data.
 
-    Thus no worker waits while a page is written. One that fails stops no other.
+    Thus no worker waits for data or pages. One that fails stops no other.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
     with workers_of_run(options):
@@ -71,7 +73,7 @@ def studies(studies: list[str], options: RunOptions) -> None:
                 begun += [begin(study, options)] if study else []
             except Exception as error:
                 failures.append((str(study), error))
-            while len(begun) > (study is not None):
+            while len(begun) > (_AHEAD if study else 0):
                 first = begun.pop(0)
                 try:
                     finish(first)
@@ -119,7 +121,8 @@ def begin(study: str, options: RunOptions) -> Begun:
     brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
     for note in notes_on(spec, brought, folder):
         say(f"note: {note}")
-    spec, tables = spec.on(brought)  # panels whose data cannot be had are left out, and named
+    make_environments(spec, options)
+    spec, tables = spec.on(brought)  # what cannot be had is left out, and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)

@@ -41,8 +41,6 @@ _SMALL = 0.25  # of the rows: up to which a part tells the error of rows of a la
 class Ranking:
     """The ranking at one size: private series from best to worst, the best non-private one, the zero vector.
 
-    `public` is the best one that saw public rows alone.
-
     Where some keep a stronger promise than others, `private` holds the strongest one's only (local, where
     nobody is trusted, before user-level, before central), and `weaker` the best of the others.
     """
@@ -50,7 +48,6 @@ class Ranking:
     private: tuple[tuple[Series, Point], ...]
     weaker: tuple[Series, Point] | None
     non_private: tuple[Series, Point] | None
-    public: tuple[Series, Point] | None
     zero: float
 
     @property
@@ -78,7 +75,6 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
     private = tuple(pair for pair in every if pair[0].info.privacy_model == promise)
     weaker = [pair for pair in every if pair[0].info.privacy_model != promise]
     without = [pair for pair in ordered if pair[0].role == "nonprivate"]
-    public = [pair for pair in ordered if pair[0].role == "public"]
     zero = [pair[1].mean for pair in ordered if pair[0].role == "zero"]
     if not zero:
         zero = [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
@@ -86,7 +82,6 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
         private,
         weaker[0] if weaker else None,
         without[0] if without else None,
-        public[0] if public else None,
         zero[0] if zero else math.nan,
     )
 
@@ -104,7 +99,7 @@ def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
     ranking = rank(every, x)
     printed = [s for s, _ in ranking.private if s.calibration == "paper"]
     about = [s for s, _ in ranking.private if s.info.name == view.page.about]
-    best = [pair[0] for pair in (ranking.best, ranking.non_private, ranking.public) if pair]
+    best = [pair[0] for pair in (ranking.best, ranking.non_private) if pair]
     wanted = [*[s for s in every if s.role == "zero"], *best, *printed[:1], *about[:1]]
     for s, _ in ranking.private:
         if s.info.name not in {other.info.name for other in wanted}:

@@ -238,13 +238,6 @@ def guide_at(guide: Guide, x: float) -> float:
 
 def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
     out = []
-    if ranking.best and ranking.public:
-        series, point = ranking.public
-        out.append(
-            f"The public rows alone ({series.info.title}) cost no privacy and have an error of "
-            f"{num(point.mean)}, {times(point.mean / ranking.best[1].mean)} times that of the best private "
-            "estimate."
-        )
     for guide in guides_of(view.page, where):
         value = guide_at(guide, x)
         if math.isfinite(value):

@@ -8,7 +8,7 @@ chosen. A method whose claim an attack or a replay violates is no rival.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from reports.results import TWO_ERRORS, Mean, p_value
 
 LEAST_ERROR = 1e-3  # an error below counts as that
 MOST_ERROR = 100.0  # at which errors are cut off
+# What this project recommends where units are public, or the bounds of columns.
+OURS = ("preconditioned_regression", "preconditioned_glm", "box_mean")
 _SETTING = ["family", "table", "epsilon"]
 
 Summary = tuple[float, float | None, int]  # mean error, its standard error, number of repetitions
@@ -48,6 +50,38 @@ class Comparison:
             return ratio, math.nan
         spread = math.hypot(own_error / max(own, LEAST_ERROR), other_error / max(other, LEAST_ERROR))
         return ratio, ratio * spread
+
+
+def rows_of(
+    results: pd.DataFrame, panels: Mapping[str, tuple[str, str]], methods: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row per table, method and ε of a results table: its mean error and two halves', or why none.
+
+    ``panels`` gives the table and its family by panel, ``methods`` the method by estimator.
+    """
+    found = []
+    of_methods = results[results["estimator"].isin(list(methods)) & results["epsilon"].notna()]
+    for _, fits in of_methods.groupby(["panel", "estimator", "epsilon"], sort=False):
+        first = fits.iloc[0]
+        table, family = panels[str(first["panel"])]
+        row: dict[str, Any] = {"table": table, "family": family, "epsilon": float(first["epsilon"])}
+        row["method"] = methods[str(first["estimator"])]
+        failed = fits[fits["status"] != "ok"]
+        if len(failed):
+            found.append({**row, "error": str(failed["message"].iloc[0])})
+            continue
+        errors = fits.sort_values("replicate")["value"].tolist()
+        value, spread, repetitions = mean_with_error(errors)
+        halves = [mean_with_error(errors[1::2]), mean_with_error(errors[::2])] if repetitions > 1 else None
+        more = {"value": value, "standard_error": spread, "halves": halves, "repetitions": repetitions}
+        found.append({**row, **more})
+    return found
+
+
+def mean_with_error(errors: Sequence[float]) -> Summary:
+    """Return a mean, its standard error where there is one, and of how many."""
+    spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
+    return float(np.mean(errors)), spread, len(errors)
 
 
 def errors_of(results: Mapping[str, Any]) -> pd.DataFrame:

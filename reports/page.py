@@ -173,7 +173,7 @@ class StudyPage:
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
-    layout_facts: AttackFacts | None = None
+    layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors
     warning: str = ""  # stands above everything else
     measured: str = ""  # how an error comes about and what it is, in sentences
     data_cards: tuple[DataCard, ...] = ()

@@ -92,8 +92,6 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
         return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)
     if role == "nonprivate":
         return Look(NON_PRIVATE, NON_PRIVATE, SOLID, "circle", NON_PRIVATE)
-    if role == "public":
-        return Look(NON_PRIVATE, NON_PRIVATE, PRINTED_DASH, "circle", PAPER)
     place, shape = slot(order, form), SHAPES[(form + 3 * (order // len(HUES))) % len(SHAPES)]
     if role == "unprotected":
         return Look(SERIES[place], SERIES_TEXT[place], LIMIT_DASH, shape, PAPER)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtr
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -70,7 +70,6 @@ TRUE_POSITIVE_RATES = {
     for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
 }
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
-PUBLIC_ALONE = "public rows alone"  # the form of a non-private estimator that sees no private row
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
 
@@ -115,7 +114,7 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
 )
 _KEYS = ["study", "cell", "metric"]
 # The p-values of so many standard errors where repetitions are many.
-TWO_ERRORS, THREE_ERRORS = (2 * float(stats.norm.sf(z)) for z in (2, 3))
+TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
 
 
 class ResultsError(ValueError):
@@ -314,6 +313,8 @@ def p_value(first: Mean, second: Mean) -> float:
     if first.error == second.error == 0:
         return float(math.isclose(first.value, second.value, rel_tol=1e-12))
     spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
+    from scipy import stats  # takes as long to load as a small release
+
     found = stats.ttest_ind_from_stats(
         first.value,
         spreads[0],

@@ -14,13 +14,12 @@ import pandas as pd
 from dpalgos.catalog import Estimator
 from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
-from reports.results import PUBLIC_ALONE
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
 
 _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
-_ROLES = ("private", "unprotected", "nonprivate", "public", "zero")
+_ROLES = ("private", "unprotected", "nonprivate", "zero")
 _NOISE = ("tight", "paper", "none")
 
 
@@ -72,7 +71,7 @@ def comma(*parts: str | None) -> str:
 @dataclass(frozen=True)
 class Series:
     """One line: estimator × calibration × form; `role` is "private", "unprotected" (a private
-    estimator whose events prove no finite ε), "nonprivate", "public" (of public rows alone) or "zero"."""
+    estimator whose events prove no finite ε), "nonprivate" or "zero"."""
 
     info: Estimator
     calibration: str
@@ -191,7 +190,7 @@ class View:
     @cached_property
     def _without(self) -> tuple[pd.DataFrame, ...]:
         """The rows of each non-private estimator and of the zero vector."""
-        rows = self.table[self.table["role"].isin(("nonprivate", "public", "zero"))]
+        rows = self.table[self.table["role"].isin(("nonprivate", "zero"))]
         return tuple(others for _, others in rows.groupby("estimator", sort=False))
 
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
@@ -254,11 +253,10 @@ def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 def with_roles(table: pd.DataFrame) -> pd.DataFrame:
     conditions = [
         table["estimator"] == ZERO,
-        table["form"] == PUBLIC_ALONE,
         table["privacy_model"] == "none",
         table["estimator_epsilon"] == math.inf,
     ]
-    roles = ["zero", "public", "nonprivate", "unprotected"]
+    roles = ["zero", "nonprivate", "unprotected"]
     return table.assign(role=np.select(conditions, roles, "private"))
 
 

@@ -163,8 +163,7 @@ def _cell(
 
 def _epsilon(series: Series, values: list[float]) -> TableCell:
     if series.role != "private":
-        sees = {"zero": "sees no data", "public": "sees no private row"}
-        return TableCell(sees.get(series.role, "not private"), kind="missing")
+        return TableCell("sees no data" if series.role == "zero" else "not private", kind="missing")
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
         return TableCell("none", kind="missing", title="no ε was computed for these cells")

@@ -19,7 +19,7 @@ from tasks.run import headline
 from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
-from tasks.workers import compute
+from tasks.workers import compute, was_killed
 
 
 def run_audits(
@@ -30,7 +30,19 @@ def run_audits(
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
     asked = (n_features, spec.audit_trials[options.profile], options.seed)
-    return [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
+    cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
+    return [audit.submit(cell, *asked) for cell in cells]
+
+
+def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:
+    """Return a cell of each other library's estimator at the headline's ε."""
+    cells = {
+        cell.estimator: cell
+        for block in blocks
+        for cell in block.cells
+        if cell.epsilon == spec.headline.epsilon and dpalgos.get_estimator(cell.estimator).foreign
+    }
+    return list(cells.values())
 
 
 def exhibits_of(
@@ -48,7 +60,7 @@ def exhibits_of(
     return shown
 
 
-@task(task_run_name="audit {cell.key}", cache_policy=NO_CACHE)
+@task(task_run_name="audit {cell.key}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
     """Try to break the estimator of a cell in a worker, unless the answer is stored."""
     code = [headline.__name__, dpalgos.get_estimator(cell.estimator).function.__module__]

@@ -13,14 +13,10 @@ from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import Block
 from tasks.run import block as run
-from tasks.workers import ALL_MEMORY, WorkerKilled, compute
+from tasks.workers import ALL_MEMORY, WorkerKilled, compute, was_killed
 
 
-def _worker_was_killed(task: Any, task_run: Any, state: Any) -> bool:
-    return isinstance(state.result(raise_on_failure=False), WorkerKilled)
-
-
-@task(task_run_name="{block.title}", retries=1, retry_condition_fn=_worker_was_killed, cache_policy=NO_CACHE)
+@task(task_run_name="{block.title}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def run_block(block: Block, design: CachedFile | None) -> Any:
     """Compute a block, unless it is stored; where its worker was killed, once more, alone."""
     rows, is_last_try = rows_of(block, design), (runtime.task_run.run_count or 1) > 1

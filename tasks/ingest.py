@@ -11,6 +11,7 @@ from data.store.references import DatasetRef
 from tasks.cache import is_again
 from tasks.problems.analyst_table import AnalystTable
 from tasks.run import tables
+from tasks.workers import compute_here, was_killed
 
 _RETRIES = 2  # of a fetch
 
@@ -33,10 +34,11 @@ def fetch(dataset: str, offline: bool = False, again: bool = False) -> RawFile:
     return tables.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
 
 
-@task(task_run_name="parquet {raw.dataset}", cache_policy=NO_CACHE)
+@task(task_run_name="parquet {raw.dataset}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
-    """Convert a raw file to a checked table in the store, unless it is there."""
-    return tables.parquet(raw, stand_in_rows, again=again or is_again("parquet"))
+    """Convert a raw file to a checked table in the store, unless it is there; a stand-in, in a worker."""
+    made = tables.parquet, raw, stand_in_rows, again or is_again("parquet")
+    return compute_here(*made) if raw.is_stand_in else made[0](*made[1:])
 
 
 @task(task_run_name="parquet {name}", cache_policy=NO_CACHE)

@@ -32,6 +32,11 @@ class WorkerKilled(SpecError):
     """A worker process was killed, as the system does where memory ends."""
 
 
+def was_killed(task: Any, task_run: Any, state: Any) -> bool:
+    """Say whether a task's worker was killed, perhaps for another one's memory: a condition of retries."""
+    return isinstance(state.result(raise_on_failure=False), WorkerKilled)
+
+
 class Workers:
     """An executor of so many workers, which is made anew when one of them was killed.
 
@@ -71,6 +76,12 @@ def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0) -> 
     """Return what a function returns, in a worker if there are any, once there is room for so many bytes."""
     call = partial(function, *arguments)
     return _open[-1].call(call, n_bytes) if _open else call()
+
+
+def compute_here(function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function returns, in a worker process of this machine if there are any."""
+    is_local = bool(_open) and isinstance(_open[-1].executor, ProcessPoolExecutor)
+    return compute(function, *arguments) if is_local else function(*arguments)
 
 
 def map_on_workers(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:

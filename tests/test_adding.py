@@ -127,12 +127,3 @@ def test_the_estimator_passes_the_tests_of_all_estimators(extended):
         shutil.copytree(PROJECT / "tests" / part, extended / "tests" / part)
     shutil.copy(PROJECT / "pyproject.toml", extended)
     run_there(extended, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", "tests/contract")
-
-
-@pytest.mark.slow
-@pytest.mark.server
-def test_the_command_line_runs_the_new_study(extended):
-    main = "from flows.cli.start import main; main()"
-    words = ("run", "outliers", "--profile", "smoke", "--offline", "--out", "out2")
-    run_there(extended, "-c", main, *words, home="home2")
-    assert "outliers" in (extended / "out2" / "outliers" / "report.html").read_text()

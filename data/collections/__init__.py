@@ -1,14 +1,17 @@
-"""Collections: tables of one layout, of which each is a dataset found by lying in a folder of the mirror.
+"""Collections: tables that belong together, each of which is a dataset.
 
-A module here has ``tables()``, which returns the names of its datasets, and ``load(name)``, which returns
-one as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, as a file of `data.datasets` has them.
+A module here has ``tables()``, which returns the names of its datasets, ``load(name)``, which returns
+one as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, as a file of `data.datasets` has them, and
+``problems(groups)``, which returns by dataset what a study's problem says of it, for parts of the tables.
 """
 
 import importlib
 import pkgutil
+from functools import cache
 from types import ModuleType
 
 
+@cache
 def collections() -> dict[str, ModuleType]:
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     return {name: importlib.import_module(f"{__name__}.{name}") for name in names}

@@ -6,10 +6,11 @@ folder's ``README.md`` has a Markdown table of printed errors.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -46,6 +47,12 @@ def load(dataset: str) -> ModuleType:
         return _module(name, *_KNOWN[name])
     path = next(path for folder in _folders() if (path := folder / f"{name}.npz").is_file())
     return _module(name, *_shape(path, path.stat().st_mtime_ns), "")
+
+
+def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what a panel's problem is on each table: with the errors that the paper printed."""
+    printed = printed_errors()
+    return {dataset: {"printed": printed.get(dataset, {})} for dataset in tables()}
 
 
 def printed_errors() -> dict[str, dict[float, float]]:

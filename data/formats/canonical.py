@@ -65,6 +65,8 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
         text = column
+        if not levels and (plain := _plain_numbers(text)) is not None:
+            return Cells(plain, np.full(len(plain), -1), [])
     return _text_cells(text.cast(pa.string()), [level.strip() for level in levels])
 
 
@@ -77,6 +79,24 @@ def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     numbers = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent) + 0.0  # -0 becomes 0
     numbers[np.isnan(numbers)] = np.nan  # one bit pattern of many
     return numbers
+
+
+def _plain_numbers(text: pa.Array) -> npt.NDArray[np.float64] | None:
+    """Return text as numbers, fast, if every cell is null, empty or a plain decimal one.
+
+    None if anything else is there, which has to be looked at cell by cell: what the library takes for not a
+    number may be text.
+    """
+    if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
+        return None
+    filled = pc.replace_with_mask(text, pc.equal(text, "").fill_null(False), pa.scalar(None, text.type))
+    try:
+        numbers = filled.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    if not pc.all(pc.is_finite(numbers)).as_py() and numbers.null_count < len(numbers):
+        return None
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _text_cells(text: pa.StringArray, levels: Collection[str]) -> Cells:

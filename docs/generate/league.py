@@ -1,7 +1,7 @@
 """The league of the documentation: ``league.json``, a short form of a run's results, and the page it makes.
 
 From the folder ``docs``: ``../.venv/bin/python -m generate.league ../reports/out "what changed"`` takes the
-last run of ``dpcost league``, and adds its line to ``league_history.csv``, the list of published runs.
+last run of ``dpcost run league``, and adds its line to ``league_history.csv``, the list of published runs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flows.studies.results import stored_page
 from generate.evidence import table
 from reports.league import comparisons
-from reports.pages.league import NAME, QUESTION, Extent, render_league
+from reports.pages.league import league_sections
+from reports.pages.text import render_page
 
+NAME, TITLE = "league", "The league of private regressions and means"
+QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
 FILE = Path(__file__).resolve().parents[1] / "league.json"
 HISTORY = FILE.with_name("league_history.csv")
 _COUNTS = ("better", "worse", "undecided")
@@ -62,24 +66,33 @@ def copy_page(folder: Path) -> None:
     """Write the league's page, which needs no other file, below a folder."""
     if FILE.exists():
         (folder / NAME).mkdir(parents=True, exist_ok=True)
-        (folder / NAME / "report.html").write_bytes(_files("page")["report.html"])
+        (folder / NAME / "report.html").write_bytes(_page(whole=True)[0])
 
 
 def pages() -> dict[str, str]:
     """Return what the guide shows of the page: no pictures, and not the tables one by one."""
     if not FILE.exists():
         return {"league.txt": "No run of the league is kept here.\n", "league_history.txt": history_table()}
-    text = _files("summary")["report.md"].decode()
+    text = _page(whole=False)[1].decode()
     lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
     shown = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
     return {"league.txt": shown, "league_history.txt": history_table()}
 
 
-def _files(extent: Extent) -> dict[str, bytes]:
+def _page(*, whole: bool) -> tuple[bytes, bytes]:
+    """Return the page as HTML and as Markdown."""
     short = json.loads(FILE.read_text(encoding="utf-8"))
-    about = {key: short[key] for key in ("command", "finished", "version", "complete")}
-    return render_league(lengthened(short), extent=extent, **about)
+    sections = league_sections(lengthened(short), whole=whole)
+    ran = f"{short['version']}, {short['finished'][:10]}, {'; '.join(short['machines'])}."
+    return render_page(
+        TITLE,
+        sections[0].answer,
+        sections,
+        links_on_top=[("All studies", "../index.html")],
+        sentence=sections[0].answer,
+        lead=[QUESTION, ran],
+    )
 
 
 def history_table() -> str:
@@ -106,13 +119,10 @@ def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -
 
 def main(reports: Path, changed: str) -> None:
     """Write the short form of the last run's results, and its line of the history."""
-    folder = reports / NAME
-    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    results = lengthened(shortened(found))  # what the page is made of: verdicts of other digits may differ
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    about = {key: manifest[key] for key in ("command", "finished", "complete")} | {
-        "version": manifest["dpcost"]
-    }
+    page, _ = stored_page(NAME, reports)
+    results = lengthened(shortened(dict(page.layout_facts)))  # of these digits: verdicts of others may differ
+    about = {key: page.manifest[key] for key in ("command", "finished")}
+    about["version"] = f"dpcost {page.manifest['dpcost']}"
     content = json.dumps(shortened(results) | about, ensure_ascii=False, separators=(",", ":"))
     FILE.write_text(content + "\n", encoding="utf-8")
     with HISTORY.open("a", encoding="utf-8") as file:

@@ -7,20 +7,23 @@ planned events prove just the requested ε.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
+from dpalgos.accounting.events import BoundedRangeEvent, EpsilonEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 _LARGE = 8.0  # ε above which privacy-loss distributions take seconds and gain nothing that matters
 
 
@@ -58,50 +61,108 @@ def least_noise_factor(
     return float(np.exp(root))
 
 
-def least_noise_factor_of_many(
-    planned: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float = 1.0
+@dataclass(frozen=True, eq=False)
+class NoisePlan:
+    """Releases by name, as events of sensitivity 1 whose noise grows with a common ``factor``.
+
+    Together they shall be (ε, δ)-DP.
+    """
+
+    epsilon: float
+    delta: float
+    events: Mapping[str, Event]
+    factor: float = 1.0
+
+    def scaled(self, factor: float) -> "NoisePlan":
+        events = {part: event.scaled(factor) for part, event in self.events.items()}
+        return replace(self, events=events, factor=factor * self.factor)
+
+    def epsilon_of(self, part: str) -> float:
+        """Return the ε0 of each of a part's selections, or the ε of each of its pure releases."""
+        event = self.events[part]
+        assert isinstance(event, EpsilonEvent)
+        return event.epsilon
+
+    def multiplier(self, part: str) -> float:
+        """Return the noise multiplier of each of a part's Gaussian releases."""
+        event = self.events[part]
+        assert isinstance(event, GaussianEvent)
+        return event.noise_multiplier
+
+    def after_selections(self, part: str, count: int, shares: Sequence[float]) -> "NoisePlan":
+        """Return the plan of selections for the first of these shares of ρ, and of this one for each other.
+
+        This one shall be (ε, δ)-DP by itself.
+        """
+        named = dict(zip(map(str, range(len(shares))), shares, strict=True))
+        budget = SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=named, gaussian=False)
+        events: dict[str, Event] = {part: selections(budget.selection_epsilon("0", count), count)}
+        for k, share in enumerate(shares[1:]):
+            own = {name if k == 0 else f"{name}, {k}": event for name, event in self.events.items()}
+            events |= {name: event.scaled(1 / float(np.sqrt(share))) for name, event in own.items()}
+        return NoisePlan(self.epsilon, self.delta, events)
+
+
+def selections(epsilon: float, count: int = 1) -> BoundedRangeEvent:
+    """Return the event of planned selections of bounded range ``epsilon`` each."""
+    return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+
+
+def gaussians(noise_multiplier: float, count: int = 1) -> GaussianEvent:
+    """Return the event of planned Gaussian releases."""
+    return GaussianEvent(label="", noise_multiplier=noise_multiplier, l2_sensitivity=1.0, count=count)
+
+
+def split_plan(
+    budget: SplitBudget, *, selected: Mapping[str, int] = _NOTHING, released: Mapping[str, int] = _NOTHING
+) -> NoisePlan:
+    """Return the plan of a budget by shares of ρ: so many selections, or Gaussian releases, of each part."""
+    events: dict[str, Event] = {
+        part: selections(budget.selection_epsilon(part, count), count) for part, count in selected.items()
+    }
+    for part, count in released.items():
+        events[part] = gaussians(budget.gaussian_multiplier(part, count), count)
+    return NoisePlan(budget.epsilon, budget.delta, events)
+
+
+def least_noise(plan: NoisePlan, *, holds: bool = True, many: bool = False) -> NoisePlan:
+    """Return the plan with the least noise at which the accountant proves (ε, δ), to .998 of ε.
+
+    ``holds`` says that the plan itself is known to prove it. Of very ``many`` releases, or where it does not
+    hold, the search begins where Rényi DP alone proves it, which is fast.
+    """
+    kinds = tuple(
+        (type(event), tuple((item.name, getattr(event, item.name)) for item in fields(event) if item.init))
+        for event in plan.events.values()
+    )
+    return plan.scaled(_least_factor(kinds, plan.epsilon, plan.delta, holds, many or not holds))
+
+
+@lru_cache(maxsize=4096)
+def _least_factor(
+    kinds: tuple[tuple[type[Event], tuple[tuple[str, Any], ...]], ...],
+    epsilon: float,
+    delta: float,
+    holds: bool,
+    many: bool,
 ) -> float:
-    """Return the same, faster for very many releases: the search begins where Rényi DP alone proves (ε, δ).
-
-    ``most`` is infinite where no factor is known at which the plan holds.
-    """
-    by_renyi = least_noise_factor(planned, epsilon, delta, most=_START, renyi_only=True)
-    return least_noise_factor(planned, epsilon, delta, most=min(by_renyi, most))
-
-
-def least_noise(
-    budget: SplitBudget,
-    *,
-    selections: Mapping[str, int],
-    gaussians: Mapping[str, int],
-    search: Callable[[Callable[[float], Sequence[Event]], float, float], float] = least_noise_factor,
-) -> dict[str, float]:
-    """Return the least noise of a budget's parts: ε0 of selections, multipliers of Gaussian releases.
-
-    ``selections`` and ``gaussians`` map parts to how many selections of bounded range, or Gaussian releases,
-    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by the factor that ``search``
-    finds.
-    """
-    chosen = {part: budget.selection_epsilon(part, count) for part, count in selections.items()}
-    released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
+    events = [kind(**dict(values)) for kind, values in kinds]
 
     def planned(factor: float) -> list[Event]:
-        # Rounded as noise of scale 2/ε0 is, so that the certificate of a run is one that was computed here.
-        epsilons = {part: 2 / (2 / (one / factor)) for part, one in chosen.items()}
-        events: list[Event] = [
-            BoundedRangeEvent(label="", epsilon=one, sensitivity=1.0, count=selections[part])
-            for part, one in epsilons.items()
-        ]
-        for part, z in released.items():
-            count = gaussians[part]
-            events.append(
-                GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0, count=count)
-            )
-        return events
+        return [_rounded(event.scaled(factor)) for event in events]
 
-    factor = search(planned, budget.epsilon, budget.delta)
-    scaled = {part: one / factor for part, one in chosen.items()}
-    return scaled | {part: factor * z for part, z in released.items()}
+    most = 1.0 if holds else np.inf
+    if many:
+        by_renyi = least_noise_factor(planned, epsilon, delta, most=_START, renyi_only=True)
+        most = min(by_renyi, most)
+    return least_noise_factor(planned, epsilon, delta, most=most)
+
+
+def _rounded(event: Event) -> Event:
+    """Round as noise of scale 2/ε0 is, so that the certificate of a run is one that was computed here."""
+    if isinstance(event, BoundedRangeEvent):
+        return replace(event, epsilon=2 / (2 / event.epsilon))
+    return event
 
 
 @lru_cache(maxsize=1024)
@@ -123,46 +184,3 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releas
     while excess(root) > 0:
         root += 1e-4
     return float(np.exp(root))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TunedNoise:
-    """The noise of a pipeline that makes selections in order to tune, and fits.
-
-    ε0 of each selection and, for each fit, the factor on the noise that would make it (ε, δ)-DP by itself.
-    """
-
-    selection_epsilon: float
-    fit_factors: tuple[float, ...]
-
-
-def tuned_noise(
-    fit: Callable[[float], Sequence[Event]],
-    *,
-    epsilon: float,
-    delta: float,
-    selection_share: float,
-    n_selections: int,
-    fit_shares: Sequence[float] = (),
-) -> TunedNoise:
-    """Return the least noise at which selections and fits are together (ε, δ)-DP.
-
-    ``fit`` maps a factor to the events of a fit whose noise is multiplied by it, (ε, δ)-DP at 1. Selections
-    of bounded range divide ``selection_share`` of ρ evenly; fits have ``fit_shares``, or are one with the
-    rest.
-    """
-    shares = tuple(fit_shares) or (1 - selection_share,)
-    named = {"selections": selection_share, **{f"fit {k + 1}": share for k, share in enumerate(shares)}}
-    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=named, gaussian=False)
-    alone = budget.selection_epsilon("selections", n_selections)
-
-    def planned(factor: float) -> list[Event]:
-        selections = BoundedRangeEvent(label="", epsilon=alone / factor, sensitivity=1.0, count=n_selections)
-        return [selections, *(event for share in shares for event in fit(factor / np.sqrt(share)))]
-
-    # A fit that is calibrated exactly may exceed its share of ρ: at 1 the plan need not hold.
-    factor = least_noise_factor_of_many(planned, epsilon, delta, most=np.inf)
-    return TunedNoise(
-        selection_epsilon=alone / factor,
-        fit_factors=tuple(float(factor / np.sqrt(share)) for share in shares),
-    )

@@ -37,12 +37,10 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C â
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.calibration import tuned_noise
-from dpalgos.accounting.events import Event, GaussianEvent
+from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.central.dp_glm import NoisyDescentParams, noisy_descent
 from dpalgos.central.dp_glm import witnesses as descent_witnesses
@@ -134,12 +132,12 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
 
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
         """Return the family, after a release of quantiles where they decide the truncation."""
-        quantile_epsilon, multiplier = planned_noise(self)
+        noise = planned_noise(self)
+        multiplier = noise.multiplier("steps")
         if self.interval is not None:
             multiplier = self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
-        levels = response_truncation(
-            transcript, sample, self.response_bound, self.truncation, quantile_epsilon
-        )
+        epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
+        levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
         return self.family_at(*levels), multiplier
 
     def family_of(self, published: Published) -> tuple[Family, Published]:
@@ -191,22 +189,11 @@ def dp_linear_regression(
     return noisy_descent(sample, params, transcript)
 
 
-@lru_cache(maxsize=4096)
-def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
-    """Return the Îµ0 of a quantile, and the noise multiplier of a gradient, both for ``tight``."""
-    alone = params.budget().gaussian_multiplier("steps", params.n_iterations)
+def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
+    """Return the least noise of quantiles of the response, if any are released, and of gradients."""
+    steps = gaussians(params.budget().gaussian_multiplier("steps", params.n_iterations), params.n_iterations)
+    plan = NoisePlan(params.epsilon, params.delta, {"steps": steps})
     if params.truncation != "private_quantiles":
-        return np.nan, alone
-
-    def steps(factor: float) -> list[Event]:
-        z, n_steps = factor * alone, params.n_iterations
-        return [GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, count=n_steps)]
-
-    noise = tuned_noise(
-        steps,
-        epsilon=params.epsilon,
-        delta=params.delta,
-        selection_share=RESPONSE_SHARE,
-        n_selections=len(LEVELS),
-    )
-    return noise.selection_epsilon, noise.fit_factors[0] * alone
+        return plan
+    shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
+    return least_noise(plan.after_selections(LABEL, len(LEVELS), shares), holds=False)

@@ -33,14 +33,12 @@ purpose.
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import tuned_noise
-from dpalgos.accounting.events import Event, GaussianEvent
+from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import MeanInterval
@@ -115,10 +113,12 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    quantile_epsilon, multiplier = planned_noise(params, sample.n_features)
+    multiplier = _mean_multiplier(params)
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
-        lower, upper = private_interval(transcript, sample, bound, epsilon=quantile_epsilon)
+        noise = planned_noise(params, sample.n_features)
+        multiplier = noise.multiplier("mean")
+        lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("untruncated entries")
@@ -150,21 +150,19 @@ def _budget(params: DPMeanParams) -> SplitBudget:
     return params.split_budget({"mean": 1.0}, params.interval_shares)
 
 
-@lru_cache(maxsize=4096)
-def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
-    """Return the ε0 of a quantile, and the noise multiplier of the mean."""
-    epsilon, delta, part = params.epsilon, params.delta, COLUMNS_SHARE
-    n_quantiles = len(LEVELS) * d
+def _mean_multiplier(params: DPMeanParams) -> float:
+    """Return the noise multiplier of the mean where no quantiles are released."""
     if params.calibration == "paper":
-        budget = params.split_budget({LABEL: part, "mean": 1 - part}, gaussian=False)
-        printed = float(np.sqrt(np.log(1 / delta)) / epsilon)
-        return budget.selection_epsilon(LABEL, n_quantiles), printed
-    alone = _budget(params).gaussian_multiplier("mean")
-    if params.truncation == "bound":
-        return np.nan, alone
+        return float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
+    return _budget(params).gaussian_multiplier("mean")
 
-    def mean(factor: float) -> list[Event]:
-        return [GaussianEvent(label="", noise_multiplier=factor * alone, l2_sensitivity=1.0)]
 
-    noise = tuned_noise(mean, epsilon=epsilon, delta=delta, selection_share=part, n_selections=n_quantiles)
-    return noise.selection_epsilon, noise.fit_factors[0] * alone
+def planned_noise(params: DPMeanParams, d: int) -> NoisePlan:
+    """Return the least noise of the quantiles and of the mean, or for ``paper`` what they are as printed."""
+    n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
+    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(_mean_multiplier(params))})
+    if params.calibration == "tight":
+        return least_noise(mean.after_selections(LABEL, n_quantiles, shares), holds=False)
+    budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)
+    quantiles = selections(budget.selection_epsilon(LABEL, n_quantiles), n_quantiles)
+    return replace(mean, events={**mean.events, LABEL: quantiles})

@@ -46,7 +46,7 @@ from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.mechanisms.noisy_iht import (
     NoisyHT,
     noisy_iht,
-    planned_round_multipliers,
+    planned_rounds,
     printed_rounds,
     tight_rounds,
 )
@@ -163,7 +163,7 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
     """Return the last iterate, (d, R)."""
     family, budget = params.made(), (params.epsilon, params.delta, params.sparsity, params.n_iterations)
     if params.calibration == "tight":
-        rounds = tight_rounds(planned_round_multipliers(*budget), params.sparsity)
+        rounds = tight_rounds(planned_rounds(*budget), params.sparsity, params.n_iterations)
     else:
         excess = 4.0 if np.isfinite(family.derivative_bound) else 2.0
         rounds = printed_rounds(transcript, *budget, excess=excess)

@@ -42,14 +42,14 @@ C).
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
+from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import projected, sparse_descent, step_witnesses
-from dpalgos.mechanisms.noisy_iht import planned_round_multipliers, printed_rounds, tight_rounds
+from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
@@ -59,7 +59,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.denoising import prune_noise
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparsity import FitNoise, ResponseLoss, SparsityParams, with_chosen_sparsity
+from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
@@ -149,13 +149,19 @@ def sparse_fit(
 ) -> FloatArray:
     """Return one fit's last iterate, (d, R); its noise is ``noise_factor`` times what (ε, δ) needs."""
     noise = planned_noise(params).scaled(noise_factor)
-    rounds = tight_rounds(noise.rounds, params.sparsity)
     if params.calibration == "paper":
         # B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
         budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
         rounds = printed_rounds(transcript, *budget, excess=2.0)
+    else:
+        rounds = tight_rounds(noise, params.sparsity, params.n_iterations)
+    quantiles = params.truncation == "private_quantiles"
     levels = response_truncation(
-        transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
+        transcript,
+        sample,
+        params.response_bound,
+        params.truncation,
+        noise.epsilon_of(LABEL) if quantiles else np.nan,
     )
     pruned = prune_noise if params.sparsity_choice == "noise_level" else None
     return sparse_descent(sample, params, transcript, params.family_at(*levels), rounds, pruned)
@@ -175,17 +181,13 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
     return [coef[:, g::n] for g in range(n)]
 
 
-@lru_cache(maxsize=4096)
-def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
+def planned_noise(params: DPSparseLinearRegressionParams) -> NoisePlan:
     """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
-    epsilon, delta, part = params.epsilon, params.delta, RESPONSE_SHARE
+    shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
     if params.calibration == "paper":
-        budget = params.split_budget({LABEL: part, "steps": 1 - part}, gaussian=False)
-        return FitNoise(
-            sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
-        )
-    rounds = planned_round_multipliers(epsilon, delta, params.sparsity, params.n_iterations)
-    alone = FitNoise(sparsity=params.sparsity, rounds=rounds)
-    if params.truncation == "private_quantiles":
-        return alone.with_quantiles(len(LEVELS), share=part, epsilon=epsilon, delta=delta)
-    return alone
+        budget = params.split_budget({LABEL: shares[0], "steps": shares[1]}, gaussian=False)
+        return split_plan(budget, selected={LABEL: len(LEVELS)})
+    plan = planned_rounds(params.epsilon, params.delta, params.sparsity, params.n_iterations)
+    if params.truncation != "private_quantiles":
+        return plan
+    return least_noise(plan.after_selections(LABEL, len(LEVELS), shares), holds=False)

@@ -39,11 +39,10 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
@@ -56,7 +55,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
 from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparsity import FitNoise, MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
+from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
     COLUMNS_SHARE,
     LABEL,
@@ -69,7 +68,7 @@ from dpalgos.tuning.truncation import (
 )
 from dpalgos.typing import FloatArray
 
-_SELECTION_SHARE = 0.6
+_SHARES = {"selection": 0.6, "values": 0.4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +186,7 @@ def _selected_by_gumbel(
 ) -> tuple[SparseRelease, FloatArray]:
     means, bound = _means(sample, params, transcript), params.value_bound
     noise = planned_noise(params).scaled(noise_factor)
-    ((selection, multiplier),) = noise.rounds
+    selection, multiplier = 2 / noise.epsilon_of("selection"), noise.multiplier("values")
     support = gumbel_top_k(
         transcript,
         means,
@@ -200,7 +199,7 @@ def _selected_by_gumbel(
     selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
     if params.truncation == "private_quantiles":
         lower, upper = private_interval(
-            transcript, sample, bound, epsilon=noise.quantile_epsilon, columns=support
+            transcript, sample, bound, epsilon=noise.epsilon_of(LABEL), columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
     l2_sensitivity = box(widths, sample.n_rows)
@@ -228,19 +227,12 @@ def _peeled_as_printed(
     return released, np.asarray(np.sqrt(2) * printed * sensitivity)
 
 
-@lru_cache(maxsize=4096)
-def planned_noise(params: DPSparseMeanParams) -> FitNoise:
+def planned_noise(params: DPSparseMeanParams) -> NoisePlan:
     """Return the least noise at which one fit is (ε, δ)-DP."""
-    shares = {"selection": _SELECTION_SHARE, "values": 1 - _SELECTION_SHARE}
-    budget = params.split_budget(shares, gaussian=False)
-    selection = 2 / budget.selection_epsilon("selection", params.sparsity)
-    split = (selection, budget.gaussian_multiplier("values"))
-    alone = FitNoise(sparsity=params.sparsity, rounds=(split,))
-    if params.truncation == "private_quantiles":
-        return alone.with_quantiles(
-            len(LEVELS) * params.sparsity,
-            share=COLUMNS_SHARE,
-            epsilon=params.epsilon,
-            delta=params.delta,
-        )
-    return alone.scaled(least_noise_factor(alone.events, params.epsilon, params.delta))
+    budget = params.split_budget(_SHARES, gaussian=False)
+    plan = split_plan(budget, selected={"selection": params.sparsity}, released={"values": 1})
+    if params.truncation != "private_quantiles":
+        return least_noise(plan)
+    n_quantiles = len(LEVELS) * params.sparsity
+    shares = COLUMNS_SHARE, 1 - COLUMNS_SHARE
+    return least_noise(plan.after_selections(LABEL, n_quantiles, shares), holds=False)

@@ -46,7 +46,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
+from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.release.transcript import Transcript

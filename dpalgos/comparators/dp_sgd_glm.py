@@ -4,7 +4,8 @@
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covariate_bound`` c_x (rows are
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
-``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
+``step_size`` η, n. B = 10 batches, at most one per
+row, and E = 5 epochs.
 
     quantity                       sensitivity  share     made in             forms
     gradient                       2L/n_b       the rest  released            all
@@ -46,11 +47,13 @@ from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
-from dpalgos.params import choice, count, positive
+from dpalgos.params import choice, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
+
+_N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cost more noise than they gain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +61,6 @@ class DPSGDGLMParams(IntervalFromStart, PrivateFamilyParams):
     """Keywords of :func:`dp_sgd_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    n_batches: int = count("B, batches of an epoch; at most one per row", default=10)
-    n_epochs: int = count("E, how often a row is drawn on average, or has its turn", default=5)
     batches: str = choice(
         "'poisson': drawn at random, secret; 'in_turn': fixed and public",
         ("poisson", "in_turn"),
@@ -87,8 +88,6 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
         "family": "gaussian",
         "covariate_bound": 2.0,
         "response_bound": 2.0,
-        "n_batches": 4,
-        "n_epochs": 3,
         "step_size": 1.0,
     },
     witnesses=witnesses,
@@ -97,17 +96,17 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
     public="response_bound for Gaussian responses",
     forms={
         "batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False),
-        "interval": Form(keywords={"interval": 0.95, "n_epochs": 2}),
+        "interval": Form(keywords={"interval": 0.95}),
     },
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family, n_batches = params.made(), min(params.n_batches, int(sample.n_rows.min()))
+    family, n_batches = params.made(), min(_N_BATCHES, int(sample.n_rows.min()))
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
     steps = _random_steps if params.batches == "poisson" else _steps_in_turn
     released, budget = steps(sample, params, n_batches, transcript)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(params.n_epochs * n_batches):
+    for _ in range(_N_EPOCHS * n_batches):
         coef = coef - step * released(coef)
     params.note_interval_from(transcript, budget, sample, coef)
     return coef
@@ -120,7 +119,7 @@ def _random_steps(
     family, rate = params.made(), 1 / n_batches
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
     used, n_batch = _used(sample), rate * sample.n_rows
-    steps = params.n_epochs * n_batches
+    steps = _N_EPOCHS * n_batches
     multiplier = sampled_noise_multiplier(*params.rest(sample), rate, steps)
     event = SampledGaussianEvent(
         label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=steps
@@ -149,7 +148,7 @@ def _steps_in_turn(
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
     budget = params.split_budget({"steps": 1.0}, params.reserved(sample))
-    multiplier = budget.gaussian_multiplier("steps", params.n_epochs)
+    multiplier = budget.gaussian_multiplier("steps", _N_EPOCHS)
     order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:

@@ -37,13 +37,12 @@ Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates shar
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
@@ -161,8 +160,8 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
             TruncatedEntries(lower=center - half, upper=center + half, mean=mean),
             lambda: _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2),
             Unseen(near=rare),
-            noise_std=root * transcript.noise_std(moved, noise["mean"], d),
-            multiplier=noise.__getitem__,
+            noise_std=root * transcript.noise_std(moved, noise.multiplier("mean"), d),
+            multiplier=noise.multiplier,
         )
     return mean
 
@@ -174,37 +173,37 @@ def _release_means(
     n_rows: FloatArray,
     params: KarwaVadhanMeanParams,
 ) -> FloatArray:
-    noise = planned_noise(params, len(widths))["mean"]
+    noise = planned_noise(params, len(widths))
     if params.calibration == "paper":
         sensitivity = interval(1, n_rows)
         noisy = release_laplace(
-            transcript, relative, linf_sensitivity=sensitivity, epsilon=noise, label="mean"
+            transcript, relative, linf_sensitivity=sensitivity, epsilon=noise.epsilon_of("mean"), label="mean"
         )
         return np.asarray(noisy * widths)
     root = np.sqrt(widths)
     noisy = transcript.gaussian(
         relative * root,
         l2_sensitivity=box(root, n_rows),
-        noise_multiplier=noise,
+        noise_multiplier=noise.multiplier("mean"),
         label="mean",
     )
     return np.asarray(noisy * root)
 
 
-@lru_cache(maxsize=4096)
-def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
-    """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares.
-
-    ``paper``: the ε of each choice and of each mean.
-    """
+def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:
+    """Return the plan of choices, means and an interval's squares, or of choices and means as printed."""
     kinds = ("center",) if params.std_known else ("spread", "center")
     if params.calibration == "paper":
-        return dict.fromkeys((*kinds, "mean"), params.epsilon / d / (len(kinds) + 1))
+        each = PureEvent(label="", epsilon=params.epsilon / d / (len(kinds) + 1), sensitivity=1.0, count=d)
+        return NoisePlan(params.epsilon, params.delta, dict.fromkeys((*kinds, "mean"), each))
     reserved = params.interval_shares
+    first = dict.fromkeys(kinds, _CHOICE_SHARE) | reserved
     return least_noise(
-        params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, _CHOICE_SHARE) | reserved, gaussian=False),
-        selections=dict.fromkeys(kinds, d),
-        gaussians=dict.fromkeys((*reserved, "mean"), 1),
+        split_plan(
+            params.split_budget({"mean": 1.0}, first, gaussian=False),
+            selected=dict.fromkeys(kinds, d),
+            released=dict.fromkeys((*reserved, "mean"), 1),
+        )
     )
 
 
@@ -217,7 +216,7 @@ def _choose(
     label: str,
 ) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
-    tight, epsilon = params.calibration == "tight", planned_noise(params, d)[label]
+    tight, epsilon = params.calibration == "tight", planned_noise(params, d).epsilon_of(label)
 
     def draw() -> IntArray:
         size = counts.shape[0] * counts.shape[1]

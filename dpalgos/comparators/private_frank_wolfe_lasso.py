@@ -29,12 +29,10 @@ Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algori
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.errors import InputError
@@ -94,6 +92,8 @@ def private_frank_wolfe_lasso(
     problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
     radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
     printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.n_iterations * log_term)
+    budget = params.split_budget({"vertices": 1.0}, gaussian=False)
+    noise = least_noise(split_plan(budget, selected={"vertices": params.n_iterations}))
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for t in range(1, params.n_iterations + 1):
         # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
@@ -107,7 +107,7 @@ def private_frank_wolfe_lasso(
                 transcript,
                 scores,
                 sensitivity=sensitivity,
-                epsilon=selection_epsilon(params.epsilon, params.delta, params.n_iterations),
+                epsilon=noise.epsilon_of("vertices"),
                 label="vertex",
             )
         else:
@@ -128,13 +128,6 @@ def score_sensitivity(
     it. For means it changes by 2R, whatever θ is: the rows R·1 and −R·1.
     """
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
-
-
-@lru_cache(maxsize=4096)
-def selection_epsilon(epsilon: float, delta: float, n_iterations: int) -> float:
-    """Return the largest bounded range of each of T choices that are together (ε, δ)-DP."""
-    budget = SplitBudget(epsilon=epsilon, delta=delta, shares={"vertices": 1.0}, gaussian=False)
-    return least_noise(budget, selections={"vertices": n_iterations}, gaussians={})["vertices"]
 
 
 def _printed_choice(

@@ -10,13 +10,9 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all key
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
 thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
-    quantity              sensitivity  share                     made in             forms
-    scores                2 c₁ L(0)/n  selection_share           screened            all
-    step                  2 c₂ L(a)/n  the rest                  selected_steps      not preconditioned fit
-    rows above a level    1            as in preconditioned_glm  search_level        preconditioned fit
-    second moments        √2 C_A²/n    as in preconditioned_glm  private_whitening   preconditioned fit
-    scores above a level  1            as in preconditioned_glm  search_level        preconditioned fit
-    preconditioned score  2C/n         as in preconditioned_glm  preconditioned_glm  preconditioned fit
+    quantity  sensitivity  share            made in         forms
+    scores    2 c₁ L(0)/n  selection_share  screened        all
+    step      2 c₂ L(a)/n  the rest         selected_steps  all
 
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
@@ -37,13 +33,6 @@ Weights that depend on x alone leave the equation unbiased at the truth, as does
 they are small: for logistic regression |x'β| ≤ log 3, probabilities from ¼ to ¾.
 
 Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones.
-
-``fit="preconditioned"``, for correlated columns: on S, instead of steps with one fixed step size,
-`preconditioned_glm` of the columns divided by √m, at the ε of its share of ρ = μ²/2. Near copies of a column
-serve as well, so that the selection gets less.
-Shares misclassified, by steps and by the preconditioned fit, at ε = .5 and 2: digits of 64 pixels .35/.22,
-.16/.14; 785 pixels and products of them .28/.21, .22/.15; a simulated flock .19/.23, .15/.14; 300
-independent columns .31/.34, .20/.24, where steps of one size are right.
 """
 
 from collections.abc import Sequence
@@ -52,18 +41,14 @@ from functools import partial
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.central.preconditioned_glm import preconditioned_glm
-from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
-from dpalgos.params import checked, choice, count, positive
+from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -71,7 +56,6 @@ from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
-_SELECTION_SHARES = {"steps": 0.5, "preconditioned": 0.2}
 _PREDICTOR_BOUND = float(np.log(3))
 
 
@@ -88,20 +72,10 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
     clip_norm: float | None = positive(
         "c₂: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s m)", default=None
     )
-    fit: str = choice(
-        "'steps' of one size; 'preconditioned' for correlated columns",
-        tuple(_SELECTION_SHARES),
-        default="steps",
-    )
     n_iterations: int = count("T, steps on the selected coordinates", default=2)
     step_size: float | None = positive("η; None: 1 / (ψ''(0) m)", default=None)
     n_averaged: int = count("how many of the last iterates are averaged", default=1)
-    selection_share: float | None = checked(
-        "share of ρ for the selection; None: ½, or .2 before a preconditioned fit",
-        check_probability,
-        default=None,
-        optional=True,
-    )
+    selection_share: float = checked("share of ρ for the selection", check_probability, default=0.5)
     threshold: float | None = positive(
         "coefficients below this many standard deviations of noise, and √(2 log d) of sampling, become 0; "
         "None: all stay",
@@ -157,17 +131,9 @@ def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> 
     for batch in range(len(batch_sizes(params.sparsity))):
         candidates = np.delete(np.arange(d), selected)
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
-    found: Witnesses = {"scores": pair(ones, -ones, response)}
-    if params.fit == "preconditioned":
-        inner = PreconditionedGLMParams(epsilon=params.epsilon, delta=params.delta, family=params.family)
-        for label, (X, y, other_X, other_y) in fit_witnesses(inner, len(selected), published).items():
-            rows, others = np.zeros((len(X), d)), np.zeros((len(X), d))
-            rows[:, selected], others[:, selected] = X, other_X
-            found[label] = (rows, y, others, other_y)
-        return found
     row = np.zeros(d)
     row[selected] = params.radius / np.sqrt(params.sparsity)
-    return {**found, "step": pair(row, -row, response)}
+    return {"scores": pair(ones, -ones, response), "step": pair(row, -row, response)}
 
 
 @register(
@@ -187,16 +153,6 @@ def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> 
         "threshold": None,
     },
     witnesses=witnesses,
-    forms={
-        "preconditioned fit": Form(
-            keywords={
-                "fit": "preconditioned",
-                "sparsity": 3,
-                "covariate_bound": 100.0,
-                "covariate_second_moment": 1.0,
-            }
-        ),
-    },
     public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
@@ -204,33 +160,29 @@ def screened_sparse_glm(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    share = params.selection_share or _SELECTION_SHARES[params.fit]
-    selection, fit = screening_multipliers(
-        params.epsilon, params.delta, params.sparsity, fit_shares(params), share
+    selection, steps = screening_multipliers(
+        params.epsilon, params.delta, params.sparsity, step_shares(params), params.selection_share
     )
     support = screened(
         transcript, sample, params.made(), params.screened_to, batch_sizes(params.sparsity), selection
     )
     bound = partial(predictor_bound, params)
     selected = SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
-    if params.fit == "preconditioned":
-        coef = _preconditioned(selected, params, fit[0], transcript)
-    else:
-        coef, noise_std = selected_steps(
-            selected,
-            fit,
-            transcript,
-            radius=params.radius,
-            step_size=params.step,
-            curvature=params.curvature,
-            n_averaged=params.n_averaged,
-        )
-        if params.n_iterations == 1:
-            longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
-            coef, noise_std = longer * coef, longer * noise_std
-        transcript.note("noise_std", noise_std)
-        if params.threshold is not None:
-            coef = np.where(np.abs(coef) > least_kept(params, noise_std, sample), coef, 0.0)
+    coef, noise_std = selected_steps(
+        selected,
+        steps,
+        transcript,
+        radius=params.radius,
+        step_size=params.step,
+        curvature=params.curvature,
+        n_averaged=params.n_averaged,
+    )
+    if params.n_iterations == 1:
+        longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
+        coef, noise_std = longer * coef, longer * noise_std
+    transcript.note("noise_std", noise_std)
+    if params.threshold is not None:
+        coef = np.where(np.abs(coef) > least_kept(params, noise_std, sample), coef, 0.0)
     return SparseRelease(support=support, values=coef, n_features=sample.n_features).dense()
 
 
@@ -270,20 +222,7 @@ def least_kept(params: ScreenedSparseGLMParams, noise_std: FloatArray, sample: S
     return np.asarray(np.sqrt((params.threshold * noise_std) ** 2 + largest * sampling))
 
 
-def fit_shares(params: ScreenedSparseGLMParams) -> tuple[float, ...]:
-    """Return what each step, or a preconditioned fit as a whole, gets of the fit's ρ."""
-    if params.fit == "preconditioned":
-        return (1.0,)
+def step_shares(params: ScreenedSparseGLMParams) -> tuple[float, ...]:
+    """Return what each step gets of the steps' ρ."""
     growing = _GROWTH ** (np.arange(params.n_iterations) / max(params.n_iterations - 1, 1))
     return tuple((growing / growing.sum()).tolist())
-
-
-def _preconditioned(
-    selected: SelectedScores, params: ScreenedSparseGLMParams, noise_multiplier: float, transcript: Transcript
-) -> FloatArray:
-    """Return coefficients (k, R) at the ε of one Gaussian release with this multiplier."""
-    inner = PreconditionedGLMParams(
-        epsilon=gaussian_epsilon(params.delta, 1 / noise_multiplier), delta=params.delta, family=params.family
-    )
-    unit = float(np.sqrt(params.second_moment))
-    return np.asarray(preconditioned_glm(selected.scaled(1 / unit), inner, transcript) / unit)

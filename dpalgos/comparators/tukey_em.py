@@ -6,8 +6,8 @@
     h:          how many replaced models the volumes are sure to bear (2. below)
     if h + Laplace(1/ε₁) > log(1/2δ)/ε₁:  β ~ density ∝ exp(ε₀ depth) on Y_t;  else β = 0
 
-Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Public: ``n_models`` m. Nothing has to be known of
-rows, responses or coefficients: there is no bound to be wrong.
+Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Nothing has to be known of rows, responses or
+coefficients: there is no bound to be wrong. m = 1000 as in the paper, at most the number of rows.
 
     quantity                       sensitivity    share      made in             forms
     distance                       1              ε₁         tukey_em            all
@@ -39,7 +39,7 @@ whitened steps from it.
 
 Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
 place of random perturbations of that size, which keeps the order of neighbors' order statistics, all that the
-proof uses; m is at most the number of rows.
+proof uses.
 
 Reference: Amin, Joseph, Ribero & Vassilvitskii (2023), Easy differentially private linear regression. Brown,
 Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean estimation without private
@@ -56,13 +56,13 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent, PureEvent
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.intervals.from_start import IntervalFromStart
-from dpalgos.params import count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 _APART = 1e-10  # by which order statistics are moved apart
 _LARGEST = 1e100  # of a coefficient
+_N_MODELS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,6 @@ class TukeyEMParams(IntervalFromStart):
     """Keywords of :func:`tukey_em`."""
 
     taken: ClassVar[float] = 0.25  # with less for the point its check lets nothing through
-
-    n_models: int = count("m, number of parts; each should have a few rows per column", default=1000)
 
     @property
     def epsilons(self) -> tuple[float, float]:
@@ -145,7 +143,7 @@ def distance_sensitivity() -> float:
 
 def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     """Return a row for each model: so many far ones that one more makes the distance 0."""
-    m = params.n_models
+    m = _N_MODELS
     n_far = m // 4 - 2
     X, y = np.ones((m, d)), np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
     y[: 2 * n_far] *= 1e9
@@ -160,16 +158,15 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
-    example={"n_models": 400},
     witnesses=witnesses,
     in_memory=True,
-    forms={"interval": Form(keywords={"interval": 0.95, "n_models": 1000})},
+    forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
     asked, params = params, params.without_interval(sample)
     epsilon, depth_epsilon = params.epsilons
-    boxes = _boxes(sample, params.n_models)
+    boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
     distances = np.array([[apart[id(each)] for each in boxes]], dtype=float)
     released = transcript.laplace(
@@ -198,17 +195,17 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     return released_point
 
 
-def _boxes(sample: Sample, n_models: int) -> list[Boxes]:
+def _boxes(sample: Sample) -> list[Boxes]:
     """Return each replicate's boxes, one and the same object where replicates do not differ."""
     X, y = sample.X, sample.response()
     if sample.row_mask is None:
-        return [Boxes.of(_part_models(X, y, n_models))] * sample.n_replicates
-    return [Boxes.of(_part_models(X[rows], y[rows], n_models)) for rows in sample.row_mask.T]
+        return [Boxes.of(_part_models(X, y))] * sample.n_replicates
+    return [Boxes.of(_part_models(X[rows], y[rows])) for rows in sample.row_mask.T]
 
 
-def _part_models(X: FloatArray, y: FloatArray, n_models: int) -> FloatArray:
+def _part_models(X: FloatArray, y: FloatArray) -> FloatArray:
     """Return the shortest least-squares coefficients of every part, (m, d), whatever the numbers' size."""
-    m, d = min(n_models, len(X)), X.shape[1]
+    m, d = min(_N_MODELS, len(X)), X.shape[1]
     rows = np.zeros((-(-len(X) // m) * m, d + 1))
     rows[: len(X), :d], rows[: len(X), d] = X, y
     parts = rows.reshape(-1, m, d + 1).swapaxes(0, 1)

@@ -2,15 +2,15 @@
 
 Where an estimator releases no gradients of white rows, these follow its answer: rows are whitened by released
 second moments, and three Newton-like steps start from the answer (as in
-:mod:`dpalgos.central.preconditioned_glm`), from which on the interval is that of
+:mod:`dpalgos.central.preconditioned`), from which on the interval is that of
 :mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
 shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
 
     quantity                       sensitivity  share  made in            forms
-    rows above a level             1            .03    search_level       all
+    rows above a level             1            .043   search_level       all
     second moments                 √2 C_A²/n    .2     private_whitening  all
-    scores above a level           1            .1     search_level       all
-    preconditioned score           2C/n         .42    scored_steps       all
+    scores above a level           1            .087   search_level       all
+    preconditioned score           2C/n         .42    released_steps     all
     those of intervals.regression  its own      .25    note_interval      all
 
 Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
@@ -33,18 +33,20 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.intervals.regression import RegressionInterval
-from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
-from dpalgos.mechanisms.preconditioned.scored_steps import scored_steps
-from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.preconditioned.levels import Levels
+from dpalgos.mechanisms.preconditioned.plan import FitPlan
+from dpalgos.mechanisms.preconditioned.steps import released_steps
+from dpalgos.mechanisms.preconditioned.whitening import WholeRows, private_whitening
 from dpalgos.models.families import get_family
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 TOTAL = 0.5
 _N_STEPS, _N_SEARCHES, _OWN = 3, 2, 0.25
-_SHARES = {"rows": 0.03, "moments": 0.2, "scores": 0.1, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
+_SHARES = {"levels": 0.13, "moments": 0.2, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
 _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 
 
@@ -104,17 +106,20 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        levels = GLMLevels(sample, family, budget, transcript, _N_SEARCHES)
+        plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES)
+        mu, multiplier = gaussian_mu(budget.epsilon, budget.delta), plan.count_multiplier(budget)
+        levels = Levels(transcript, sample, family, plan, mu, multiplier)
+        whole = WholeRows(sample.grouped(_with_one))
         white = private_whitening(
             transcript,
             sample,
-            with_one,
-            levels.rows(),
+            whole,
+            levels.rows(whole),
             noise_multiplier=budget.gaussian_multiplier("moments"),
         )
-        scores = WhitenedScores(sample, family, white.matrix)
+        scores = WhiteRows(sample, family, white.matrix)
         theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
-        steps = scored_steps(transcript, budget, scores, white, levels, theta, _N_STEPS).steps
+        steps = released_steps(transcript, budget, plan, scores, white, levels, theta).released
         middle = (white.mean_row * steps.end).sum(axis=0)
         self.note_interval(transcript, budget, scores, white, steps, middle)
 
@@ -128,6 +133,10 @@ class IntervalFromStart(RegressionInterval):
             "preconditioned score": pair(first, first, far, -far),
             **self.interval_witnesses(d),
         }
+
+
+def _with_one(group: Group) -> FloatArray:
+    return np.column_stack([group.X, np.ones(len(group.X))])
 
 
 @lru_cache(maxsize=1024)

@@ -77,14 +77,14 @@ from dpalgos.mechanisms.for_intervals.score_curvature import (
 )
 from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
-from dpalgos.mechanisms.private_whitening import Whitening
+from dpalgos.mechanisms.preconditioned.whitening import Whitening
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import clipped_score
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps, combination_weights
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -154,7 +154,7 @@ class RegressionInterval(IntervalParams):
         self,
         transcript: Transcript,
         budget: SplitBudget,
-        scores: WhitenedScores,
+        scores: WhiteRows,
         white: Whitening,
         steps: ReleasedSteps,
         middle: FloatArray | None = None,
@@ -305,11 +305,11 @@ class IntervalsAlong:
 
 
 def _wide_step(
-    transcript: Transcript, budget: SplitBudget, scores: WhitenedScores, steps: ReleasedSteps
+    transcript: Transcript, budget: SplitBudget, scores: WhiteRows, steps: ReleasedSteps
 ) -> ReleasedSteps:
     """Release a gradient at the end of the steps, of scores clipped at three times their level."""
     level, multiplier = _WIDER * steps.level, budget.gaussian_multiplier(WIDE)
-    sensitivity = ball_mean_sensitivity(level, scores.sample.n_rows)
+    sensitivity = ball_mean(level, scores.sample.n_rows)
     released = transcript.gaussian(
         scores.at(steps.end).clipped_mean(level),
         l2_sensitivity=sensitivity,

@@ -1,4 +1,4 @@
-"""Interactive sparse linear regression under local privacy, isotropic rows (paper C, Algorithm 2).
+"""Interactive sparse linear regression under local privacy (paper C, Algorithms 2 and 4).
 
     round t, group S_t:   z_i = randomized x̃_i · Π_{±τ₃}(x̃_i'θ − ỹ_i)
                           θ ← Π_ϱ( H_k'( θ − η mean z_i ) )
@@ -16,27 +16,34 @@ Why it is private: a device clips what it sends. x̃ is truncated to ±τ₁ and
 
 and the report is that of a vector of norm ≤ 1, the gradient over r_t.
 
-Iterative hard thresholding from zero, for covariates that are about uncorrelated with equal variances and
-coefficients of norm at most 1; :mod:`dpalgos.local.ldp_iht_general` has defaults for correlated covariates.
+Iterative hard thresholding from zero. ``ldp_iht`` has defaults for covariates that are about uncorrelated
+with equal variances and coefficients of norm at most 1. ``ldp_iht_general``, a preset of it, has others for
+correlated covariates: eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high), κ =
+high/low.
 
 Calibrations
     ``tight``: radius r_t. τ₃ = ``residual_bound``, by default τ₂: a group's rows know nothing of θ, so that
         residuals are as concentrated as responses are, and the radius loses the printed √k', which is what
         leads to k √d in place of √(kd). By default T = 2, k' = k, η = 1/high, ϱ = 1: the 8k of the proof
-        costs √8 in noise, and every round √T; with such rows the first step arrives.
+        costs √8 in noise, and every round √T; with such rows the first step arrives. The preset has
+        T = ⌈3κ⌉, at most 10, η = 2/(3 high), ϱ = 2.
     ``paper``: entries are truncated and residuals are not clipped, and the radius, √d τ₁(ϱ √k' τ₁ + τ₂), is
         that of the worst θ in the ball; half-space reports. By default T = 5 for the printed O(log n),
-        k' = 8k.
+        k' = 8k. The preset has T = ⌈5κ⌉, at most 50, for the printed O(κ log n), k' = 72 κ² k, at most d.
+
+The printed theorem for correlated covariates starts within √(1/κ)/2 of the truth, which nothing here
+provides; from zero the error of the start is smaller by 1 − 2/(3κ) after every round.
 
 Standard errors: noise of size s_t in a round's mean gradient gives
 se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² where a coefficient is kept.
 
-Reference: Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
+Reference: Paper C (ICLR 2024), Algorithms 2 and 4, Theorems 6, 7 and 34.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import ceil
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,9 +70,18 @@ from dpalgos.steps.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 
+class RoundDefaults(NamedTuple):
+    """What stands for the keywords of an iteration that are None."""
+
+    n_rounds: int
+    working_sparsity: int
+    step_size: float
+    coef_bound: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class LDPIHTParams(LocalParams):
-    """Keywords of :func:`ldp_iht` and :func:`dpalgos.local.ldp_iht_general.ldp_iht_general`."""
+    """Keywords of :func:`ldp_iht`."""
 
     sparsity: int = count("k, number of coefficients other than zero")
     n_rounds: int | None = count("T, number of disjoint groups", default=None)
@@ -80,6 +96,31 @@ class LDPIHTParams(LocalParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_printed(self, "l2", residual_bound=self.residual_bound)
+
+    def defaults(self, n_features: int) -> RoundDefaults:
+        printed = self.calibration == "paper"
+        return RoundDefaults(
+            n_rounds=5 if printed else 2,
+            working_sparsity=(8 if printed else 1) * self.sparsity,
+            step_size=1 / self.eigenvalue_bounds[1],
+            coef_bound=1.0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LDPIHTGeneralParams(LDPIHTParams):
+    """Keywords of the preset ``ldp_iht_general``."""
+
+    def defaults(self, n_features: int) -> RoundDefaults:
+        low, high = self.eigenvalue_bounds
+        condition, printed = high / low, self.calibration == "paper"
+        kept = ceil(min(72 * condition**2, n_features)) if printed else 1
+        return RoundDefaults(
+            n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
+            working_sparsity=kept * self.sparsity,
+            step_size=2 / (3 * high),
+            coef_bound=2.0,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,19 +190,9 @@ class GradientRounds:
         return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
 
 
-class RoundDefaults(NamedTuple):
-    """What stands for the keywords of an iteration that are None."""
-
-    n_rounds: int
-    working_sparsity: int
-    step_size: float
-    coef_bound: float
-
-
-def gradient_rounds(
-    params: LDPIHTParams, n_features: int, n_people: int, defaults: RoundDefaults
-) -> GradientRounds:
-    """Return the iteration of the parameters, or of the defaults."""
+def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
+    """Return the computations of devices and server."""
+    defaults = params.defaults(n_features)
     check_how_many("sparsity", params.sparsity, n_features)
     working = params.working_sparsity or min(defaults.working_sparsity, n_features)
     return GradientRounds(
@@ -175,12 +206,7 @@ def gradient_rounds(
     )
 
 
-def round_witnesses(
-    algorithm: Callable[[LDPIHTParams, int, int], GradientRounds],
-    params: LDPIHTParams,
-    d: int,
-    published: Published,
-) -> Witnesses:
+def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
     """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
 
     Every round must be published: who is in which group depends on the number of people.
@@ -199,48 +225,43 @@ def round_witnesses(
     return found
 
 
-def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
-    """Return the computations of devices and server."""
-    printed = params.calibration == "paper"
-    defaults = RoundDefaults(
-        n_rounds=5 if printed else 2,
-        working_sparsity=(8 if printed else 1) * params.sparsity,
-        step_size=1 / params.eigenvalue_bounds[1],
-        coef_bound=1.0,
-    )
-    return gradient_rounds(params, n_features, n_people, defaults)
-
-
-def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
-    """Return, for each round, opposite people of the largest gradient."""
-    return round_witnesses(algorithm, params, d, published)
-
-
-FORMS = {
-    "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
-    "half-spaces": Form(keywords={"mechanism": "l2", "n_rounds": 1}),
-    "rows clipped": Form(keywords={"row_bound": 1.2}),
+_SHARED: dict[str, Any] = {
+    "task": "linear_regression",
+    "relation": Relation.LOCAL,
+    "no_interval": "a support that was selected is not the one that a new sample would select",
+    "witnesses": witnesses,
+    "public": "n, and which group a person is in",
+    "forms": {
+        "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
+        "half-spaces": Form(keywords={"mechanism": "l2", "n_rounds": 1}),
+        "rows clipped": Form(keywords={"row_bound": 1.2}),
+    },
+}
+_EXAMPLE: dict[str, Any] = {
+    "covariate_bound": 1.0,
+    "response_bound": 3.0,
+    "covariance_eigenvalue_bounds": (0.3, 0.5),
+    "sparsity": 2,
 }
 
 
 @register(
+    name="ldp_iht_general",
+    parameters=LDPIHTGeneralParams,
+    title="Local hard thresholding, any covariance",
+    order=73,
+    reference="paper C (ICLR 2024), Algorithm 4",
+    summary="Each group sends noisy gradients at what the groups before it have found; correlated rows.",
+    example={**_EXAMPLE, "n_rounds": 3},
+    **_SHARED,
+)
+@register(
     title="Local hard thresholding",
     order=72,
-    task="linear_regression",
-    relation=Relation.LOCAL,
     reference="paper C (ICLR 2024), Algorithm 2",
     summary="Each group sends noisy gradients at what the groups before it have found; isotropic rows.",
-    no_interval="a support that was selected is not the one that a new sample would select",
-    example={
-        "covariate_bound": 1.0,
-        "response_bound": 3.0,
-        "covariance_eigenvalue_bounds": (0.3, 0.5),
-        "sparsity": 2,
-        "coef_bound": 1.5,
-    },
-    witnesses=witnesses,
-    public="n, and which group a person is in",
-    forms=FORMS,
+    example={**_EXAMPLE, "coef_bound": 1.5},
+    **_SHARED,
 )
 def ldp_iht(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""

@@ -41,7 +41,7 @@ from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
+from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript

@@ -41,14 +41,14 @@ Algorithms 3 (NoisyHT) and 4, Lemma 4. Dwork, Su & Zhang (2021), Differentially 
 control.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k, release_laplace
@@ -167,16 +167,14 @@ def noisy_iht(
     return coef
 
 
-def tight_rounds(planned: Iterable[tuple[float, float]], sparsity: int) -> list[NoisyHT]:
-    """Return rounds of Gumbel selection and Gaussian values with :func:`planned_multipliers`."""
-    shared = partial(noisy_top_k, sparsity=sparsity, label=_LABEL)
-    return [
-        NoisyHT(
-            partial(shared, selection_multiplier=selection, release_multiplier=values),
-            float(values * np.sqrt(sparsity)),
-        )
-        for selection, values in planned
-    ]
+def tight_rounds(noise: NoisePlan, sparsity: int, n_rounds: int) -> list[NoisyHT]:
+    """Return rounds of Gumbel selection and Gaussian values with the noise of :func:`planned_rounds`."""
+    shared, rounds = partial(noisy_top_k, sparsity=sparsity, label=_LABEL), []
+    for t in range(n_rounds):
+        selection, values = 2 / noise.epsilon_of(f"selection {t}"), noise.multiplier(f"values {t}")
+        release = partial(shared, selection_multiplier=selection, release_multiplier=values)
+        rounds.append(NoisyHT(release, float(values * np.sqrt(sparsity))))
+    return rounds
 
 
 def printed_rounds(
@@ -193,20 +191,18 @@ def printed_rounds(
     return [NoisyHT(release, float(np.sqrt(2) * multiplier))] * n_rounds
 
 
-@lru_cache(maxsize=4096)
-def planned_round_multipliers(
-    epsilon: float, delta: float, sparsity: int, n_rounds: int
-) -> tuple[tuple[float, float], ...]:
-    """Return the least (selection, release) multipliers of every round that are together (ε, δ)-DP."""
+def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> NoisePlan:
+    """Return the least noise of the selections and the values of every round."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
     weights = growth ** np.arange(n_rounds)
     shares = {}
     for t, weight in enumerate(weights / weights.sum()):
         selected = _SELECTION_SHARE if t < n_rounds - 1 else _LAST_SELECTION_SHARE
         shares[f"selection {t}"], shares[f"values {t}"] = weight * selected, weight * (1 - selected)
-    noise = least_noise(
-        SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
-        selections={f"selection {t}": sparsity for t in range(n_rounds)},
-        gaussians={f"values {t}": 1 for t in range(n_rounds)},
+    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False)
+    plan = split_plan(
+        budget,
+        selected={f"selection {t}": sparsity for t in range(n_rounds)},
+        released={f"values {t}": 1 for t in range(n_rounds)},
     )
-    return tuple((2 / noise[f"selection {t}"], noise[f"values {t}"]) for t in range(n_rounds))
+    return least_noise(plan)

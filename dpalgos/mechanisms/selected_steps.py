@@ -8,7 +8,7 @@ It is attained by opposite rows of norm c₂ with the same residual: at β = 0 b
 residual is clipped on both, else approached by rows nearly at a right angle to β.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -16,48 +16,12 @@ import numpy as np
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
-
-
-class SelectedColumns(Sample):
-    """A sample with k columns per replicate, for estimators that take their rows in groups.
-
-    ``columns`` holds an array (n_r, k) of each replicate's own rows, ``used`` a slice or mask (n,) of those
-    rows.
-    """
-
-    def __init__(
-        self, sample: Sample, columns: Sequence[FloatArray], used: Sequence[slice | BoolArray]
-    ) -> None:
-        self._whole, self._columns, self._used = sample, columns, used
-        self.n_replicates = sample.n_replicates
-
-    @property
-    def responds(self) -> bool:
-        return self._whole.responds
-
-    @property
-    def n_features(self) -> int:
-        return int(self._columns[0].shape[1])
-
-    @property
-    def n_rows(self) -> FloatArray:
-        return self._whole.n_rows
-
-    def groups(self) -> Iterator[Group]:
-        y = self._whole.response()
-        for r, (X, rows) in enumerate(zip(self._columns, self._used, strict=True)):
-            index: slice | IntArray = rows if isinstance(rows, slice) else np.flatnonzero(rows)
-            yield Group(slice(r, r + 1), index, X, y[rows], np.ones((len(X), 1)))
-
-    def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> Grouped[T]:
-        return Grouped(self, made, [(group, made(group)) for group in self.groups()])
 
 
 class SelectedScores:
@@ -92,11 +56,6 @@ class SelectedScores:
         a, largest = self._bound(coef)[r], self.largest_residual(coef)[r]
         u = np.clip(self._X[r].astype(float, copy=False) @ coef[:, r], -a, a)[:, None]
         return np.clip(-self._family.residual(u, self._y[self._rows[r]])[:, 0], -largest, largest)
-
-    def scaled(self, factor: float) -> SelectedColumns:
-        """Return the columns times a factor as a sample."""
-        columns = [factor * X.astype(float, copy=False) for X in self._X]
-        return SelectedColumns(self.sample, columns, self._rows)
 
     def mean_score(self, coef: FloatArray, radius: float) -> FloatArray:
         """Return the mean of h(x_i) r_i(β), where h clips rows to the norm ``radius``, (k, R)."""

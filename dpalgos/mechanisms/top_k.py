@@ -34,12 +34,11 @@ Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.checks import (
     check_columns,
@@ -243,7 +242,6 @@ def batch_shares(k: int) -> tuple[float, ...]:
     return tuple(float(one) for one in spent / spent.sum())
 
 
-@lru_cache(maxsize=4096)
 def screening_multipliers(
     epsilon: float, delta: float, k: int, fits: tuple[float, ...], selection_share: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -254,12 +252,9 @@ def screening_multipliers(
     sizes = {f"batch {j}": size for j, size in enumerate(batch_sizes(k))}
     shares = {name: selection_share * part for name, part in zip(sizes, batch_shares(k), strict=True)}
     steps = {f"fit {t}": (1 - selection_share) * share for t, share in enumerate(fits)}
-    noise = least_noise(
-        SplitBudget(epsilon=epsilon, delta=delta, shares=shares | steps, gaussian=False),
-        selections=sizes,
-        gaussians=dict.fromkeys(steps, 1),
-    )
-    return tuple(2 / noise[name] for name in sizes), tuple(noise[name] for name in steps)
+    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares | steps, gaussian=False)
+    noise = least_noise(split_plan(budget, selected=sizes, released=dict.fromkeys(steps, 1)))
+    return tuple(2 / noise.epsilon_of(name) for name in sizes), tuple(map(noise.multiplier, steps))
 
 
 def batched_top_k(

@@ -8,7 +8,8 @@ normal rows is wrong, and steps swing about the answer or creep towards it. The 
 
 the second term since m follows g_{t−1}, and its noise. Where the difference from the model is beyond three
 standard deviations and a factor of 1.5, H is scaled along m: up to ten times, or, after short steps, down to
-a half. What is scaled up stays so in later steps, which would swing along m again. All of it is made of
+a half; in linear models, where clipped rows add no curvature, after any step. What is scaled up stays so in
+later steps, which would swing along m again; in linear models all that is scaled. All of it is made of
 released quantities.
 """
 
@@ -49,7 +50,7 @@ class SecantCurvature:
         curvature = self.model(theta)
         before = self._before
         self._before = _Known(theta, score, noise_std, curvature, np.zeros_like(noise_std))
-        if before is None or self._family.is_linear:
+        if before is None:
             return curvature
         move = theta - before.theta
         length = np.linalg.norm(move, axis=0)
@@ -60,13 +61,15 @@ class SecantCurvature:
         found = (move * (before.score - score)).sum(axis=0) - before.own_noise
         expected = along(before.curvature + curvature) / 2
         sure = np.abs(found - expected) > _SURE * np.hypot(before.noise_std, noise_std) * length
-        sure = sure & ((found > _OFF * expected) | ((found < expected / _OFF) & (length < _SHORT)))
+        near = self._family.is_linear | (length < _SHORT)
+        sure = sure & ((found > _OFF * expected) | ((found < expected / _OFF) & near))
         with np.errstate(over="ignore"):  # a flat model has next to no curvature: any found is the most
             factor = np.clip(found / np.maximum(expected, np.finfo(float).tiny), _LEAST, _MOST)
         unit = move / np.maximum(length, np.finfo(float).tiny)
         factor = np.where(sure, factor, 1.0)
-        if (factor > 1).any():
-            self._steeper.append((unit, np.maximum(factor, 1.0)))
+        kept = factor if self._family.is_linear else np.maximum(factor, 1.0)
+        if (kept != 1).any():
+            self._steeper.append((unit, kept))
         return _scaled(curvature, unit, factor)
 
     def model(self, theta: FloatArray) -> FloatArray:

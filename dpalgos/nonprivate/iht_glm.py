@@ -2,7 +2,8 @@
 
     β ← P_s( β − η (1/n) Σ_i (ψ'(x_i'β) − y_i) x_i ),   from β = 0;  P_s keeps the s largest entries
 
-With classes, P_s keeps the s columns of X whose coefficients have the largest norm over classes.
+``iht_linear_regression`` is its preset for Gaussian responses. With classes, P_s keeps the s columns of X
+whose coefficients have the largest norm over classes.
 
 ``step_size`` given: exactly ``n_iterations`` plain steps, as the paper prints it. None, until nothing moves:
 
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.models.families import Family
+from dpalgos.models.families import Family, get_family
 from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.nonprivate.glm import LikelihoodParams
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -56,6 +57,26 @@ class IHTGLMParams(HardThresholdingParams, LikelihoodParams):
     """Keywords of :func:`iht_glm`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class IHTLinearRegressionParams(HardThresholdingParams):
+    """Keywords of the preset ``iht_linear_regression``."""
+
+    def made(self) -> Family:
+        """Return the Gaussian family."""
+        return get_family("gaussian")
+
+
+@register(
+    name="iht_linear_regression",
+    parameters=IHTLinearRegressionParams,
+    title="Iterative hard thresholding",
+    order=9,
+    task="linear_regression",
+    relation=None,
+    reference="Blumensath & Davies (2010), the non-private answer to sparse problems",
+    summary="Gradient steps that keep the largest coefficients only, without privacy.",
+    example={"sparsity": 2},
+)
 @register(
     title="Iterative hard thresholding",
     order=17,
@@ -64,14 +85,13 @@ class IHTGLMParams(HardThresholdingParams, LikelihoodParams):
     reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2",
     summary="Gradient steps that keep the largest coefficients only, without privacy.",
     example={"family": "gaussian", "sparsity": 2},
+    parameters=IHTGLMParams,
 )
-def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> FloatArray:
+def iht_glm(
+    sample: Sample, params: IHTGLMParams | IHTLinearRegressionParams, transcript: Transcript
+) -> FloatArray:
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
-    return hard_thresholding(sample, params, params.made())
-
-
-def hard_thresholding(sample: Sample, params: HardThresholdingParams, family: Family) -> FloatArray:
-    """Return the sparse coefficients in a family."""
+    family = params.made()
     check_how_many("sparsity", params.sparsity, sample.n_features)
     if params.step_size is not None:
         return _plain_steps(sample, params, family, params.step_size)

@@ -45,10 +45,11 @@ class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass.
+    read anew for every pass. What is known to read a few columns many times sets ``keeps_columns``: rows in
+    memory then stay in memory by column, too.
     """
 
-    streamed = False
+    streamed, keeps_columns = False, False
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     largest: float
@@ -84,12 +85,17 @@ class Rows(ABC):
         some = object.__new__(HeldRows)
         some._array = self.array()[chosen]
         some._array.flags.writeable = False
+        some._by_column = {}
         some.shape, some.dtype, some.largest = some._array.shape, self.dtype, self.largest
         return some
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return a copy of some columns, (n, k)."""
         return np.concatenate([block.take(chosen, axis=1) for _, block in self.blocks()])
+
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
+        """Return some columns of a block, (k, m)."""
+        return np.ascontiguousarray(block[:, chosen].T)
 
 
 class HeldRows(Rows):
@@ -104,11 +110,19 @@ class HeldRows(Rows):
         self.shape, self.dtype = self._array.shape, self._array.dtype
         _check_shape(self.shape)
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
+        self._by_column: dict[int, FloatArray] = {}  # blocks (d, m) by their first row
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         for start in range(0, len(self), self.block_size):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
+
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
+        if not self.keeps_columns:
+            return super().some_columns(rows, block, chosen)
+        if rows.start not in self._by_column:
+            self._by_column[rows.start] = np.ascontiguousarray(block.T)
+        return self._by_column[rows.start][chosen]
 
     def array(self) -> FloatArray:
         return self._array
@@ -222,8 +236,9 @@ def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
         lengths = sorted({len(column) for column in columns})
         if len(lengths) > 1:
             raise InputError(f"X must have columns of one length in every block, got {lengths} rows")
-        rows = np.column_stack(columns) if columns else np.empty((0, 0))
-    values = float_array("X", rows, n_dimensions=2)
+        values = np.stack(columns).T if columns else np.empty((0, 0))  # column by column: least time
+    else:
+        values = float_array("X", rows, n_dimensions=2)
     if not isinstance(piece, tuple):
         return values, None
     responses = float_array("y", responses, n_dimensions=1)
@@ -263,7 +278,7 @@ def _check_magnitudes(name: str, values: FloatArray) -> None:
     where it is too large, as it may be in single precision by overflow, are all values looked at. A warning
     of overflow would tell that one row is large.
     """
-    flat = values.ravel()
+    flat = values.ravel(order="K")
     with np.errstate(over="ignore"):
         small = float(np.dot(flat, flat)) <= LARGEST_VALUE**2
     if not small:

@@ -309,14 +309,19 @@ class Sample:
         with an array next to them, of responses, a mask or moved cells, are not partitioned: it would be
         sent every time.
         """
-        alone = self._held_y is None and self.row_mask is None and self.moved is None
-        if not (alone and isinstance(self.rows, PartitionedRows)):
+        if (rows := self._partitions) is None:
             return [made(self)]
-        return self.rows.mapped(partial(_of_partition, made, self.n_replicates, self.offset_bounds))
+        return rows.mapped(partial(_of_partition, made, self.n_replicates, self.offset_bounds))
 
     def total(self, made: Callable[["Sample"], FloatArray]) -> FloatArray:
         """Return the sum of :meth:`partials`."""
-        return total_of(self.partials(made))
+        return made(self) if self._partitions is None else total_of(self.partials(made))
+
+    @property
+    def _partitions(self) -> PartitionedRows | None:
+        """The rows, if they are partitioned and nothing lies next to them."""
+        alone = self._held_y is None and self.row_mask is None and self.moved is None
+        return self.rows if alone and isinstance(self.rows, PartitionedRows) else None
 
     def together(self) -> Iterator[Group]:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""

@@ -98,7 +98,7 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
         raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
     if ids.dtype == object:
         entries = ids.tolist()
-        alike = any(all(isinstance(one, kind) for one in entries) for kind in (str, int | np.integer))
+        alike = any(all(isinstance(one, allowed) for one in entries) for allowed in (str, int | np.integer))
         if not alike or any(isinstance(one, bool) for one in entries):
             raise InputError(
                 "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "

@@ -120,11 +120,6 @@ def clipped_residual_gradient(
     return at
 
 
-def ball_mean_sensitivity(radius: float | FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity 2r/n of means of vectors in a ball: vectors at opposite ends of the ball."""
-    return np.asarray(2 * radius / n_rows)
-
-
 def mean_in_ball(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return c + (1/n) Σ_i clip(x_i − c, r), (d, R), for centers (d, R) and radii (R,), public or released.
 

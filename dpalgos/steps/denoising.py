@@ -69,20 +69,6 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
     return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
 
 
-def shrunk_slopes(released: FloatArray, variance: FloatArray, one: FloatArray) -> FloatArray:
-    """Return white coefficients (d, R), shrunk where they are orthogonal to those of the constant, ``one``.
-
-    By 1.5 times the James–Stein factor: noise of the slopes counts fully, and some of that of means.
-    """
-    direction = one / np.linalg.norm(one, axis=0)
-    constant = direction * (direction * released).sum(axis=0)
-    slopes = released - constant
-    squares = np.maximum((slopes**2).sum(axis=0), np.finfo(float).tiny)
-    return np.asarray(
-        constant + slopes * np.maximum(0.0, 1 - 1.5 * max(len(released) - 3, 0) * variance / squares)
-    )
-
-
 def signal_share(released: FloatArray, noise_variance: FloatArray) -> FloatArray:
     """Return ‖x‖² / (‖x‖² + k variance) of released vectors x (k, R): about 1/2 for noise alone, (R,)."""
     squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
@@ -91,16 +77,15 @@ def signal_share(released: FloatArray, noise_variance: FloatArray) -> FloatArray
 
 def combined_steps(
     steps: ReleasedSteps,
-    step_size: float,
     curvature: FloatArray,
     start_variance: FloatArray,
     *,
     entry_variance: float | FloatArray,
     own_variance: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the best combination (d, R) of noisy steps θ_{t+1} = θ_t + η g_t, and the variance noise leaves.
+    """Return the best combination (d, R) of where noisy steps g_t lead to, and the variance noise leaves.
 
-        θ̄ = Σ_t w_t (θ_t + η g_t),   w ∝ K⁻¹ 1,   Σ_t w_t = 1,   K = v Σ_j g_j g_j' + diag(s_t²)
+        θ̄ = Σ_t w_t (θ_t + g_t),   w ∝ K⁻¹ 1,   Σ_t w_t = 1,   K = v Σ_j g_j g_j' + diag(s_t²)
 
     g_t = H (θ* − θ_t) + noise of standard deviation s_t; g_j are its coordinates j over the steps. Columns
     are white up to what whitening could not know: entries of H − I have variance v, so that θ_t + g_t errs by
@@ -108,17 +93,16 @@ def combined_steps(
     estimates. The weights are those of generalized least squares (Anderson 1965 has them without noise).
 
     Steps that are not linear in θ err by more: ``own_variance`` times g_t'g_t, each of its own.
-    The steps are released and η ≤ 1 is public; ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal
-    directions, ``start_variance`` (R,) that of the noise in the start. Of a step's noise, and of the start's,
-    a later step leaves 1 − η h along a direction, (d, R).
+    ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal directions, ``start_variance`` (R,) that of
+    the noise in the start. Of a step's noise, and of the start's, a later step leaves 1 − h, (d, R).
     """
     n_steps, own = len(steps.points), steps.variances.T
     weights = combination_weights(steps, entry_variance, own_variance)
-    combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
+    combined = np.einsum("rt,tjr->jr", weights, steps.points + steps.gradients)
 
     age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
-    keeps = 1 - step_size * curvature.T
-    left = np.where(age >= 0, step_size * keeps[..., None, None] ** np.maximum(age, 0), 0.0)
+    keeps = 1 - curvature.T
+    left = np.where(age >= 0, keeps[..., None, None] ** np.maximum(age, 0), 0.0)
     variance = (np.einsum("rt,drtu->dru", weights, left) ** 2 * own).sum(axis=-1)
     start = np.einsum("rt,drt->dr", weights, keeps[..., None] ** (np.arange(n_steps) + 1))
     return combined, variance + start**2 * start_variance

@@ -36,13 +36,12 @@ unprotected event, which certifies nothing.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import TunedNoise, tuned_noise
-from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, UnprotectedEvent
+from dpalgos.accounting.calibration import NoisePlan, least_noise
+from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
@@ -210,43 +209,6 @@ def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:
     return [hard_threshold(path, s) for s in grid]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitNoise:
-    """The noise of a fit that selects ``sparsity`` entries and releases them, round by round.
-
-    ``rounds`` are pairs of multipliers: Gumbel scale, and Gaussian standard deviation, over sensitivity. With
-    it ``n_quantiles`` quantiles may be released, each for ε0 = ``quantile_epsilon``.
-    """
-
-    sparsity: int
-    rounds: tuple[tuple[float, float], ...] = ()
-    n_quantiles: int = 0
-    quantile_epsilon: float = np.nan
-
-    def scaled(self, factor: float) -> "FitNoise":
-        rounds = tuple((factor * selection, factor * values) for selection, values in self.rounds)
-        return replace(self, rounds=rounds, quantile_epsilon=self.quantile_epsilon / factor)
-
-    def events(self, factor: float = 1.0) -> list[Event]:
-        events: list[Event] = []
-        for selection, values in self.scaled(factor).rounds:
-            epsilon = 2 / selection
-            events.append(BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=self.sparsity))
-            events.append(GaussianEvent(label="", noise_multiplier=values, l2_sensitivity=1.0))
-        if self.n_quantiles:
-            epsilon = self.quantile_epsilon / factor
-            events.append(
-                BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=self.n_quantiles)
-            )
-        return events
-
-    def with_quantiles(self, n: int, *, share: float, epsilon: float, delta: float) -> "FitNoise":
-        """Return the noise of a fit that also releases n quantiles for a share of ρ, (ε, δ)-DP in all."""
-        noise = tuned_noise(self.events, epsilon=epsilon, delta=delta, selection_share=share, n_selections=n)
-        (factor,) = noise.fit_factors
-        return replace(self.scaled(factor), n_quantiles=n, quantile_epsilon=noise.selection_epsilon)
-
-
 P = TypeVar("P", bound=SparsityParams)
 
 
@@ -256,7 +218,7 @@ def with_chosen_sparsity(
     transcript: Transcript,
     *,
     fit: Callable[..., FloatArray],
-    noise: Callable[[P], FitNoise],
+    noise: Callable[[P], NoisePlan],
     models: Callable[[Sample, P], list[FloatArray]],
     loss: Loss,
 ) -> FloatArray:
@@ -271,8 +233,9 @@ def with_chosen_sparsity(
         return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
     if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or cut by the fit itself
         return fit(sample, params, transcript)
-    planned = planned_choice(params, noise(params))
-    epsilon, factors = planned.selection_epsilon, iter(planned.fit_factors)
+    planned = least_noise(noise(params).after_selections(LABEL, 1, params.choice_shares), holds=False)
+    epsilon = planned.epsilon_of(LABEL)
+    factors = iter([planned.factor / float(np.sqrt(share)) for share in params.choice_shares[1:]])
 
     def path(rows: Sample) -> list[FloatArray]:
         """Release a fit at the largest sparsity, and return the models of the grid."""
@@ -329,16 +292,3 @@ def as_printed(
 
     event = UnprotectedEvent(label="printed cross-validation")
     return transcript.publish(-totals / sample.n_rows, draw, event)
-
-
-@lru_cache(maxsize=4096)
-def planned_choice(params: SparsityParams, noise: FitNoise) -> TunedNoise:
-    chosen, *fits = params.choice_shares
-    return tuned_noise(
-        noise.events,
-        epsilon=params.epsilon,
-        delta=params.delta,
-        selection_share=chosen,
-        n_selections=1,
-        fit_shares=fits,
-    )

@@ -5,7 +5,7 @@
 ``"none"``              nowhere, with the noise that ± R would need: not private, for any R
 
 Quantiles. Each is drawn by the exponential mechanism on a public range [l, u], one event of bounded range
-(:mod:`dpalgos.mechanisms.quantiles`); truncation at released levels is post-processing of them. A share of ρ
+(:mod:`dpalgos.tuning.quantiles`); truncation at released levels is post-processing of them. A share of ρ
 pays for all of them together. Quantiles that come back reversed are swapped, and the interval is widened to a
 public minimum.
 
@@ -24,11 +24,11 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.quantiles import exponential_quantiles
 from dpalgos.typing import FloatArray, IntArray
 
 LEVELS = (0.025, 0.975)

@@ -16,15 +16,14 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise, least_noise_factor_of_many
-from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
+from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
+from dpalgos.accounting.events import Event, PureEvent
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     CUBE_SHARE,
@@ -357,7 +356,6 @@ def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: 
     return np.asarray(10 * radius * np.sqrt(np.log(size * n_users / failure) / size))
 
 
-@lru_cache(maxsize=1024)
 def planned_steps(
     params: AggregationParams, size: int, n_queries: int, interval: float | None
 ) -> WinsorizedNoise:
@@ -366,21 +364,20 @@ def planned_steps(
     With an interval, what it releases is among them.
     """
     reserved = SHARES if interval else {}
-    noise = least_noise(
+    plan = split_plan(
         params.split_budget(_SHARES, reserved, gaussian=False),
-        selections={"ranges": n_queries * size},
-        gaussians=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
-        search=least_noise_factor_of_many,
+        selected={"ranges": n_queries * size},
+        released=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
     )
+    noise = least_noise(plan, many=True)
     return WinsorizedNoise(
-        range_epsilon=noise["ranges"],
-        first_multiplier=noise["first means"],
-        refined_multiplier=noise["refined means"],
-        interval_multipliers={part: noise[part] for part in reserved},
+        range_epsilon=noise.epsilon_of("ranges"),
+        first_multiplier=noise.multiplier("first means"),
+        refined_multiplier=noise.multiplier("refined means"),
+        interval_multipliers={part: noise.multiplier(part) for part in reserved},
     )
 
 
-@lru_cache(maxsize=1024)
 def planned_halves(params: AggregationParams, n_queries: int, interval: float | None) -> tuple[float, float]:
     """Return the ε of each range, and of each mean, of T winsorized means of one column; and of squares.
 
@@ -389,17 +386,9 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     reserved = {INTERVAL: CUBE_SHARE} if interval else {}
     budget = params.split_budget({"ranges": 0.5, "means": 0.5}, reserved)
     half = budget.split_epsilon("means", n_queries)
-    squares = budget.split_epsilon(INTERVAL) if interval else 0.0
-
-    def events(factor: float) -> list[Event]:
-        return [
-            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
-            *(
-                PureEvent(label="", epsilon=one / factor, sensitivity=1.0, count=n_queries)
-                for one in (half, squares)
-                if one
-            ),
-        ]
-
-    factor = least_noise_factor_of_many(events, params.epsilon, params.delta)
-    return half / factor, squares / factor
+    means = PureEvent(label="", epsilon=half, sensitivity=1.0, count=n_queries)
+    events: dict[str, Event] = {"ranges": selections(half, n_queries), "means": means}
+    if interval:
+        events["squares"] = replace(means, epsilon=budget.split_epsilon(INTERVAL))
+    noise = least_noise(NoisePlan(params.epsilon, params.delta, events), many=True)
+    return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0

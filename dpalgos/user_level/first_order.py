@@ -1,10 +1,10 @@
 """Minimizes an average loss over users by gradient steps, each with one released mean of users' gradients.
 
     query θ_t;  user u tells the mean of ∇ℓ(θ_t; z) over the user's rows;  their mean is released (g);
-    update θ_(t+1) = Π_Θ(θ_t − η_t (g + λ(θ_t − θ_0)));  at the end, aggregate the iterates
+    update θ_(t+1) = Π_Θ(θ_t − η (g + λ(θ_t − θ_0)));  the last one is the answer
 
-All users take part in every step. Only the released gradients depend on the data: schemes, averaging and the
-choice of an iterate are free. λ(θ − θ_0), where there is one, is public and added after the release.
+All users take part in every step. Only the released gradients depend on the data. λ(θ − θ_0), where there is
+one, is public and added after the release.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
@@ -73,23 +73,6 @@ LINEAR_LOSSES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scheme:
-    """The points at which gradients are taken, the steps, and the answer of a first-order method.
-
-    ``answer``: the ``"last"`` of θ_0, …, θ_T, best where the loss is well-conditioned; the ``"average"`` of
-    all but the start, for convex losses.
-    """
-
-    step_size: float
-    n_iterations: int
-    answer: str = "last"
-
-    def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return the answer from θ_0, …, θ_T."""
-        return np.asarray(np.mean(iterates[1:], axis=0)) if self.answer == "average" else iterates[-1]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UserObjective:
     """The mean over users of each user's mean loss, plus a ridge, to be minimized in a ball.
@@ -116,19 +99,20 @@ class UserObjective:
 
 def descend(
     objective: UserObjective,
-    scheme: Scheme,
     aggregation: UserAggregation,
     start: FloatArray,
     transcript: Transcript,
+    *,
+    step_size: float,
+    n_iterations: int,
 ) -> FloatArray:
-    """Return the answer of a scheme from a start (d, R), (d, R)."""
-    iterates = [start]
-    for _ in range(scheme.n_iterations):
-        coef = iterates[-1]
+    """Return the last of the iterates from a start (d, R), (d, R)."""
+    coef = start
+    for _ in range(n_iterations):
         released = aggregation.mean(transcript, objective.gradients(coef), "gradient")
         descent = released + objective.ridge * (coef - start)
-        iterates.append(project_l2_ball(coef - scheme.step_size * descent, objective.radius))
-    return scheme.aggregate(iterates)
+        coef = project_l2_ball(coef - step_size * descent, objective.radius)
+    return coef
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,8 @@
     phase t: n_t users, λ_t = 4^t λ;   θ̂_t ≈ argmin of their mean loss + (λ_t/2)‖θ − θ̂_(t−1)‖², in a ball
 
 by gradient steps on winsorized means of users' gradients, of step 1/(H + λ_t), H = curvature · covariate²
-bound. The pull is public and added after the release.
+bound. The pull is public and added after the release: λ = √(Gτ/n + dτ²/(nε)²) / radius, with Gτ/(n√m) in the
+first term where ``samples_per_user`` is m, as printed.
 
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public. A user
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
@@ -34,7 +35,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
-from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, descend
+from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
 
@@ -46,10 +47,6 @@ class UserLevelPhasedERMParams(GradientStepParams):
     step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
     schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
     n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
-    regularization: float | None = positive(
-        "λ; None: √(Gτ/n + dτ²/(nε)²) / radius, with G τ/(n√m) in the first term if samples_per_user is m",
-        default=None,
-    )
 
 
 @register(
@@ -64,11 +61,10 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "loss": "squared",
         "gradient_bound": 20.0,
         "concentration_radius": 0.2,
-        "radius": 2.0,
+        "radius": 20.0,
         "n_iterations": 2,
         "step_size": 3.0,
         "n_phases": 2,
-        "regularization": 1e-3,
         "range_failure": 1.0,
     },
     witnesses=gradient_witnesses,
@@ -84,7 +80,7 @@ def user_level_phased_erm(
     n_phases = min(len(phases) for phases in shares.values())
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     groups = {id(one): _groups(one.n_users, shares[one.n_users], PUBLIC_SEED) for one in users}
-    ridge = params.regularization or printed_regularization(min(sizes), d, params)
+    ridge = printed_regularization(min(sizes), d, params)
     for t in range(n_phases):
         taken = {id(one): one.taken(groups[id(one)] == t) for one in users}
         pull = 4.0 ** (t + 1) * ridge
@@ -92,9 +88,9 @@ def user_level_phased_erm(
             users=[taken[id(one)] for one in users], loss=loss, radius=params.radius, ridge=pull
         )
         aggregation = params.aggregation_of_gradients(d)
-        scheme = Scheme(step_size=1 / (1 / params.step_size + pull), n_iterations=params.n_iterations)
+        step, n_steps = 1 / (1 / params.step_size + pull), params.n_iterations
         with transcript.among(t):
-            coef = descend(objective, scheme, aggregation, coef, transcript)
+            coef = descend(objective, aggregation, coef, transcript, step_size=step, n_iterations=n_steps)
     return coef
 
 

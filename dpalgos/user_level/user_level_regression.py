@@ -48,7 +48,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
-from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, descend
+from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, UserObjective, descend
 from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
 from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
 
@@ -81,9 +81,6 @@ class GradientStepParams(AggregationParams):
 class UserLevelRegressionParams(UserInterval, GradientStepParams):
     """Keywords of :func:`user_level_regression`."""
 
-    answer: str = choice(
-        "'last' iterate, or their 'average' (convex losses)", ("last", "average"), default="last"
-    )
     curvature_bound: float | None = positive(
         "K: bounds the Frobenius norm of a user's mean curvature; for an interval",
         default=None,
@@ -162,7 +159,7 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
         "interval": Form(
             keywords={"aggregation": "clipped", "interval": 0.95, "curvature_bound": 2.0, "n_iterations": 2}
         ),
-        "Huber loss, averaged": Form(keywords={"loss": "huber", "answer": "average", "n_iterations": 3}),
+        "Huber loss": Form(keywords={"loss": "huber", "n_iterations": 3}),
     },
 )
 def user_level_regression(
@@ -174,9 +171,15 @@ def user_level_regression(
     )
     budget = None if params.interval is None else params.budget()
     aggregation = params.aggregation_of_gradients(sample.n_features, budget)
-    scheme = Scheme(step_size=params.step_size, n_iterations=params.n_iterations, answer=params.answer)
     start = np.zeros((sample.n_features, sample.n_replicates))
-    reached = descend(objective, scheme, aggregation, start, transcript)
+    reached = descend(
+        objective,
+        aggregation,
+        start,
+        transcript,
+        step_size=params.step_size,
+        n_iterations=params.n_iterations,
+    )
     if params.interval is None or budget is None:
         return reached
     assert params.curvature_bound is not None

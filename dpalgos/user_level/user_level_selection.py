@@ -20,13 +20,12 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import BoundedRangeEvent, Relation
+from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
@@ -124,7 +123,8 @@ def user_level_selection(
         n_users = np.array([len(one) for one in losses], dtype=float)
         epsilon = params.epsilon
         if params.calibration == "tight":
-            epsilon = _largest_choice(epsilon, params.delta)
+            plan = NoisePlan(epsilon, params.delta, {"choice": selections(epsilon)})
+            epsilon = least_noise(plan).epsilon_of("choice")
         chosen = exponential_mechanism(
             transcript,
             -means,
@@ -170,13 +170,3 @@ def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionP
         lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
         losses[:, k] = users.means(lost[:, None])[:, 0]
     return losses
-
-
-@lru_cache(maxsize=1024)
-def _largest_choice(epsilon: float, delta: float) -> float:
-    """Return the largest ε₀ of the exponential mechanism that is proved to be (ε, δ)-DP."""
-
-    def events(factor: float) -> list[BoundedRangeEvent]:
-        return [BoundedRangeEvent(label="", epsilon=epsilon / factor, sensitivity=1.0)]
-
-    return epsilon / least_noise_factor(events, epsilon, delta)

@@ -1,16 +1,14 @@
-"""The commands that bring results to others: a figure for a paper, a static site, the league's page."""
+"""The commands that bring results to others: a figure or a table for a paper, a static site."""
 
 import re
-import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import check_outputs, claim_report, files_named_by
+from data.store.folders import REPORTS, atomic_write
+from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options as given
-from flows.cli.options import whole_number
 from flows.progress import say
 
 
@@ -132,84 +130,3 @@ def table(
     if out:
         write_table(contents, out)
     typer.echo(str(out) if out else text_of(contents), nl=bool(out))
-
-
-_LEAGUE_MINUTES = 25.0  # the page and environments that exist take a few more
-
-
-def league(
-    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
-    table: Annotated[
-        list[str] | None, typer.Option(help="Only this table; may be repeated; none: attacks alone.")
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="What all fits and attacks may take.")
-    ] = _LEAGUE_MINUTES,
-    seed: Annotated[int, typer.Option(parser=whole_number(), help="Seed of fits and attacks.")] = 0,
-    merge: Annotated[
-        list[Path] | None, typer.Option(help="results.json of other machines: merge, and measure nothing.")
-    ] = None,
-    out: given.Out = None,
-) -> None:
-    """Compare private regressions and means of many libraries on public tables."""
-    from flows.launch import check_index
-    from flows.league.run import league as measured
-    from flows.league.run import merged
-    from flows.league.stored import read_league
-    from reports.pages.league import NAME
-
-    folder = Path(out or REPORTS).resolve()
-    check_index(folder)
-    claim_report(folder / NAME)
-    check_outputs([folder / NAME / "results.json"], inputs=merge or (), force=True)
-    if merge:
-        results = merged([read_league(path) for path in merge])
-        command = shlex.join(
-            ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
-        )
-    else:
-        chosen, names = _chosen(method, table)
-        results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
-        parts = [part for each in method or () for part in ("--method", each)]
-        parts += [part for each in table or () for part in ("--table", each)]
-        command = shlex.join(["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)])
-    page = _written(results, folder, command)
-    typer.echo(str(page))
-
-
-def _chosen(method: list[str] | None, table: list[str] | None) -> tuple[list[Any], list[str]]:
-    """Return the methods and the names of the tables that the options choose, all by default."""
-    from flows.league.tables import declarations
-    from flows.league.worker_process import all_methods
-    from tasks.errors import SpecError
-
-    methods, tables = all_methods(), list(declarations())
-    for what, asked, known in (
-        ("method", method, [one.name for one in methods]),
-        ("table", table, tables),
-    ):
-        unknown = [each for each in asked or [] if each not in known and each != "none"]
-        if unknown:
-            raise SpecError(f"--{what} must be one of {', '.join(known)}, got {unknown[0]!r}")
-    chosen = [one for one in methods if method is None or one.name in method]
-    return chosen, [name for name in tables if table is None or name in table]
-
-
-def _written(results: dict[str, Any], folder: Path, command: str) -> Path:
-    """Write the page, its results and the index; return the page."""
-    from importlib.metadata import version
-
-    from reports.pages.league import NAME, render_league
-    from tasks.report.manifest import now
-    from tasks.report.write import write_index
-
-    methods, tables = _chosen(None, None)
-    complete = {one.name for one in methods} <= results["methods"].keys()
-    complete = complete and set(tables) <= results["tables"].keys()
-    files = render_league(
-        results, command=command, complete=complete, finished=now(), version=f"dpcost {version('dpcost')}"
-    )
-    for name, content in files.items():
-        atomic_write(folder / NAME / name, content)
-    write_index(folder)
-    return folder / NAME / "report.html"

@@ -99,7 +99,8 @@ def names_in_legend(ends: Mapping[str, tuple[float, float]], axes: Axes) -> list
 class Choices:
     """What a reader chooses in a chart: parameters with menus, what follows from them, and its lines.
 
-    ``is_log`` is an expression of the parameters, ``lines`` are those that are drawn at first.
+    ``is_log`` is an expression of the parameters, ``lines`` are those that are drawn at first. One row
+    belongs to no line and is drawn nowhere, so that the rows that a choice leaves can be counted.
     """
 
     params: Sequence[Chart]
@@ -120,12 +121,14 @@ def chart_of_rows(
     """Return the chart of rows with line, x, mean, low and high."""
     room = min(_MOST_ROOM, 20 + _LETTER * max(map(len, looks), default=0))
     is_log = choices.is_log if choices else str(axes.y_log).lower()
-    params: list[Chart] = [{"name": "styles", "value": _styles(looks)}]
+    styles = _styles(looks) | ({"": {"dots": False}} if choices else {})
+    params: list[Chart] = [{"name": "styles", "value": styles}]
     params.append({"name": "is_log", "expr": is_log})
     transform = list[Chart]()
     if choices:
         params += [*choices.params, _EVERY_LINE]
-        transform += [*choices.transform, {"filter": {"or": [{"param": "shown"}, "lines == 'all'"]}}]
+        drawn = {"or": [{"param": "shown"}, "lines == 'all'", "!datum.line"]}
+        transform += [*choices.transform, {"filter": drawn}]
     return {
         "data": dict(data),
         "params": params,
@@ -221,13 +224,14 @@ def _layers(
     beside: dict[str, Any] = {"align": "left", "dx": 9, "baseline": "middle", "limit": room - 10}
     names = {**at, "text": line, "color": field("ink:N", scale=None)}
     cross = {"x": at["x"], "y": field("cross:Q"), "color": color}
-    failed = "datum.n_failed > 0 || !isValid(datum.y)"
+    failed = "datum.line && (datum.n_failed > 0 || !isValid(datum.y))"
     return [
         marks(None, "rule" if axes.bars else "area", ends, **band),
         marks(None, "line", strokes, clip=True, **curve),
         _dots(looks, at, legend, choices),
         marks(None, "text", cross, only=failed, text="×", fontSize=17, fontWeight="bold"),
         {**marks(None, "text", names, **beside), "transform": _NAMES},
+        *([_NOTHING] if choices else []),
     ]
 
 
@@ -253,6 +257,18 @@ _PLACES: list[Chart] = [
     ]},
     _calculate("cross", "isValid(datum.y) ? datum.y : datum.top"),
 ]  # fmt: skip
+_NOTHING: Chart = {
+    "transform": [
+        {"aggregate": [{"op": "valid", "field": "cross", "as": "drawn"}]},
+        {"filter": "datum.drawn == 0"},
+    ],
+    "mark": {
+        "type": "text",
+        "text": "no data for this combination",
+        "x": {"expr": "width / 2"},
+        "y": {"expr": "height / 2"},
+    },
+}
 _NAMES: list[Chart] = [
     {"filter": f"width > {_WIDE} && datum.x == datum.end && isValid(datum.y)"},
     {"window": [{"op": "lag", "field": "y", "as": "below"}, {"op": "lead", "field": "y", "as": "above"}],

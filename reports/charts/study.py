@@ -17,7 +17,7 @@ from reports.charts.drawing import field as encode
 from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
 from reports.cost import first_lines, population_error, rank
 from reports.headline import condition
-from reports.page import StudyPage
+from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
 from reports.series import Series, Setting, View, nearest_value, with_roles
 from reports.writing import num, render_sentence, rule_text, setting, span
@@ -77,11 +77,12 @@ class Pictures:
 def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
-    rates = page.layout_facts.rates if page.layout_facts is not None else {}
+    facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
+    rates = facts.rates if facts else {}
     if found := _RATE.fullmatch(name):
         at = rates.get(name, int(found[1]) / 100)
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
-    if page.layout_facts is not None:
+    if facts:
         direction = "lower is more private" if direction == _HIGHER else ""
     elif name == page.metric and page.metric_label:
         label = page.metric_label
@@ -233,7 +234,7 @@ class StudyChart:
         # fmt: on
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
         transform: list[Chart] = [{"filter": fixed.format(key)} for key in self._menus()]
-        on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
+        on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         label = "labels[at_metric]"
         title = {"expr": f"indexof(unreal, at_panel) < 0 ? {label} : ['{banner('stand-in')}', {label}]"}
@@ -244,6 +245,7 @@ class StudyChart:
         table = rows[["line", *self._menus(), *numbers, *counts, "message"]]
         table = table.loc[:, ~table.columns.duplicated()].copy()
         table[numbers] = table[numbers].map(lambda value: float(f"{value:.5g}"))
+        table = pd.concat([table, pd.DataFrame({"line": [""]})])
         parse = dict.fromkeys([*numbers, *counts, "epsilon"], "number")
         choices = Choices(params, transform, "indexof(linear, at_metric) < 0", lines, _TOOLTIP)
         data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}

@@ -151,7 +151,7 @@ def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture
 
 
 def _facts(view: View) -> AttackFacts:
-    assert view.page.layout_facts is not None
+    assert isinstance(view.page.layout_facts, AttackFacts)
     return view.page.layout_facts
 
 

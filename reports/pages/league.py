@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
 
 from reports.charts.lines import Axes, Line, line_picture
+from reports.charts.study import Pictures
+from reports.headline import PageHeadline, data_sentence
 from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
@@ -22,16 +23,12 @@ from reports.league import (
     ratios_of,
     violated,
 )
-from reports.pages.index import Card
-from reports.pages.text import render_page
+from reports.pages.error_page import LayoutContent
 from reports.palette import look
+from reports.series import View
 from reports.table import PageTable, Section
 from reports.writing import error_bar, num
 
-Extent = Literal["summary", "page", "files"]
-TITLE = "The league of private regressions and means"
-NAME = "league"
-QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
 FAMILIES = {
     "linear": "Linear regression", "logistic": "Logistic regression", "counts": "Counts",
     "means": "Means of columns",
@@ -39,8 +36,8 @@ FAMILIES = {
 RULES = (
     "Tables that judge our methods were never tuned on; but every published run looked at them, and the "
     "history lists these runs: they are no fresh test set.",
-    "Every method gets the same rows, with the same public bounds and units, declared before the values"
-    " were looked at, but for tables of a mirror; the file of tables states where they are from. Rows are "
+    "Every method gets the same rows, with the same public bounds and units, declared before the values "
+    "were looked at, but for tables of a mirror; the file of tables states where they are from. Rows are "
     "moved into the bounds.",
     "A method is called as its documentation calls it, with default settings, in an environment of its "
     "own; it may use the bounds, the units, ε and δ = 1/n². Neighbors differ in one row, replaced.",
@@ -48,86 +45,48 @@ RULES = (
     "answer without privacy, 1 for the constant alone. The error of means is their root mean squared "
     "distance from the means of the rows, in standard deviations of the columns; the constant is the "
     "declared centers. An error is at most 100; one below .001 counts as that.",
-    "A fit is repeated ten times, or as often as time allows. The "
-    "other method of a comparison is the one with the least error in one half of the repetitions; the other "
-    "half is compared, so that being the best of many by luck is no advantage. Clear means by more than two "
-    "standard errors of the difference (Welch’s test). What violates its claim is no rival.",
-    "A fit that fails, is refused, takes over ten minutes or 4 GB has that as its result: its ratio is "
-    "infinite. Synthetic rows are followed by the ordinary regression.",
-    "Time is shared by a rule that was set before the run. Each method is fitted once to the smallest "
-    "table; the quickest by that begins, and each has an equal part of the time that is left, so that "
-    "what quick ones leave goes to slow ones. It takes the tables from small to large, the families in "
-    "turns, at ε = 1 first. What it does not come to is blank and counts for and against "
-    "nobody: ratios are over the settings that a method came to; their number is shown.",
-    "At ε = 1 the attacks of dpcost audit --callable run on every method that is fast enough, on tables"
-    " of ten rows with a covariate from 0 to 1. A claim is called violated only if a second attack with"
-    " other seeds says so, too. Where a method shows its noise, or its library proves an ε, an "
-    "accountant replays it.",
+    "A fit is repeated as often as the profile says. The other method of a comparison is the one with the "
+    "least error in one half of the repetitions; the other half is compared, so that being the best of "
+    "many by luck is no advantage. Clear means by more than two standard errors of the difference "
+    "(Welch’s test). What violates its claim is no rival.",
+    "A method that fails, refuses, takes more than its time for the fits of a setting, or 4 GB, has that "
+    "as its result: its ratio is infinite. Synthetic rows are followed by the ordinary regression. What "
+    "did not run is blank, and counts for and against nobody: ratios are over the settings that a method "
+    "came to; their number is shown.",
+    "At ε = 1 the attacks of dpcost audit --callable run on every library that is fast enough, on tables "
+    "of ten rows with a covariate from 0 to 1; those of dpcost audit run on estimators of this project. A "
+    "claim is called violated only if a second attack with other seeds says so, too. Where a method shows "
+    "its noise, an accountant replays it.",
 )
 
 
-def render_league(
-    results: Mapping[str, Any],
-    *,
-    command: str,
-    finished: str,
-    version: str,
-    complete: bool,
-    extent: Extent = "files",
-) -> dict[str, bytes]:
-    """Return the page, the results and the card of the index, by file name.
+def content(view: View, summary: pd.DataFrame) -> LayoutContent:
+    """Return what only the page of the league's study shows."""
+    league, page = cast("Mapping[str, Any]", view.page.layout_facts), view.page
+    sections = league_sections(league)
+    return LayoutContent(PageHeadline(sections[0].answer, data_sentence(page)), Pictures(), "", sections)
 
-    ``complete`` tells whether all methods ran on all tables. A "summary" has no pictures and no section for
-    each table, a "page" no pictures in PNG, which only their files need.
+
+def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
+    """Return the sections of a page on a league's rows, audits, methods and tables.
+
+    Where it is not ``complete``, sentences say that they are of some methods and tables. Unless the page is
+    ``whole``, it has no pictures and no section for each table.
     """
-    ratios = ratios_of(results)
-    sections = [_leaders(results, developed=False, complete=complete)]
-    sections.append(_leaders(results, developed=True, complete=complete))
-    sections.append(_audits(results, command))
-    profiles = (_profile(results, ratios, family, extent) for family in FAMILIES)
-    sections += [found for found in profiles if found is not None]
-    sections += [_of_table(results, name) for name in sorted(results["tables"]) if extent != "summary"]
-    sections.append(_methods(results))
-    headline = sections[0].sentences[0]
-    rules = Section("Rules", bullets=RULES, commands=[command], folded=True, id="rules")
-    html, markdown = render_page(
-        TITLE,
-        headline,
-        [sections[0], rules, *sections[1:]],
-        links_on_top=[("All studies", "../index.html")],
-        sentence=headline,
-        lead=[QUESTION, f"{version}, {finished[:10]}, {'; '.join(results['machines'])}."],
-    )
-    card = Card(
-        name=NAME, title=TITLE, headline=headline, data_source="real data", when=finished, seconds=None,
-        href=f"{NAME}/report.html", profile="",
-    )  # fmt: skip
-    manifest = {
-        "study": {"name": NAME},
-        "command": command,
-        "complete": complete,
-        "finished": finished,
-        "dpcost": version,
-        "data": [],
-    }
-    figures = {
-        f"figures/{drawn.name}.{ending}": content
-        for drawn in (part.picture for part in sections)
-        if drawn is not None
-        for ending, content in (("svg", drawn.svg), ("png", drawn.png))
-        if content is not None
-    }
-    return {
-        **figures,
-        "report.html": html,
-        "report.md": markdown,
-        "results.json": json.dumps(results, indent=1, ensure_ascii=False).encode(),
-        "card.json": card.to_json().encode(),
-        "manifest.json": json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-    }
+    ratios = ratios_of(league)
+    profiles = (_profile(league, ratios, family, whole=whole) for family in FAMILIES)
+    return [
+        _leaders(league, developed=False),
+        Section("Rules", bullets=RULES, folded=True, id="rules"),
+        _leaders(league, developed=True),
+        _audits(league),
+        *(found for found in profiles if found is not None),
+        *(_of_table(league, name) for name in sorted(league["tables"]) if whole),
+        _methods(league),
+    ]
 
 
-def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> Section:
+def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
     found = [
         each
@@ -137,15 +96,19 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
     name = "developed" if developed else "untouched"
     if not found:
-        return Section(title, "Nothing was compared.", id=name)
+        return Section(title, "Nothing was compared.", id=name, answer="Nothing was compared.")
     regressions = [each for each in found if each.family != "means"]
     means = [each for each in found if each.family == "means"]
-    among = "" if complete else "Among the methods and tables of this run: "
+    among = "" if results["complete"] else "Among the methods and tables of this run: "
     where = "they were developed on" if developed else "they were not developed on, but earlier runs saw"
-    sentences = []
+    sentences, answers = list[str](), list[str]()
     for what, part in (("regressions", regressions), ("means", means)):
         if part:
             counts = {verdict: sum(e.verdict == verdict for e in part) for verdict in get_args(Verdict)}
+            answers.append(
+                f"{among}{'our' if among else 'Our'} {what} are clearly better than the best other in "
+                f"{counts['better']} of {len(part)} settings, clearly worse in {counts['worse']}."
+            )
             sentences += [
                 f"{among}{'our' if among else 'Our'} {what} are clearly better than the best other in "
                 f"{counts['better']} of {len(part)} settings on tables that {where}, clearly worse in "
@@ -161,7 +124,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     ]
     columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
     table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
-    return Section(title, sentences, table=table, id=name)
+    return Section(title, sentences, table=table, id=name, answer=answers[0])
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> str:
@@ -181,12 +144,12 @@ def _bar(summary: Summary | None) -> str:
     return text if spread is None else f"{text} ± {error_bar(spread, value)}"
 
 
-def _audits(results: Mapping[str, Any], command: str) -> Section:
+def _audits(results: Mapping[str, Any]) -> Section:
     """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
     found = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
     sentences = [
-        f"{one['method']} violates its claim: ε is at least {num(one['proved'])} ({one['pair']}), as this "
-        f"shows: `{command.split(' --')[0]} --method '{one['method']}' --table none --seed {one['seed']}`"
+        f"{one['method']} violates its claim: ε is at least {num(one['proved'])}, as "
+        "`dpcost rerun league --task audit` shows."
         for one in found
         if one.get("violated")
     ] + [
@@ -199,16 +162,15 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
             one["method"],
             num(one["proved"]) if "proved" in one else "not known",
             num(one["replayed"]) if "replayed" in one else "not shown",
-            f"{one['trials']} trials" if "trials" in one else one.get("error", ""),
         ]
         for one in found
     ]
-    columns = ("method", "an attack: ε is at least", "a replay: ε is at most", "how")
+    columns = ("method", "an attack: ε is at least", "a replay: ε is at most")
     title = "The ε that an audit finds, at ε = 1"
     return Section(title, sentences, table=PageTable(columns, rows, title), id="audits")
 
 
-def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, extent: Extent) -> Section | None:
+def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, whole: bool) -> Section | None:
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
@@ -232,8 +194,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, exte
         y_log=False, steps=True,
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
-    drawn = lines and extent != "summary"
-    figure = line_picture(lines, axes, f"league-{family}", title, "real") if drawn else None
+    figure = line_picture(lines, axes, f"league-{family}", title, "real") if lines and whole else None
     rows = []
     for name in order.index:
         known = own[name].dropna()
@@ -292,13 +253,12 @@ def _methods(results: Mapping[str, Any]) -> Section:
             name,
             "ours" if about["ours"] else "theirs",
             ", ".join(_resolved(about)) or about["library"],
-            f"flows/league/methods/{about['file']}",
+            about["file"],
         ]
         for name, about in sorted(results["methods"].items())
     ]
-    more = "results.json lists all that each environment holds."
     columns, title = ("method", "whose", "installed", "file"), "Methods and their environments"
-    return Section(title, more, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
+    return Section(title, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
 
 
 def _resolved(about: Mapping[str, Any]) -> list[str]:

@@ -94,8 +94,6 @@ def _answer(release: Mapping[str, Any]) -> Section:
         text.append(
             f"Intervals at a confidence level of {level}. {note[:1].upper()}{note[1:]}{'.' * bool(note)}"
         )
-    if release["public_shape"] is not None:
-        text.append(f"The shape of the public rows was {'' if release['public_shape'] else 'not '}used.")
     if fit := _fit(release.get("fit", {})):
         text.append(
             f"R² is {fit['r_squared']}, from {fit['r_squared_low']} to {fit['r_squared_high']}, and the "

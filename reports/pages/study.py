@@ -16,7 +16,7 @@ from reports.charts.drawing import banner, packed_chart, packed_library
 from reports.charts.study import Pictures
 from reports.headline import noise_comparisons
 from reports.page import StudyPage
-from reports.pages import attack_page, error_page
+from reports.pages import attack_page, error_page, league
 from reports.pages.data_card import render_data_card
 from reports.pages.index import Card
 from reports.pages.text import manifest_rows, render_page
@@ -34,7 +34,11 @@ from reports.table import (
 )
 from reports.writing import count_of, duration, percent, repaired, setting, when, with_form, words
 
-LAYOUTS = {"error_page": error_page.content, "attack_page": attack_page.content}
+LAYOUTS = {
+    "error_page": error_page.content,
+    "attack_page": attack_page.content,
+    "league_page": league.content,
+}
 _FILES = ("report.html", "report.md", "summary.csv", "results.parquet", "manifest.json")
 
 

@@ -19,7 +19,6 @@ import scipy
 from dpalgos import InputError, get_estimator
 from reports.cost import first_below
 from reports.page import ZERO
-from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
@@ -112,11 +111,10 @@ def advise(
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
         for number, prepared in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
             for block in spec.blocks("standard", replicates=1, seed=_SEED + number):
-                cells = tuple(cell for cell in block.cells if cell.form != PUBLIC_ALONE)
-                errors.append(compute_block(replace(block, cells=cells), prepared))
+                errors.append(compute_block(block, prepared))
                 if block.replicates.n == spec.headline.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
-                    for cell in cells:
+                    for cell in block.cells:
                         widths.setdefault(cell.key, []).append(_half_widths(draw, cell, block.replicates))
             if progress:
                 progress(number + 1)

@@ -19,7 +19,6 @@ import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
-from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
@@ -33,7 +32,6 @@ class Draw:
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
-    public_y: np.ndarray | None = None  # the responses of the sample's public rows, if they have any
     target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
     to_signs: np.ndarray | None = None  # (m, k): what it makes of the target has the signs that count
@@ -56,12 +54,9 @@ class Draw:
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer on these data: the same again for the same replicates."""
-        sample = self.sample
-        if cell.form == PUBLIC_ALONE:
-            sample = dpalgos.Sample(sample.public_rows, self.public_y, n_replicates=self.replicates)
         return dpalgos.estimate(
             cell.estimator,
-            sample,
+            self.sample,
             rng=self.generator(replicates.seed_of(cell)),
             replicates=self.replicates,
             **cell.keywords(),
@@ -214,6 +209,7 @@ class Measure:
     exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = _nothing  # as in `ShowsMore`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
+    layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
 
 
 @dataclass(frozen=True)

@@ -42,14 +42,7 @@ class PartialDraw(Draw):
         if dpalgos.get_estimator(cell.estimator).private or kept.all():
             return super().answer(cell, replicates)
         own = self.sample
-        public = None if own.public_rows is None else own.public_rows[:, kept]
-        sample = dpalgos.Sample(
-            own.X[:, kept],
-            own.y,
-            row_mask=own.row_mask,
-            n_replicates=own.n_replicates,
-            public_rows=public,
-        )
+        sample = dpalgos.Sample(own.X[:, kept], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates)
         result = Draw.answer(replace(self, sample=sample), cell, replicates)
         estimate = np.zeros((len(kept), *result.estimate.shape[1:]))
         estimate[kept] = result.estimate

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Column, Dataset
@@ -30,7 +30,6 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.problems.problem import Cost, DatasetSource, Traits
-from tasks.problems.public_rows import PublicRows
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer, weighted_answer
 
 
@@ -46,7 +45,6 @@ class RegisteredTable(DatasetSource, ABC):
     family: str = ""
     units: Units  # the public ones, or means and standard deviations, which are not private
     analyst_table: AnalystTable | None = Field(default=None, exclude=True)  # keys hold its content
-    public: Annotated[InstanceOf[PublicRows], PlainSerializer(lambda rows: rows.sha256)] | None = None
 
     @field_validator("family")
     @classmethod
@@ -61,14 +59,6 @@ class RegisteredTable(DatasetSource, ABC):
             raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
         if self.task == "mean" and self.units != "public":
             raise ValueError(f"units must be 'public' for a mean, got {self.units!r}: others know its answer")
-        if self.public is not None:
-            if self.units != "public":
-                raise ValueError(f"units must be 'public' where there are public rows, got {self.units!r}")
-            if self.offset_bounds:
-                raise ValueError("public rows have no offset; leave [public] out, or the offset")
-            if self.user_id:
-                raise ValueError("public rows are for tables of which rows are protected; leave [public] out")
-            self.public.require(self.covariates)
         return self
 
     @property
@@ -161,10 +151,10 @@ class RegisteredTable(DatasetSource, ABC):
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""
-        about = self.about
+        about, n_classes = self.about, self.n_classes
         if about.kind == "frames":
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
-        classes = {} if self.n_classes is None else {"K": self.n_classes}
+        classes = {} if n_classes is None else {"K": n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     def cost(self, n: int) -> Cost:
@@ -246,32 +236,8 @@ class RegisteredTable(DatasetSource, ABC):
         )
 
     def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:
-        """Return the table for replicates that use the rows of ``mask`` (n, R), with its public rows."""
-        return dpalgos.Sample(
-            prepared.X,
-            prepared.y,
-            row_mask=mask,
-            n_replicates=mask.shape[1],
-            public_rows=self.public_X,
-        )
-
-    @property
-    def public_X(self) -> np.ndarray | None:
-        """The public rows, if there are any, in the columns of the prepared table."""
-        if self.public is None:
-            return None
-        units = zip(*public_units(self.about, [self.about.column(x) for x in self.covariates]), strict=True)
-        return self.public.design(
-            dict(zip(self.covariates, units, strict=True)), intercept=self.has_intercept
-        )
-
-    @property
-    def public_y(self) -> np.ndarray | None:
-        if self.public is None or self.response not in self.public.columns:
-            return None
-        y = self.public.columns[self.response]
-        centers, scales = public_units(self.about, [self.about.column(self.response)])
-        return y if self.family else (y - centers) / scales
+        """Return the table for replicates that use the rows of ``mask`` (n, R)."""
+        return dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=mask.shape[1])
 
     def load(self, path: Path) -> PreparedTable:
         if path.suffix == ".json":

@@ -23,7 +23,6 @@ from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.release import EVENT_FIELDS, Release
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
@@ -55,7 +54,6 @@ def record_of(released: Release) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
-        "public_shape": answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -201,9 +199,6 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
     yield fact(f"number of {unit}s", released.rows.n_units, "shared by all neighboring data")
     for name, value in {**request.bounds, **request.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
-    if public := released.facts.get("public_rows"):
-        about = "{rows} of {file}, sha256 {sha256}".format_map(public)
-        yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
         if column.name in request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)

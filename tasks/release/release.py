@@ -30,7 +30,6 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
@@ -39,7 +38,7 @@ from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
 # Parameters that the budget, the rows or the structure of the model decide.
-_ELSEWHERE = ("epsilon", "delta", "calibration", "public_X", INTERCEPT, OFFSET)
+_ELSEWHERE = ("epsilon", "delta", "calibration", INTERCEPT, OFFSET)
 
 _log = logging.getLogger(__name__)
 
@@ -164,9 +163,6 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     if "coef" in keywords:
         has_offset = request.offset_bounds is not None
         keywords["coef"] = rows.units.answer_of(keywords["coef"], has_offset=has_offset)
-    if rows.public:
-        _log.warning("%s", rows.public.sentence)
-        keywords["public_X"] = rows.public_X
     drawing, sample = _drawing(name, keywords, rows)
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
@@ -190,7 +186,6 @@ def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Que
         **({"user_id": columns.user_id} if columns.user_id else {}),
         **rows.units.declared,
         **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
-        **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
     }
     question = Question(
         dataset=request.dataset,
@@ -294,7 +289,6 @@ def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, A
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        **({"public_rows": rows.public.facts} if rows.public else {}),
     }
 
 
@@ -333,8 +327,6 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "estimate": _named(units.shown, units.of(drawn.estimate)),
         "events": event_entries(drawn.events),
     }
-    if PUBLIC_SHAPE in drawn.diagnostics:
-        answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
     answer |= _fit(plan.rows, drawn)
     if drawn.interval is not None:
         pairs, why = units.ends_of(drawn.interval, drawn.diagnostics)

@@ -14,13 +14,12 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
 from tasks.errors import SpecError
-from tasks.file_schema import Strict, sentences
+from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.formula import declared_alone, expand_formula
-from tasks.problems.public_rows import PublicTable
-from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
+from tasks.study.panel import INTERCEPT, OFFSET
 from tasks.study.spec import StudySpec
-from tasks.study.study_file import checked_study, open_lines, read_toml
+from tasks.study.study_file import checked_study, read_toml
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -49,15 +48,13 @@ class ReleaseConfig(Strict):
 
     ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
     units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
-    study's (of ``dataset.form``, where it has several forms). ``public`` are rows for an estimator that takes
-    public ones; a study's form that takes some brings the study's. A ``formula``, or the study's, stands for
+    study's (of ``dataset.form``, where it has several forms). A ``formula``, or the study's, stands for
     the columns.
     """
 
     dataset: _Dataset
     columns: ReleaseColumns = ReleaseColumns()
     formula: str = ""
-    public: PublicTable | None = None
     bounds: dict[str, Any] = Field(default={})
     params: dict[str, Any] = Field(default={})
 
@@ -72,7 +69,6 @@ class ReleaseRequest:
     dataset: str  # the ledger's name of the data
     columns: ReleaseColumns
     formula: str
-    public: PublicTable | None
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
     study: StudySpec | None
@@ -130,7 +126,6 @@ def read_request(
         raise SpecError(f"{path.name}: {numbered(faults)}")
     if study is not None and study.analyst_table is not None:
         config = _completed(config, study, study.analyst_table, estimator)
-    config = _with_public_rows(config, study, estimator)
     if interval is not None:
         if "interval" in config.params and config.params["interval"] != interval:
             raise SpecError(
@@ -139,6 +134,8 @@ def read_request(
         config = config.model_copy(update={"params": {**config.params, "interval": interval}})
     for table, settings in (("bounds", config.bounds), ("params", config.params)):
         check_settings(table, settings, _BUDGET_INSTEAD)
+    if "public_X" in config.params:
+        raise SpecError("params.public_X must be left out, got some; public rows are for studies and Python")
     for name in filter(is_bound, config.params):
         raise SpecError(
             f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
@@ -154,7 +151,6 @@ def read_request(
         dataset=config.dataset.name,
         columns=config.columns,
         formula=config.formula or (study.formula if study else ""),
-        public=config.public,
         bounds=config.bounds,
         params=config.params,
         study=study,
@@ -176,14 +172,13 @@ def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, R
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None, list[str]]:
     """Return a release file and its study with columns from the formula, and all that is wrong in the two."""
-    content, plain = read_toml(path)
-    config, study, faults = None, None, open_lines(content.decode())
+    _, plain = read_toml(path)
+    undeclared = [*undeclared_keys(plain)]
+    config, study, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
     except ValidationError as error:
-        faults.append(f"{'; '.join(sentences(error, plain))}; see docs/guide/releases.md")
-    if config and config.public:
-        config = config.model_copy(update={"public": config.public.resolved_from(path)})
+        faults += sentences(error, undeclared)
     dataset = plain.get("dataset")
     name = dataset.get("study") if isinstance(dataset, dict) else None
     if not isinstance(name, str) or not name or name == "?":
@@ -234,25 +229,6 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         if key not in {*config.bounds, *config.params, INTERCEPT, OFFSET}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
-
-
-def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator: str) -> ReleaseConfig:
-    """Read ``public_X = "sample"``, a study's word, as the study's table of public rows."""
-    public, params = config.public, dict(config.params)
-    if "public_X" in params:
-        if params.pop("public_X") != "sample":
-            raise SpecError(
-                'params.public_X must be "sample" in a file, got something else; write public rows to a CSV '
-                "file, and name it under [public] with the reason why they are public"
-            )
-        public = public or (study.public if study else None)
-        if public is None:
-            raise SpecError("params.public_X must be left out without a table of public rows; add [public]")
-    if public and not takes_public_rows(estimator, {}):
-        raise SpecError(
-            f"public must be left out for {estimator}, which takes no public rows, got {public.data}"
-        )
-    return config.model_copy(update={"public": public, "params": params})
 
 
 def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:

@@ -38,13 +38,6 @@ from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.file_units import AT_CENTERS, FileUnits
-from tasks.problems.public_rows import (
-    PublicRows,
-    PublicTable,
-    read_public_numbers,
-    read_public_rows,
-    refuse_private_file,
-)
 from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 
@@ -61,15 +54,6 @@ class ReleaseRows:
     exact: str = ""  # the digest of what the answer reads of it
     former_content: str = ""  # the fingerprint of version 1.1, where the ledger has some
     n_rows: int = 0
-    public: PublicRows | None = None
-
-    @property
-    def public_X(self) -> FloatArray | None:
-        """The public rows, if there are any, in the columns of X."""
-        if self.public is None:
-            return None
-        units = self.units.declared.get("units") or dict.fromkeys(self.columns, (0.0, 1.0))
-        return self.public.design(units, intercept=self.has_intercept)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -250,14 +234,12 @@ def read_rows(
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )
-    public = _public_rows(request.public, request, data) if request.public else None
     return replace(
         rows,
         content=reader.fingerprint(),
         exact=reader.exact(),
         former_content=reader.former_fingerprint(),
         n_rows=reader.n_rows,
-        public=public,
     )
 
 
@@ -270,18 +252,6 @@ def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
         used = analyst_table.needed(each for each in analyst_table.columns if each.name in wanted)
         levels |= {each.name: each.categories for each in used}
     return levels
-
-
-def _public_rows(public: PublicTable, request: ReleaseRequest, data: Source) -> PublicRows:
-    """Read the public rows, in the columns of the private ones; refuse the private file."""
-    analyst_table, columns = request.table, request.columns
-    files = files_of(data) if is_folder(data) else [data]
-    refuse_private_file(public, [each for each in files if isinstance(each, Path)])
-    if not analyst_table:
-        return read_public_numbers(public, columns.x)
-    used = [column for column in analyst_table.columns if column.name in columns.xy]
-    response = analyst_table.ingested(columns.y) if columns.y else ()
-    return read_public_rows(public, analyst_table, used, unused=response)
 
 
 def known_as(ledger: Ledger, data: Source) -> str:

@@ -1,6 +1,6 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -23,10 +23,17 @@ from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
 from tasks.report.attack_facts import attack_facts
+from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
+
+_FACTS: Mapping[str, Callable[[StudySpec, pd.DataFrame, dict[str, Any]], Any]] = {
+    "error_page": lambda *_: None,
+    "attack_page": lambda spec, results, manifest: attack_facts(spec, results),
+    "league_page": league_facts,
+}
 
 
 def build_page(
@@ -85,8 +92,8 @@ def build_page(
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
         exhibits=exhibits,
-        layout="attack_page" if measure.of_attacks else "error_page",
-        layout_facts=attack_facts(spec, results) if measure.of_attacks else None,
+        layout=measure.layout,
+        layout_facts=_FACTS[measure.layout](spec, results, manifest),
         warning=manifest.get("warning", ""),
         measured=traits.measured,
         data_cards=cards,
@@ -168,9 +175,6 @@ def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
         for column in columns
         if column.center is not None and column.scale is not None
     ]
-    if rows := spec.public_rows:
-        value = f"{rows.n_rows:,} rows of {rows.file}, sha256 {rows.sha256[:8]}"
-        units.append(Assumption("Public rows, none of them a private one", value, rows.source))
     return (*units, *(Assumption(**each.model_dump()) for each in spec.assumptions))
 
 

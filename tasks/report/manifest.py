@@ -20,7 +20,6 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from reports.charts.drawing import can_draw
 from tasks.cache import CachedFile, digest, facts_of
-from tasks.problems.registered_table import RegisteredTable
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
@@ -43,14 +42,15 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
-    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
+    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it.
+
+    Nothing is known of what another library releases.
+    """
+    if dpalgos.get_estimator(item.name).foreign:
+        return ()
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
-    own = panel.problem.public_X if isinstance(panel.problem, RegisteredTable) else None
-    # What is released, and whether public rows are asked about, depends on how many rows there are.
-    n = spec.headline.n
-    if own is None:
-        n = max(_FEW_ROWS, min(n, _NUMBERS // sizes["d"]))
+    n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
     keywords = item.keywords(sizes, max(item.steps, default=None))
     if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
@@ -58,7 +58,7 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     y_or_none = None if spec.task_of(panel) == "mean" else y
     result = dpalgos.estimate(
         item.name,
-        dpalgos.Sample(X, y_or_none, public_rows=X if own is None else own, user_ids=np.arange(n)),
+        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=np.arange(n)),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta_at(spec.headline.delta, spec.headline.n),
@@ -159,7 +159,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
         },
         "made_of": {"results": results.made_of, "report": report_key(spec, options, tables)},
         "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables.values()],
-        **({"public": spec.public_rows.facts} if spec.public_rows else {}),
         "results_sha256": results.sha256,
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),

@@ -47,8 +47,8 @@ def write_report(
 def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a run, with the panels that ran."""
     results = pd.read_parquet(results_path)
-    run = {panel.name for panel in spec.panels_at(manifest["profile"])} - set(manifest.get("not_run", {}))
-    spec = spec.without_panels({panel.name for panel in spec.panels} - run)
+    left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
+    spec = spec.without(left_out | set(manifest.get("not_run", {})))
     return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 

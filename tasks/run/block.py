@@ -23,7 +23,6 @@ from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Block, DatasetSource, Draw, Measured, RowSource
-from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.threads import one_blas_thread, threads_now
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -108,9 +107,6 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
         measured = measure_of(block.problem).measure(block.problem.traits, draw, result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
-        if (used := result.diagnostics.get(PUBLIC_SHAPE)) is not None:
-            together = f"{used.sum():g} of {used.size} repetitions that ran together"
-            message = f"the shape of the public rows was used in {together}"
         selected = draw.selected(result.estimate)
     except dpalgos.InputError as error:
         status, message = "refused", str(error)

@@ -1,6 +1,5 @@
 """Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from data.store.shared import shared_address
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
 from tasks.problems.analyst_table import AnalystTable
+from tasks.run.threads import cores_now
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
@@ -45,7 +45,7 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
         home=home(),
         stand_in_rows=stand_in_rows,
         again=again,
-        threads=lambda: os.cpu_count() or 1,
+        threads=cores_now,
     )
 
 
@@ -139,8 +139,6 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
         if earlier := earlier_contents(folder, name, content):
             file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
             yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
-        if spec.public_rows:
-            yield spec.public_rows.sentence
         for repair in table.repairs:
             yield f"{repair.count:,} of {table.rows_read:,} rows {repair.reason}"
 

@@ -1,5 +1,6 @@
 """How many threads a computation may use: products with one, so that results don't depend on the machine."""
 
+import os
 from collections.abc import Callable
 
 from threadpoolctl import threadpool_limits
@@ -26,3 +27,8 @@ def use_threads(count: Callable[[], int]) -> None:
 def threads_now() -> int:
     """Return how many threads a block may use now: of the cores that no other block uses, or one."""
     return _count_threads() if _count_threads else 1
+
+
+def cores_now() -> int:
+    """Return how many threads may make a dataset: in a worker as many as a block may use, else all cores."""
+    return _count_threads() if _count_threads else os.cpu_count() or 1

@@ -401,4 +401,4 @@ def load_scorecard() -> Scorecard:
     try:
         return Scorecard(**plain)
     except ValidationError as error:
-        raise SpecError(f"{_FILE.name}: {sentences(error, plain)[0]}") from None
+        raise SpecError(f"{_FILE.name}: {sentences(error)[0]}") from None

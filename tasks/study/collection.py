@@ -52,41 +52,48 @@ def _list_of(content: dict[str, Any], name: str) -> Any:
 def with_collections(plain: dict[str, Any]) -> dict[str, Any]:
     """Return a study file's content, with a panel for each table where a panel names a ``collection``.
 
-    Sizes of its grid may be rules in n, the table's rows. Nothing stands in for a table but the headline's.
+    It may name ``groups`` of its tables. Sizes of its grid, or of the study's, may be rules in n, the table's
+    rows. Nothing stands in for a table but the headline's, whose panels run at smoke, too.
     """
     if not isinstance(plain.get("panels"), list):
         return plain
     head = plain.get("headline")
     named = head.get("panel") if isinstance(head, dict) else None
-    panels = [each for panel in plain["panels"] for each in _panels(panel, named)]
-    return {**plain, "panels": panels}
+    grid = {"grid": plain["grid"]} if "grid" in plain else {}
+    panels = [each for panel in plain["panels"] for each in _panels(panel, named, grid)]
+    if panels != plain["panels"] and all(isinstance(each, dict) and "grid" in each for each in panels):
+        grid = {"grid": None}  # each panel has its own
+    return {**plain, **grid, "panels": panels}
 
 
-def _panels(panel: Any, headline: Any) -> list[Any]:
+def _panels(panel: Any, headline: Any, grid: dict[str, Any]) -> list[Any]:
     if not isinstance(panel, dict) or "collection" not in panel:
         return [panel]
+    panel = {**grid, **panel}
     known, name = collections(), panel["collection"]
     if name not in known:
         raise SpecError(f"panels.collection must be one of {', '.join(known)}, got {name!r}")
     panels = []
-    for dataset in known[name].tables():
+    for dataset, own in known[name].problems(panel.get("groups", ())).items():
         try:
             n_rows = get_dataset(dataset).n_rows
         except DataError as fault:
             _log.warning("the table %s is left out: %s", dataset, fault)
             continue
-        panels.append(_panel(panel, name, dataset, n_rows, headline))
+        panels.append(_panel(panel, dataset, own, n_rows, headline))
     return panels
 
 
 def _panel(
-    panel: dict[str, Any], collection: str, dataset: str, n_rows: int, headline: Any
+    panel: dict[str, Any], dataset: str, own: dict[str, Any], n_rows: int, headline: Any
 ) -> dict[str, Any]:
-    title = dataset.removeprefix(f"{collection}_").replace("_", "-")
-    shared = {key: value for key, value in panel.items() if key != "collection"}
+    """Return the panel of a table; its name is the table's, and that of the entry of the study file."""
+    shared = {key: value for key, value in panel.items() if key not in ("collection", "groups")}
+    table = dataset.removeprefix(f"{panel['collection']}_").replace("_", "-")
+    title = f"{table} {panel['name']}" if "name" in panel else table
     grid, problem = (dict(shared.get(key) or {}) for key in ("grid", "problem"))
     if isinstance(grid.get("n"), list):
         grid["n"] = [whole(rule, {"n": n_rows}, what="grid.n") for rule in grid["n"]]
-    printed = collections()[collection].printed_errors().get(dataset, {})
-    own = {"grid": grid, "problem": {**problem, "dataset": dataset, "printed": printed}}
-    return {**shared, "name": title, "real_data": title != headline, **own}
+    shared |= {"grid": grid, "problem": {**problem, "dataset": dataset, **own}}
+    smoke = shared.get("smoke", True) or table == headline
+    return {**shared, "name": title, "real_data": title != headline, "smoke": smoke}

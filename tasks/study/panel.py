@@ -11,7 +11,6 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings, describe_keywords
-from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Strict
 from tasks.problems.kinds import AnyProblem
@@ -19,7 +18,6 @@ from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
-PUBLIC_ROWS = "public rows"  # the form of an estimator that gets a study's public rows, too
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
@@ -117,21 +115,6 @@ class EstimatorSpec(Strict):
             yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
 
 
-def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tuple[EstimatorSpec, ...]:
-    """Return estimators, and forms of them that see public rows, as well or alone."""
-    extended = list(items)
-    for item in items:
-        entry, like = dpalgos.get_estimator(item.name), item.form and f"{item.form} with "
-        if takes_public_rows(item.name, item.params) and "public_X" not in item.params:
-            form, params = f"{like}{PUBLIC_ROWS}", {**item.params, "public_X": "sample"}
-            about = "Public rows describe the shape of X, where a private release shows that they are right."
-            extended.append(item.model_copy(update={"form": form, "params": params, "about": about}))
-        if has_responses and not entry.private and entry.task != "any":
-            about = "Fitted to the public rows and their responses; it sees no private row."
-            extended.append(item.model_copy(update={"form": PUBLIC_ALONE, "about": about}))
-    return tuple({(item.name, item.form): item for item in extended}.values())
-
-
 def with_structure(
     items: Sequence[EstimatorSpec], offset_bounds: tuple[float, float] | None
 ) -> tuple[EstimatorSpec, ...]:
@@ -159,12 +142,6 @@ def check_offset(estimator: str, offset: str) -> None:
             f"{estimator} takes no offset, got {offset}; take preconditioned_glm, or in a linear regression "
             "the response less the offset"
         )
-
-
-def takes_public_rows(estimator: str, settings: Mapping[str, Any]) -> bool:
-    """Whether an estimator of a curator takes public rows next to the private ones, with some settings."""
-    asks = getattr(dpalgos.get_estimator(estimator).parameters, "takes_public_rows", None)
-    return asks is not None and bool(asks(settings))
 
 
 class Panel(Strict):

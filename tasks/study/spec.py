@@ -13,13 +13,13 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
+from tasks.external.environments import python_of
+from tasks.external.libraries import methods
 from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import Block, DatasetSource, RowSource
-from tasks.problems.public_rows import PublicRows, PublicTable
-from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.panel import (
     Count,
@@ -29,7 +29,6 @@ from tasks.study.panel import (
     Number,
     Panel,
     check_offset,
-    with_public_rows,
     with_structure,
 )
 
@@ -95,7 +94,6 @@ class StudySpec(Strict):
     schedule: Annotated[str, Field(pattern=_CRON)] = ""  # when `make serve` runs it, UTC
     analyst_table: AnalystTable | None = None
     formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
-    public: PublicTable | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
@@ -128,8 +126,6 @@ class StudySpec(Strict):
         for profile in PROFILES:
             if profile not in self.replicates:
                 raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
-        if self.public and not self.analyst_table:
-            raise ValueError("public must stand next to [data], a table of one's own; take [public] out")
         names = [panel.name for panel in self.panels]
         for name in names:
             if names.count(name) > 1:
@@ -275,10 +271,27 @@ class StudySpec(Strict):
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
         tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
-        return self.without_panels(not_run).model_copy(update={"not_run": not_run}), tables
+        for estimator, requires in self.foreign().items():
+            if python_of(requires) is None:
+                title, listed = dpalgos.get_estimator(estimator).title, ", ".join(requires)
+                not_run[estimator] = (
+                    f"{title} did not run, since DPCOST_HOME has no environment with {listed}."
+                )
+        return self.without(not_run).model_copy(update={"not_run": not_run}), tables
 
-    def without_panels(self, names: Collection[str]) -> "StudySpec":
-        return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
+    def foreign(self) -> dict[str, tuple[str, ...]]:
+        """Return the estimators of other libraries, and what the environment of each has to have."""
+        names = dict.fromkeys(item.name for panel in self.panels for item in self.estimators_of(panel))
+        return {name: methods[name].requires for name in names if name in methods}
+
+    def without(self, names: Collection[str]) -> "StudySpec":
+        """Return the study without some panels, and without some estimators of other libraries."""
+        left, panels = self.foreign().keys() & set(names), []
+        for panel in self.panels:
+            kept = tuple(item for item in panel.estimators or self.estimators if item.name not in left)
+            if kept and panel.name not in names:
+                panels.append(panel.model_copy(update={"estimators": kept}) if left else panel)
+        return self.model_copy(update={"panels": tuple(panels)})
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""
@@ -302,16 +315,7 @@ class StudySpec(Strict):
         named, problem = panel.estimators or self.estimators, panel.problem
         if problem.traits.has_intercept:
             named = with_structure(named, problem.traits.offset_bounds)
-        if not isinstance(problem, RegisteredTable) or problem.public is None:
-            return named
-        return with_public_rows(named, has_responses=problem.public_y is not None)
-
-    @property
-    def public_rows(self) -> PublicRows | None:
-        """The rows of ``public``, as the panels on the analyst's own table have them."""
-        problems = [panel.problem for panel in self.panels]
-        declared = (problem.public for problem in problems if isinstance(problem, RegisteredTable))
-        return next((rows for rows in declared if rows), None)
+        return named
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:

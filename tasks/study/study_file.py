@@ -1,55 +1,33 @@
 """Read a study file, with the analyst's table that it may declare, or say what is wrong with it."""
 
-import difflib
 import hashlib
-import re
 import tomllib
-from collections import defaultdict
 from contextlib import suppress
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from data.errors import DataError, numbered
 from data.store.folders import read_small
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
 from tasks.errors import SpecError
-from tasks.file_schema import Keys, field_fault, one_for_each_entry
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.declared_rows import Guesses
+from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
+from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.formula import FormulaColumns, expand_formula
 from tasks.problems.kinds import kinds
-from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
 from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections, with_lists
-from tasks.study.panel import EstimatorSpec, Grid, Panel
-from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
-from tasks.study.stand_ins import TablesOfFile, with_stand_ins, without_open
-
-_PARTS: dict[str, type[BaseModel]] = {
-    "panels": Panel,
-    "grid": Grid,
-    "headline": Headline,
-    "estimators": EstimatorSpec,
-    "assumptions": AssumptionSpec,
-    "notes": Note,
-    "printed": Printed,
-    "data": AnalystTable,
-    "public": PublicTable,
-    "guesses": Guesses,
-    "columns": AnalystColumn,
-    **{name: kind.source for name, kind in kinds().items()},
-}
+from tasks.study.spec import StudySpec
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
-# A declaration that its owner has yet to make: "?" stands in its place.
-_UNDECLARED_LINE = re.compile(r"""^\s*([^\s#=][^#=]*?)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
-_MARKER_LINE = re.compile(r"\s*missing\s*=\s*\[")  # "?" is what stands for a missing cell there
+
+
+class TablesOfFile(BaseModel):
+    """The study file's ``[data]``, so that errors name their place in it."""
+
+    data: AnalystTable
 
 
 def load_study(path: Path) -> StudySpec:
@@ -63,8 +41,7 @@ def load_study(path: Path) -> StudySpec:
 def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     """Return a study, and all that is missing or wrong in its file; the rows of its table are not read.
 
-    A column or key of ``[data]`` that is open or wrong is replaced by one that could stand there, so that
-    what depends on it can be checked; a fault that names such a column is not told.
+    While its tables are wrong, panels, which depend on them, are not checked.
     """
     content, plain = read_toml(path)
     digest = hashlib.sha256(content)
@@ -76,38 +53,29 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
 
     plain = with_lists(_of_this_version(plain, path.name), content_of)
     plain = {"name": path.stem, **with_collections(plain)}
-    whole, faults, replaced = plain, list[str](), set[str]()
     if isinstance(plain.get("data"), dict):
-        plain = {**plain, "data": _with_label(plain)}
-        whole, wrong, replaced = with_stand_ins(plain)
-        faults = [*open_lines(content.decode()), *_sentences(wrong, plain)]
-        if faults and "guesses" in whole:
-            whole["guesses"] = without_open(whole["guesses"])
-        if replaced and not faults:  # "?" in another line than its key
-            faults = [f'where "?" stands is yours to declare: {", ".join(sorted(replaced))}']
-    is_whole = "data" in whole or "data" not in plain
-    spec, more = None, list[str]()
+        plain["data"] = _with_label(plain)
+    undeclared = [*undeclared_keys(plain)]
+    spec, faults = None, undeclared_fault(undeclared)
     try:
-        whole = _with_analyst_table(whole, path)
-        spec = StudySpec(**{**whole, "sha256": digest.hexdigest()})
+        spec = StudySpec(**{**_with_analyst_table(plain, path), "sha256": digest.hexdigest()})
         if spec.analyst_table:
             _check_table(spec)
     except ValidationError as error:
-        more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole)
+        faults += sentences(error, undeclared)
+        faults += _faults_of_the_rest(plain, undeclared) if error.title == TablesOfFile.__name__ else []
     except (SpecError, DataError) as error:
-        more = [str(error), *(() if spec else _faults_of_the_rest(whole))]
-    told = (*(repr(name) for name in replaced), "got '?'")
-    faults += [fault for fault in more if not any(each in fault for each in told) or not faults]
+        faults += [str(error), *([] if spec else _faults_of_the_rest(plain, undeclared))]
     return spec, list(dict.fromkeys(faults))
 
 
-def _faults_of_the_rest(whole: dict[str, Any]) -> list[str]:
+def _faults_of_the_rest(plain: dict[str, Any], undeclared: list[str]) -> list[str]:
     """Return the faults of a file but for its tables and panels."""
-    rest = {key: value for key, value in whole.items() if key not in ("data", "public", "panels")}
+    rest = {key: value for key, value in plain.items() if key not in ("data", "panels")}
     try:
         StudySpec(**rest)
     except ValidationError as error:
-        return _sentences([each for each in error.errors() if each["loc"][:1] != ("panels",)], rest)
+        return [each for each in sentences(error, undeclared) if not each.startswith("panels")]
     return []
 
 
@@ -169,55 +137,19 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
     return plain
 
 
-def _sentences(errors: list[ErrorDetails], content: dict[str, Any]) -> list[str]:
-    return [_sentence(_where(keys, content), error) for keys, error in one_for_each_entry(errors, content)]
-
-
-def _sentence(where: str, error: ErrorDetails) -> str:
-    if error["type"] == "union_tag_not_found":
-        return f"{where}.kind is missing; add e.g. kind = 'simulation'"
-    nearest = _nearest_key(error["loc"]) if error["type"] == "extra_forbidden" else ""
-    return f"{field_fault(where, error)}{nearest}"
-
-
-def _where(keys: Keys, content: Any) -> str:
-    """Write the place of an entry, with the names of panels, estimators and columns for their numbers."""
-    words: list[str] = []
-    for depth, key in enumerate(keys, 1):
-        if isinstance(key, int) and words and words[-1] in ("panels", "estimators", "columns"):
-            entry = reduce(getitem, keys[:depth], content)
-            name = entry.get("name", "") if isinstance(entry, dict) else ""
-            words[-1] += f" ({name or key})"
-        else:
-            words.append(str(key))
-    return ".".join(words)
-
-
-def _nearest_key(location: Keys) -> str:
-    parts = [_PARTS[part] for part in location[:-1] if isinstance(part, str) and part in _PARTS]
-    known = [*(parts[-1] if parts else StudySpec).model_fields]
-    nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-    return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"
-
-
 def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
-    declared = TablesOfFile(data=plain["data"], public=plain.get("public"))
+    declared = TablesOfFile(data=plain["data"])
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
     tables = {key: value for key, value in plain.items() if key != "data"}
     expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
     table = expanded.table if expanded else table
     tables["analyst_table"] = table
-    rows = None
-    if declared.public:
-        tables["public"] = declared.public.resolved_from(path)
-        refuse_private_file(tables["public"], [Path(table.path)])
-        rows = read_public_rows(tables["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
         panels = [_of_formula(panel, expanded) for panel in plain["panels"]] if expanded else plain["panels"]
-        tables["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in panels]
+        tables["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in panels]
     return tables
 
 
@@ -232,21 +164,7 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     return {**panel, "problem": filled}
 
 
-def open_lines(text: str) -> list[str]:
-    """Return a sentence, if any is due, about what its owner has yet to declare, and in which lines."""
-    lines: dict[str, list[str]] = defaultdict(list)
-    hints: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if (match := _UNDECLARED_LINE.match(line)) and not _MARKER_LINE.match(line):
-            lines[match[1]].append(str(number))
-            hints.setdefault(match[1], f" ({match[2].strip()})" if match[2] else "")
-    listed = "; ".join(
-        f"{name}{hints[name]} in line{'s' * (len(at) > 1)} {', '.join(at)}" for name, at in lines.items()
-    )
-    return [f'where "?" stands is yours to declare: {listed}'] if lines else []
-
-
-def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows | None, file: str) -> Any:
+def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
@@ -270,5 +188,4 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
         covariates = [column for each in covariates for column in analyst_table.ingested(each)]
     filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
-    filled |= {"public": rows} if rows else {}
     return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}

@@ -1,6 +1,6 @@
 """Accuracy of `dpcost advise`: forecasts from declarations against errors and intervals measured on tables.
 
-The tables are those of `flows/league/tables.toml`, but for the league's own. Files of R packages are
+The tables are those of `data/collections/league.toml`, but for the league's own. Files of R packages are
 read from the folder ``R_DATASETS``, a checkout of vincentarelbundock/Rdatasets, or downloaded by statsmodels.
 """
 
@@ -30,7 +30,7 @@ from tests.bench.goals import Goal, Measurement
 from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import prepared_data
 
-DECLARED = tomllib.loads((PROJECT_ROOT / "flows" / "league" / "tables.toml").read_text())
+DECLARED = tomllib.loads((PROJECT_ROOT / "data" / "collections" / "league.toml").read_text())
 TABLES: dict[str, dict[str, Any]] = {n: about for n, about in DECLARED.items() if "bounds" not in about}
 _REPLICATES = 20
 

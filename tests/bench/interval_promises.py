@@ -120,7 +120,7 @@ CASES: tuple[Case, ...] = (
     ),
     ("adassp", ROBUST, "normal", normal, 20_000, 1.0, _BOUNDS),
     ("boosted_adassp", ROBUST, "normal", normal, 20_000, 1.0, {**_BOUNDS, "n_rounds": 20}),
-    ("tukey_em", ROBUST, "normal", normal, 20_000, 1.0, {"n_models": 2000}),
+    ("tukey_em", ROBUST, "normal", normal, 20_000, 1.0, {}),
     ("dp_linear_regression", ROBUST, "normal", normal, 20_000, 1.0, {**_BOUNDS, "coef_bound": 3.0}),
     (_GLM, LIKELIHOOD, "half events", events(0.0), 20_000, 1.0, _LOGISTIC),
     (_GLM, LIKELIHOOD, "4 % events", events(-3.6), 15_000, 1.0, _LOGISTIC),

@@ -315,7 +315,6 @@ AT_THE_WORST_ITERATE = {
     "dp_sgd_glm: logistic-tight",
     "dp_sparse_glm: logistic-paper",
     "output_perturbation_glm: logistic-tight",
-    "screened_sparse_glm: preconditioned fit, logistic-tight",
 }
 
 

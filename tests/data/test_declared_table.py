@@ -98,26 +98,6 @@ def test_declared_markers_stand_for_missing_cells(tmp_path, clip):
     assert [repair.count for repair in ref.repairs] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("region,age\nnorth,1\neast,2\nwest,3\n", "'region' has text that is none of its categories;"),
-        ("region,age\nnorth,1\n2,131.25\nwest,3\n", "'age' is outside its declared bounds"),
-        ("region,age\nnorth,1\n2,-1\nwest,-1\n", "'age' is outside its declared bounds"),
-        ("region,age\nnorth,old\n2,inf\nwest,3\n", "text or infinity in number column 'age'"),
-        ("region,aged\nnorth,1\n2,1\nwest,3\n", "has no column 'age' among its 2"),
-        ("region,age\nnorth,1\n2,1\n", "has another number of rows than data.rows = 3;"),
-        ("region,age\n", "has no rows"),
-    ],
-)
-def test_what_is_not_as_declared_is_one_sentence_without_a_value(tmp_path, text, sentence):
-    with pytest.raises(DataError) as refused:
-        stored(written(tmp_path, text), [REGION, AGE])
-    assert sentence in str(refused.value)
-    told = str(refused.value).split("table.csv")[1]
-    assert not [value for value in ("east,", "131", "old,", " 1 ", " 2 ", " of 3") if value in told]
-
-
 def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(tmp_path):
     path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
     ref = stored(path, [REGION, replace(AGE, clip=True)])
@@ -127,19 +107,6 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
     with pytest.raises(DataError, match="number column 'age'"):
         stored(path, [REGION, replace(AGE, clip=True)])
-
-
-def test_all_columns_at_fault_are_told_at_once(tmp_path):
-    path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
-    with pytest.raises(DataError, match=r"'region' has text .*'age' is outside"):
-        stored(path, [REGION, AGE])
-    path = written(tmp_path, "region,age\n,1\nwest,NA\nwest,NA\n")
-    with pytest.raises(DataError, match=r"column region.*column age;"):
-        stored(path, [REGION, AGE])
-    names = [f"x{j}" for j in range(7)]
-    path = written(tmp_path, ",".join(names) + "\n" + 3 * (",".join(["5"] * 7) + "\n"))
-    with pytest.raises(DataError, match=r"'x4' .*2 more"):
-        stored(path, [DeclaredColumn(name=name) for name in names])
 
 
 def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):
@@ -169,8 +136,3 @@ def test_what_may_be_two_users_or_none_is_refused(id_):
     rest = ["1", "2"] if isinstance(id_, str) else [1, 2]
     with pytest.raises(DataError):
         codes_in_a_release([id_, *rest])
-
-
-def test_numbers_mixed_with_text_are_refused():
-    with pytest.raises(DataError):
-        codes_in_a_release(["1", "ann"])

@@ -9,7 +9,6 @@ from data.simulations.flock import (
     EXTENT,
     FEATURES,
     FRAMES,
-    LONGEST_CENTER,
     PRIVATE_SPACE,
     REPULSION,
     simulate,
@@ -51,36 +50,6 @@ def test_counts_and_directions_against_pairs_of_boids(film):
             center, toward = frame[boid, 8:10], -away[boid, near].mean(axis=0)
             assert abs(center[0] * toward[1] - center[1] * toward[0]) <= 2e-3 * np.linalg.norm(toward)
             assert center @ toward >= -1e-3
-
-
-def test_places_speeds_and_lengths(film):
-    frames, labels = film
-    assert (np.abs(frames[..., :2]) <= EXTENT / 2).all()
-    speed = np.hypot(column(frames, "xVel"), column(frames, "yVel")).reshape(N, -1)
-    np.testing.assert_allclose(speed, np.repeat(speed[:, :1], speed.shape[1], axis=1), rtol=1e-5)
-    lengths = np.hypot(column(frames, "xA"), column(frames, "yA"))
-    perceives = column(frames, "nAC") > 0
-    np.testing.assert_allclose(lengths[perceives], 1, atol=1e-5)
-    assert not lengths[~perceives].any()
-    assert np.hypot(column(frames, "xC"), column(frames, "yC")).max() <= LONGEST_CENTER * 1.0001
-    assert (labels.reshape(N, FRAMES) == labels[::FRAMES, None]).all()
-
-
-def test_boids_move_with_their_velocity_on_the_torus(film):
-    frames = film[0].reshape(N, FRAMES, 200, 12)
-    moved = np.diff(frames[..., :2], axis=1)
-    moved -= EXTENT * np.rint(moved / EXTENT)
-    # Three steps at constant speed: no further than three times it, nor can all turn back.
-    far = np.linalg.norm(moved, axis=-1) / np.linalg.norm(frames[:, :-1, :, 2:4], axis=-1)
-    assert far.max() <= 3.001
-    assert far.mean() > 1
-
-
-def test_flocks_share_a_heading(film):
-    frames, labels = film
-    heading = frames[..., 2:4] / np.linalg.norm(frames[..., 2:4], axis=-1, keepdims=True)
-    order = np.linalg.norm(heading.mean(axis=1), axis=1)
-    assert order[labels == 1].mean() > 2 * order[labels == 0].mean()
 
 
 def test_a_simulation_depends_on_the_seed_and_its_number_alone():

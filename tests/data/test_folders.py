@@ -74,19 +74,6 @@ def test_a_file_and_its_new_name_are_on_the_disk_before_it_is_said_to_be_written
     assert flushed[1] == tmp_path
 
 
-def test_a_file_in_the_way_of_a_folder_is_one_sentence(tmp_path):
-    (tmp_path / "a").write_bytes(b"")
-    with pytest.raises(StoreError, match="folder is needed"):
-        folders.atomic_write(tmp_path / "a" / "b", b"")
-
-
-def test_other_errors_are_passed_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders.os, "fsync", failing(errno.EMFILE))
-    with pytest.raises(OSError, match="Too many open files"):
-        folders.atomic_write(tmp_path / "file", b"new")
-    assert os.listdir(tmp_path) == []
-
-
 def test_home_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("DPCOST_HOME", raising=False)
     assert folders.home() == folders.PROJECT_ROOT / ".dpcost"
@@ -123,18 +110,6 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
     ):
         with pytest.raises(StoreError, match=f"{name}.*DPCOST_HOME"):
             use()
-
-
-def test_a_home_that_its_owner_keeps_closed_is_refused(tmp_path, be, monkeypatch):
-    def closed(path, *, follow_symlinks=True):
-        if path.name == folders.LOCK:
-            raise PermissionError
-        return os.stat(path)
-
-    be(ANOTHER)
-    monkeypatch.setattr(folders.Path, "stat", closed)
-    with pytest.raises(StoreError, match=f"is used by {folders.account(os.getuid())}"):
-        require_own_home(tmp_path)
 
 
 def test_a_home_that_nobody_uses_yet_and_ones_own_are_taken_and_root_takes_any(tmp_path, be):

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from data.datasets import get_dataset
-from data.errors import CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
+from data.prepare.table_design import PreparedTable, draw_training_rows
 
 N = 320
 
@@ -90,42 +89,3 @@ def test_simulations_stay_together():
     assert (together == together[:, :1]).all()
     assert (masks.sum(axis=0) == 20).all()
     assert together[:, 0].mean(axis=1).min() > 0.3
-
-
-def test_rows_that_the_same_replicates_use_lie_next_to_each_other():
-    rng = np.random.default_rng(0)
-    mask, values = rng.random((300, 4)) < 0.5, np.arange(300.0)
-    table = replace(small(300), X=values[:, None].astype(np.float32), y=values)
-    ordered, moved = by_use(table, mask)
-    np.testing.assert_array_equal(np.sort(ordered.y), values)
-    np.testing.assert_array_equal(ordered.X[:, 0], ordered.y)
-    np.testing.assert_array_equal(moved, mask[ordered.y.astype(int)])
-    changes = (moved[1:] != moved[:-1]).sum(axis=1)
-    assert changes.max() == 1
-    assert changes.sum() == 2**4 - 1
-
-
-def test_faulty_questions_are_one_sentence(swarm):
-    dataset, ref = swarm
-    with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
-        scales(ref, dataset, "odd")
-    bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
-    with pytest.raises(DataError, match="'x' of swarm"):
-        scales(ref, bare, "public")
-    with pytest.raises(DataError, match="groups='simulations' needs simulated frames"):
-        draw_training_rows(small(simulated=False), 20, [np.random.default_rng(0)], whole_groups=True)
-    for n in (0, 40):
-        with pytest.raises(DataError, match=f"n must .* got {n}"):
-            draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
-    with pytest.raises(DataError, match=r"10 groups .*got 3"):
-        draw_training_rows(small(), 3, [np.random.default_rng(0)], whole_groups=True)
-    with pytest.raises(CorruptTable, match="not what was written"):
-        load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
-
-
-def test_a_constant_column_cannot_be_standardized(tmp_path):
-    dataset = replace(get_dataset("swarm"), n_rows=1)
-    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
-    ref = to_parquet(dataset, raw, home=tmp_path)
-    with pytest.raises(DataError, match="'x1' of swarm"):
-        scales(ref, dataset, "standardised")

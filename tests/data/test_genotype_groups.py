@@ -15,7 +15,6 @@ from data.formats.cohort import MISSING, SnpBlock
 from data.prepare.genotype_groups import (
     VALUE_BOUND,
     choose_by_frequency,
-    choose_evenly,
     draw_people,
     group_difference,
     paired_rows,
@@ -104,12 +103,6 @@ def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_
         chosen(genotypes, 6)
 
 
-def test_missing_calls_are_no_part_of_a_frequency():
-    calls = np.ones((20, 3), dtype=np.int8)
-    calls[:2, 1], calls[:2, 2] = MISSING, 0  # of 18 calls one half, of 20 calls 45 %
-    assert chosen(cohort(calls, [0, 1] * 10), 2) == [0, 1]
-
-
 def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
     group = np.array([0, 1] * 20 + [NO_GROUP] * 40)
     rng = np.random.default_rng(2)
@@ -118,13 +111,6 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
     other[:40] = rng.integers(0, 3, (40, 30))
     assert chosen(cohort(calls, group), 7, "public_panel") == chosen(cohort(other, group), 7, "public_panel")
     assert chosen(cohort(calls, group), 7) != chosen(cohort(other, group), 7)
-
-
-def test_evenly_spaced_snps_are_distinct_and_spread():
-    index = choose_evenly(4_367, 2_000)
-    assert (index[0], len(np.unique(index))) == (0, 2_000)
-    assert set(np.diff(index)) <= {2, 3}
-    np.testing.assert_array_equal(choose_evenly(5, 5), np.arange(5))
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
@@ -150,18 +136,6 @@ def test_draws_are_uniform():
     share = person_mask(draw, 21).mean(axis=1)
     for part, p in ((share[:12], 4 / 12), (share[12:], 4 / 9)):
         assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
-
-
-def test_both_forms_have_the_same_mean_within_the_same_bound():
-    prepared = group_difference(replace(random_cohort(missing=0.1), n_snps_stored=60))
-    draw = draw_people(prepared.sizes, 11, np.random.default_rng(1).spawn(4))
-    mask = person_mask(draw, len(prepared.X))
-    assert mask.flags.f_contiguous
-    for replicate in range(4):
-        pairs = paired_rows(prepared.X, draw, replicate)
-        assert pairs.shape == (11, 6)
-        assert np.abs(pairs).max() <= VALUE_BOUND
-        np.testing.assert_allclose(pairs.mean(axis=0), prepared.X[mask[:, replicate]].mean(axis=0))
 
 
 def test_a_person_moves_the_answer_by_two_over_m_never_more():
@@ -193,45 +167,6 @@ def answers_of(calls, group):
         prepared.X[person_mask(draw, len(group))[:, 0]].mean(axis=0),
         paired_rows(prepared.X, draw, 0).mean(axis=0),
     ]
-
-
-def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m():
-    m = 5
-    group = np.repeat([0, 1], m)
-    calls = np.ones((2 * m, 6), dtype=int)
-    low, high = calls.copy(), calls.copy()
-    low[[0, m]], high[[0, m]] = [[0], [2]], [[2], [0]]
-    for one, other in zip(answers_of(low, group), answers_of(high, group), strict=True):
-        np.testing.assert_allclose(np.abs(one - other), 4 / m)
-
-
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        (lambda g: choose_evenly(6, 7), "n_snps must be between 1 and the 6 SNPs there are.*got 7"),
-        (lambda g: choose_evenly(6, 0), "n_snps must be between 1 and the 6 SNPs there are.*got 0"),
-        (lambda g: chosen(g, 2, "public_panel"), "people outside both groups"),
-        (lambda g: group_difference(cohort(g.calls, 0 * g.group)), "group 'controls' has nobody left"),
-        (lambda g: draw_people((30, 20), 21, []), "m must be between 1 and the 20 people.*got 21"),
-        (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
-    ],
-)  # fmt: skip
-def test_faulty_questions_are_one_sentence(question, message):
-    with pytest.raises(DataError, match=message) as caught:
-        question(random_cohort())
-    assert "\n" not in str(caught.value)
-
-
-def test_all_calls_missing_and_fewer_usable_snps_than_asked():
-    nothing = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
-    with pytest.raises(DataError, match="these 4 people"):
-        chosen(nothing, 1)
-    with pytest.raises(DataError, match="people who are compared"):
-        group_difference(nothing)
-    calls = np.ones((4, 6))
-    calls[:, 2:] = MISSING
-    with pytest.raises(DataError, match=r"the 2 SNPs .*got 3"):
-        chosen(cohort(calls, [0, 0, 1, 1]), 3)
 
 
 def ingested(name, home):
@@ -267,12 +202,3 @@ def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither():
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
     assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])
-
-
-@pytest.mark.parametrize(
-    ("group", "who"),
-    [([1, 1, 1, NO_GROUP, NO_GROUP], "in the group 'cases'"), ([0, 0, 1, 1, 1], "outside the groups")],
-)
-def test_an_empty_group_cannot_be_traced(group, who):
-    with pytest.raises(DataError, match=who):
-        traced_group(cohort(CALLS, group))

@@ -13,17 +13,15 @@ import pytest
 
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.errors import CorruptSource, DataError, Unreachable
+from data.errors import DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
-from data.formats.plink import open_plink
+from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.prepare.genotype_groups import group_difference
 from data.store.folders import mirror_from_environment
-from data.store.references import Repair, ref_from_dict
+from data.store.references import ref_from_dict
 
-SENTINEL = "rs987654321"
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
 DECODED = {bits: call for call, bits in TWO_BITS.items()}
 
@@ -209,86 +207,7 @@ def test_many_snps_are_written_and_read_in_blocks(tmp_path):
     np.testing.assert_array_equal(read_genotypes(ref, across).calls, files.calls[:, across])
 
 
-def test_another_companion_makes_another_file_and_a_whole_one_is_reused(files, tmp_path):
-    first = to_parquet(files.dataset, files.raw, home=tmp_path)
-    assert to_parquet(files.dataset, replace(files.raw, origin="store"), home=tmp_path) == replace(
-        first, origin="store"
-    )
-    rewrite(files.path(1), lambda payload: payload.replace(b"\tA\tC", b"\tG\tC"))
-    other = to_parquet(files.dataset, files.raw, home=tmp_path)
-    assert other.path != first.path
-
-
-def refused(files, tmp_path, message):
-    with pytest.raises(CorruptSource, match=message) as caught:
-        to_parquet(files.dataset, files.raw, home=tmp_path / "home")
-    assert "\n" not in str(caught.value)
-    assert SENTINEL not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-
-
 BED, BIM, FAM, LABELS = range(4)
-
-
-def without_last_line(payload):
-    return payload[: payload.rstrip(b"\n").rindex(b"\n") + 1]
-
-
-@pytest.mark.parametrize(
-    ("position", "change", "message"),
-    [
-        (BED, lambda p: b"\x6c\x1c" + p[2:], "not a PLINK 1 bed file: it does not begin with"),
-        (BED, lambda p: b"", "not a PLINK 1 bed file"),
-        (BED, lambda p: p[:2] + b"\x00" + p[3:], "is sample-major.*plink --make-bed"),
-        (BED, lambda p: p[:2] + b"\x07" + p[3:], "neither SNP-major nor sample-major"),
-        (BED, lambda p: p[:2], "neither SNP-major nor sample-major"),
-        (BED, lambda p: p[:-1], "has 188 bytes, but the 22 people .* and the 31 SNPs .* need 189"),
-        (BED, lambda p: p + b"\0", "has 190 bytes, but"),
-        (BED, lambda p: p[:3], "has 3 bytes, but"),
-        (BIM, without_last_line, "has 189 bytes, but the 22 people .* and the 30 SNPs .* need 183"),
-        (FAM, lambda p: b"".join(p.splitlines(True)[:16]), "has 189 bytes, but the 16 people"),
-        (FAM, lambda p: b"", "has no rows"),
-        (BIM, lambda p: p.replace(b"\tA\tC", b"\tA", 3), "3 of 31 rows without exactly 6 fields"),
-        (BIM, lambda p: p.replace(b"\t100\t", b"\trs987654321\t"), "positions that are not whole numbers"),
-        (BIM, lambda p: p.replace(b"\trs1\t", b"\trs2\t"), "1 of 31 SNPs have the name of another"),
-        (LABELS, lambda p: b"", "has no columns"),
-        (LABELS, lambda p: p.replace(b"5003", b"9003"), "no label for 1 of 22 people|labels 1 people who"),
-        (LABELS, lambda p: p.replace(b"50", b"90"), "labels 22 people who are not among the 22"),
-        (BED, lambda p: p[:3] + b"\x55" * (len(p) - 3), "every call of 22 people at 31 SNPs is missing"),
-    ],
-)  # fmt: skip
-def test_faulty_files_are_one_sentence(files, tmp_path, position, change, message):
-    rewrite(files.path(position), change)
-    refused(files, tmp_path, message)
-
-
-@pytest.mark.parametrize(
-    ("name", "position", "change", "message"),
-    [
-        *(
-            ("snp_penncath", position, None, "is truncated or damaged; get it again")
-            for position in (0, 1, 2)
-        ),
-        ("snp_penncath", LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "labels 2 people who are not among"),
-        ("snp_penncath", LABELS, lambda p: p + b'"5000",1,1\n', "labels 1 people twice"),
-        ("snp_hapmap3", LABELS, lambda p: p + b"1 2 3\n", "rows that are not as long as its header"),
-    ],
-)
-def test_faults_of_one_layout_are_one_sentence(tmp_path, name, position, change, message):
-    files = made_up(tmp_path / "raw", name)
-    if change:
-        rewrite(files.path(position), change)
-    else:
-        files.path(position).write_bytes(files.path(position).read_bytes()[:-9])
-    refused(files, tmp_path, message)
-
-
-def test_a_panel_may_list_people_without_genotypes(tmp_path):
-    panel = made_up(tmp_path / "panel", "snp_hapmap3")
-    rewrite(panel.path(LABELS), lambda payload: payload + b"77\t77\t0\t0\t1\t0\tCEU\n")
-    ref = to_parquet(panel.dataset, panel.raw, home=tmp_path)
-    assert Repair("listed without genotypes", 1, "person", "passed over") in ref.repairs
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
@@ -310,28 +229,6 @@ def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     np.testing.assert_array_equal(read_genotypes(ref).calls, calls)
 
 
-def test_groups_people_and_snps_must_be_those_published(files, tmp_path):
-    whole = files.dataset
-    groups = (whole.groups[0], replace(whole.groups[1], labels=("nobody",)))
-    for changes, message in (
-        ({"groups": groups}, f"nobody is in the group '{groups[1].name[:8]}"),
-        ({"n_rows": 23}, "the files hold 22 people, 23 were published"),
-        ({"n_snps": 32}, "the files hold 31 SNPs, 32 were published"),
-    ):
-        files.dataset = replace(whole, **changes)
-        refused(files, tmp_path, message)
-
-
-def test_people_listed_twice_are_refused():
-    with pytest.raises(CorruptSource, match="1 of 3 people"):
-        label_people(["a", "a", "b"], {"a": "1", "b": "0"}, labels_file="f", others_expected=True)
-
-
-def test_a_set_without_a_companion(files, tmp_path):
-    with pytest.raises(CorruptSource, match="bim file"):
-        to_parquet(files.dataset, replace(files.raw, companions=()), home=tmp_path)
-
-
 @pytest.mark.parametrize("name", ["snp_hapmap3", "snp_penncath", "snp_gse106818"])
 def test_the_stand_in_says_what_it_is_and_has_the_published_size(name, tmp_path):
     raw = RawFile(name, "", "", "", "", "stand-in", ("the mirror: not set",))
@@ -341,44 +238,3 @@ def test_the_stand_in_says_what_it_is_and_has_the_published_size(name, tmp_path)
     assert (ref.n_rows, ref.group_sizes) == (get_dataset(name).n_rows, sizes[name])
     assert ref.n_snps == (get_dataset(name).n_snps or 5_000)
     assert pq.ParquetFile(ref.path).metadata.metadata[b"dpcost.data_source"] == b"stand-in"
-
-
-def test_simulated_genotypes_are_in_hardy_weinberg_equilibrium():
-    cohort = hardy_weinberg({"a": 4_000}, 200, np.random.default_rng(0), missing_rate=0.05)
-    calls = np.concatenate([block.calls for block in cohort.blocks])
-    assert abs((calls == MISSING).mean() - 0.05) < 0.002
-    present = np.ma.masked_equal(calls, MISSING)
-    frequency = present.mean(axis=1) / 2
-    heterozygous = (present == 1).mean(axis=1)
-    assert abs(heterozygous - 2 * frequency * (1 - frequency)).max() < 0.05
-    assert 0.03 < frequency.min() < 0.1 < 0.45 < frequency.max() < 0.53
-
-
-def test_simulated_populations_diverge_and_labels_may_share_one():
-    def frequencies(divergence, **alike):
-        cohort = hardy_weinberg(
-            {"a": 2_000, "b": 2_000},
-            300,
-            np.random.default_rng(3),
-            population_of=alike,
-            divergence=divergence,
-        )
-        calls = np.concatenate([block.calls for block in cohort.blocks])
-        return calls[:, :2_000].mean(axis=1) - calls[:, 2_000:].mean(axis=1)
-
-    noise = frequencies(0.0).std()
-    assert frequencies(0.1).std() > 5 * noise
-    assert frequencies(0.1, a="x", b="x").std() < 1.5 * noise
-
-
-@pytest.mark.parametrize(
-    ("encoding", "name"),
-    [("utf-8", "voilà"), ("utf-8", "Ærø\u3000x"), ("utf-8-sig", "a"), ("latin-1", "Zoë")],
-)
-def test_names_of_plink_files_keep_their_letters(tmp_path, encoding, name):
-    bed, bim, fam = (tmp_path / f"set.{part}" for part in ("bed", "bim", "fam"))
-    bed.write_bytes(encoded(np.array([[1], [2]])))
-    bim.write_bytes(f"1\t{name}\t0\t5\tA\tC\n".encode(encoding))
-    fam.write_bytes(f"{name} 1 0 0 1 2\n2 {name} 0 0 1 2\n".encode(encoding))
-    found = open_plink(bed, bim, fam)
-    assert (found.families, found.people, list(found.snps["snp"])) == ((name, "2"), ("1", name), [name])

@@ -1,21 +1,17 @@
 """The GEO series-matrix loader, on files generated in GEO's format and served on loopback."""
 
 import gzip
-import io
-import tarfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from data.datasets import get_dataset
-from data.errors import CorruptSource
 from data.fetch.genotypes import read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
 
-SENTINEL = "SECRET7"
 N_PEOPLE, N_SNPS = 14, 25
 TEXT = {2: "AA", 1: "AB", 0: "BB", MISSING: "NoCall"}
 CHP = {2: "6", 1: "8", 0: "7", MISSING: "11"}
@@ -90,65 +86,3 @@ def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress, n_
     np.testing.assert_array_equal(genotypes.group, [i % 3 == 0 for i in range(N_PEOPLE)])
     assert genotypes.snps["snp"][3] == "SNP_A-3"
     assert ref.missing_calls == (calls == MISSING).sum()
-
-
-def without(start):
-    return lambda lines: [line for line in lines if not line.startswith(start)]
-
-
-def changed(row, old, new):
-    def tamper(lines):
-        assert old in lines[row]
-        return [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
-
-    return tamper
-
-
-def with_row(cells):
-    return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
-
-
-@pytest.mark.parametrize(
-    ("tamper", "message"),
-    [
-        (without("!series_matrix_table_begin"), "no GEO series matrix: it has no line"),
-        (without("!series_matrix_table_end"), "is truncated: it has no line !series_matrix_table_end"),
-        (without("!Sample_geo_accession"), "has no line !Sample_geo_accession"),
-        (without("!Sample_characteristics"), "no !Sample_characteristics_ch1 says 'average iq' or 'low iq'"),
-        (lambda lines: [line.replace("IQ", SENTINEL) for line in lines], "so the groups are not known"),
-        (lambda lines: [*lines[:11], lines[-1]], "hold no SNP"),
-        (lambda lines: [*lines[:10], lines[-1]], "empty table of calls; convert the calls of its RAW"),
-        (changed(10, '"ID_REF"', "PROBE"), "does not begin with ID_REF"),
-        (changed(10, '"GSM2850003"', '"GSM1"'), "labels 1 people who are not among the 14 with genotypes"),
-        (changed(10, '\t"GSM2850013"', ""), "labels 1 people who are not among the 13 with genotypes"),
-        (changed(6, '\t"tissue: blood"', ""), "that are not of its 14 samples"),
-        (changed(6, '"iq group: Average IQ"', '"x"'), "has no label for"),
-        (lambda lines: [line.replace("Low", "Average") for line in lines], "nobody is in the group 'low IQ'"),
-        (with_row(["AA"] * 13), "a row of its table has 13 calls, the header 14 samples"),
-        (with_row(["AA"] * 12 + [SENTINEL] * 2), "2 of 14 entries that are none of AA, AB, BB, NoCall"),
-        (with_row(["0.1273"] * 14), r"no genotype calls \(intensities or log ratios\?\).*not supported"),
-        (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs have the name of another"),
-    ],
-)
-def test_another_layout_is_one_sentence(tmp_path, web, tamper, message):
-    dataset = served(web, payload_of(tamper(series_matrix())))
-    with pytest.raises(CorruptSource, match=message) as caught:
-        ingest(dataset, tmp_path)
-    assert "\n" not in str(caught.value)
-    assert SENTINEL not in str(caught.value)
-    assert "0.1273" not in str(caught.value)
-    assert not (tmp_path / "store" / "parquet").exists() or not list(
-        (tmp_path / "store" / "parquet").glob("*.parquet")
-    )
-
-
-def test_the_raw_archive_is_named_as_unsupported(tmp_path, web):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        info = tarfile.TarInfo("GSM2850000.CEL.gz")
-        info.size = 3
-        archive.addfile(info, io.BytesIO(b"CEL"))
-    for payload in (buffer.getvalue(), gzip.compress(buffer.getvalue())):
-        dataset = served(web, payload)
-        with pytest.raises(CorruptSource, match="not supported"):
-            ingest(dataset, tmp_path / str(len(payload)))

@@ -5,22 +5,18 @@ import gzip
 import hashlib
 import logging
 import pickle
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from data.dataset import Dataset, Source
+from data.dataset import Source
 from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, StoreError, Unreachable
-from data.fetch.raw import EMBEDDED, fetch, fetch_or_stand_in
+from data.fetch.raw import fetch, fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
-
-Small = Callable[..., tuple[Dataset, bytes]]
 
 
 def mirrored(folder, payload):
@@ -85,16 +81,6 @@ def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, dam
     assert stored_files(home) == []
 
 
-def test_what_never_ends_is_not_copied(tmp_path, small):
-    dataset, _ = small()
-    mirror = mirrored(tmp_path, b"")
-    (mirror / "housing" / "cal_housing.tgz").unlink()
-    (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
-    with pytest.raises(Unreachable, match="not a regular file"):
-        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    assert stored_files(tmp_path / "home") == []
-
-
 @pytest.mark.parametrize(("status", "transient"), [(404, False), (403, False), (500, True), (429, True)])
 def test_some_refusals_may_pass(tmp_path, small, web, status, transient):
     dataset, payload = small()
@@ -141,31 +127,6 @@ def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatc
     with pytest.raises(StoreError, match="the disk is full"):
         fetch(small()[0], home=tmp_path, mirror=None, offline=False)
     assert stored_files(tmp_path) == []
-
-
-def test_unusable_mirrors_are_reasons(tmp_path, small):
-    dataset, _ = small()
-    with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR"):
-        fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
-    with pytest.raises(Unreachable, match=r"MIRROR/housing/cal_housing\.tgz: no such file"):
-        fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
-
-
-def test_a_closed_folder_of_the_mirror_is_a_reason(tmp_path, small, web, monkeypatch):
-    dataset, payload = small()
-    mirror = mirrored(tmp_path, payload)
-    stat = Path.stat
-
-    def closed(path, **options):
-        if path.is_relative_to(mirror / "housing"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", closed)
-    with pytest.raises(Unreachable, match="Permission denied"):
-        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    dataset = at(dataset, web.serve("/data", payload))
-    assert fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=False).origin == "official"
 
 
 def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
@@ -235,15 +196,6 @@ def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path):
     assert contents(again) == PAYLOADS
 
 
-def test_the_official_address_is_asked_for_what_the_mirror_lacks(tmp_path, web):
-    raw = fetch(
-        set_of(web), home=tmp_path / "home", mirror=mirrored_set(tmp_path, "bed", "fam"), offline=False
-    )
-    assert raw.origin == "official"
-    assert contents(raw) == PAYLOADS
-    assert web.asked == ["/bim"]
-
-
 def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     mirror = mirrored_set(tmp_path, "bed", "bim")
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
@@ -263,19 +215,6 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
     assert "it is fetched again" in caplog.text
-
-
-def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path):
-    home, mirror = tmp_path / "home", mirrored_set(tmp_path, *PAYLOADS)
-    fetch(set_of(), home=home, mirror=mirror, offline=True)
-    raw = fetch(set_of(), home=home, mirror=mirror, offline=True, again=True)
-    assert raw.origin == "mirror"
-    assert contents(raw) == PAYLOADS
-    assert all(Path(file.path).is_relative_to(home / "store" / "raw") for file in (raw, *raw.companions))
-    with pytest.raises(Unreachable):
-        fetch(set_of(), home=home, mirror=None, offline=True, again=True)
-    assert contents(raw) == PAYLOADS
-    assert [path.name for path in home.iterdir()] == ["store"]
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path, small, monkeypatch):
@@ -329,16 +268,3 @@ def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_addres
         raw = fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
     assert (raw.origin, Path(raw.path).read_bytes()) == ("official", payload)
     assert "truncated or damaged" in caplog.text
-
-
-def test_a_mirror_goes_before_what_ships_with_the_package(tmp_path, caplog):
-    file = tmp_path / "mirror" / "housing" / "cal_housing.tgz"
-    file.parent.mkdir(parents=True)
-    shutil.copy(EMBEDDED / "housing" / file.name, file)
-    dataset = get_dataset("housing")
-    assert fetch(dataset, home=tmp_path / "a", mirror=tmp_path / "mirror", offline=True).origin == "mirror"
-    file.write_bytes(b"other")
-    with caplog.at_level(logging.WARNING):
-        raw = fetch(dataset, home=tmp_path / "b", mirror=tmp_path / "mirror", offline=True)
-    assert raw.origin == "embedded"
-    assert "holds another file" in caplog.text

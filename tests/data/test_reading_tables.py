@@ -1,4 +1,3 @@
-import datetime as dt
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
-from data.tables.declared import count_users, read_declared, table_schema
-from data.tables.reading import PartitionedTable, load_numbers, opened_table
-
-SENTINEL = "123456.789"
+from data.tables.reading import PartitionedTable, load_numbers
 
 
 def csv(folder, text):
@@ -39,32 +34,6 @@ def test_without_names_every_column_must_be_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"x,z\n{SENTINEL},1\n", "has no column 'y' among its 2; check the header"),
-        (f"{SENTINEL},y\n1,2\n", "has no column 'x'"),
-        (f"x,y\n1,{SENTINEL}b\n2,3\n", "text in number column 'y'"),
-        ("x,y\n1,True\n2,False\n", "text in number column 'y'"),
-        (f"x,y\n{SENTINEL},\n2,3\n", "blank or NaN in column 'y'"),
-        (f"x,y\n{SENTINEL},nan\n", "blank or NaN in column 'y'"),
-        (f"x,y\n{SENTINEL},inf\n", "infinity in column 'y'"),
-        ("x,y\n", "has no rows"),
-        ("", "is empty"),
-        (f"x,x,y\n{SENTINEL},1,2\n", "columns of the same name"),
-        (f"x,y\n{SENTINEL},1,2\n", "rows of different lengths"),
-        (f"x,y\n{SENTINEL}\n", "rows of different lengths"),
-        (f"x,y\n1,2\n{SENTINEL},1,2\n", "not a well-formed .csv file"),
-    ],
-)
-def test_a_faulty_file_is_one_sentence_without_values(tmp_path, text, message):
-    with pytest.raises(DataError, match=message) as caught:
-        load_numbers(csv(tmp_path, text), ["x", "y"])
-    assert SENTINEL not in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-
-
-@pytest.mark.parametrize(
     "text",
     [
         'x,"y, or\nz"\n1.5,-2\n.25,3e2\n',
@@ -85,28 +54,6 @@ def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
     assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
 
 
-def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"well-formed \.csv"):
-        load_numbers(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
-
-
-def test_files_that_are_no_tables(tmp_path):
-    with pytest.raises(DataError, match=r"none\.csv is not a file"):
-        load_numbers(tmp_path / "none.csv", ["x"])
-    with pytest.raises(DataError, match=r"got '\.xlsx'"):
-        load_numbers(tmp_path / "mine.xlsx", ["x"])
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="is not a file"):
-        load_numbers(tmp_path / "folder.csv", ["x"])
-    (tmp_path / "mine.parquet").write_text(SENTINEL)
-    with pytest.raises(DataError, match=r"well-formed \.parquet") as caught:
-        load_numbers(tmp_path / "mine.parquet", ["x"])
-    assert SENTINEL not in str(caught.value)
-    (tmp_path / "latin.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
-    with pytest.raises(DataError, match=r"well-formed \.csv"):
-        load_numbers(tmp_path / "latin.csv", ["x"])
-
-
 def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("data.tables.reading.BLOCK_BYTES", 200)
     monkeypatch.setattr("data.tables.reading.BATCH_ROWS", 7)
@@ -124,118 +71,6 @@ def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
         assert len(seen) > 5
         assert sum(batch.num_rows for batch in seen) == 100
         assert table["x"].tolist() == frame["x"].tolist()
-
-
-PLAIN_NUMBERS = [512.5, 1234.0, 7.0]
-CLEAR = {
-    "x;y\n512,5;1\n1234;1\n7,0;1\n": {},
-    "x;y\n512,5;1\n1.234;1\n7;1\n": {"decimal": ",", "thousands": "."},
-    "x;y\n512.5;1\n1,234;1\n7;1\n": {"decimal": ".", "thousands": ","},
-    'x,y\n512.5,1\n"1,234.0",1\n7,1\n': {"thousands": ","},
-    'x,y\n"512,5",1\n"1.234",1\n7,1\n': {"decimal": ",", "thousands": "."},
-    "x\ty\n512,5\t1\n1.234,0\t1\n7\t1\n": {"decimal": ",", "thousands": "."},
-    "x;y\n512,5;1\n1\u202f234,0;1\n7;1\n": {"thousands": " "},
-    "x;y\n512,5;1\n1'234;1\n7;1\n": {"thousands": "'"},
-}
-UNCLEAR = [
-    ("x;y\n512,5;1\n1.234;1\n7;1\n", {}),  # both marks in one column
-    ("x;y\n1.234;1\n2.500;2\n7;1\n", {}),  # a mark that can be either
-    ("x;y\n1,234;1\n2,500;2\n7;1\n", {}),
-    ("x;y\n1.234.567;1\n2;2\n7;1\n", {}),
-    ('x,y\n"1,234",1\n2,2\n', {}),
-    ('x,y\n"$1,234.50",1\n2,2\n', {}),
-    ("x,y\n1 234 €,1\n2,2\n", {}),
-    ('x,y\n"0,5",1\n2,2\n', {}),
-    ('x,y\n"12,34,567",1\n2,2\n', {}),
-    ("x\ty\n0,5\t1\n2\t2\n", {}),
-    ("x;y\n12.5;1\n1.234;1\n7;1\n", {"decimal": ",", "thousands": "."}),  # not as declared
-]
-
-
-def read_x(path, **marks):
-    column = DeclaredColumn(name="x", lower=-1e6, upper=1e6)
-    declaration = Declaration(columns=(column,), marks=Marks(**marks), missing="refuse", n_rows=None)
-    return list(read_declared(path, declaration).table["x"])
-
-
-@pytest.mark.parametrize("text", CLEAR)
-def test_declared_marks_are_the_numbers_they_stand_for(tmp_path, text):
-    assert read_x(csv(tmp_path, text), **CLEAR[text]) == PLAIN_NUMBERS
-
-
-@pytest.mark.parametrize(("text", "marks"), UNCLEAR)
-def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_path, text, marks):
-    file = csv(tmp_path, text)
-    calls = [lambda: read_x(file, **marks), lambda: table_schema(file, Marks(**marks))]
-    calls += [] if marks else [lambda: load_numbers(file, ["x"])]
-    for call in calls:
-        with pytest.raises(DataError, match=r"(?s)decimal.*thousands") as refused:
-            call()
-        assert "1234" not in str(refused.value).replace(",", "").replace(".", "")
-
-
-@pytest.mark.parametrize(
-    "text", ["x;y\n0.9978;1\n1.001;2\n", "x,y\n1.234,1\n2.345,2\n", "x;y\n0,123;1\n1,234;2\n"]
-)
-def test_three_decimals_are_no_thousands_where_another_number_shows_it(tmp_path, text):
-    assert max(load_numbers(csv(tmp_path, text), ["x"])["x"]) < 3
-
-
-def test_ids_with_groups_are_text_where_marks_are_declared(tmp_path):
-    file = csv(tmp_path, "x,who\n1.5,192.168.100.200\n2,123 456\n")
-    with pytest.raises(DataError, match="decimal"):
-        table_schema(file)
-    assert table_schema(file, Marks("."))[0] == {"x": "number", "who": "text"}
-    assert count_users(file, "who") == 2
-
-
-def test_a_code_with_groups_may_be_a_declared_category(tmp_path):
-    column = DeclaredColumn(name="x", categories=("110 001", "1,234"))
-    declaration = Declaration(columns=(column,), missing="refuse", n_rows=None)
-    assert list(read_declared(csv(tmp_path, 'x,y\n110 001,1\n"1,234",2\n'), declaration).table["x"]) == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        (b"sep=;\nx;y\n1;2\n", "sep="),
-        (b"\xef\xbb\xbfSEP=,\nx,y\n1,2\n", "sep="),
-        ("x,y\n1,2\n".encode("utf-16"), "UTF-8"),
-        ("x,y\n1,2\n".encode("utf-16-le"), "UTF-8"),
-        (b"x,y\r1,2\r3,4\r", "carriage returns"),
-        (b"\nx,y\n1,2\n", "blank line"),
-        (b"  \r\nx,y\r\n1,2\r\n", "blank line"),
-        (b"x,y,\n1,2,\n", "end of its lines"),
-        (b"x,y\n1,2,\n3,4,\n", "end of its lines"),
-        (b"x;y;\r\n1;2;\r\n", "end of its lines"),
-        (b"x,z,x\n1,2,3\n", "1, 3"),
-    ],
-)
-def test_each_odd_beginning_of_a_file_has_its_own_sentence(tmp_path, content, named):
-    path = tmp_path / "mine.csv"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=named):
-        load_numbers(path, ["x"])
-
-
-@pytest.mark.parametrize("header", [",x,y", '"","x","y"', "\ufeff,x,y"])
-def test_an_index_without_a_name_is_a_column_that_nobody_named(tmp_path, header):
-    file = csv(tmp_path, f"{header}\n0,1,2\n1,3,4\n")
-    assert table_schema(file)[0] == {"Unnamed": "whole number", "x": "whole number", "y": "whole number"}
-    assert load_numbers(file, ["x"])["x"].tolist() == [1, 3]
-
-
-@pytest.mark.parametrize("blank", ["\n", "  \n", '""\n'])
-def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blank):
-    with pytest.raises(DataError, match="blank or NaN"):
-        load_numbers(csv(tmp_path, f"x\n1\n{blank}2\n"), ["x"])
-
-
-def test_moments_of_the_oldest_notation_keep_their_date(tmp_path):
-    moments = [dt.datetime(1500, 1, 1), dt.datetime(1677, 9, 1), dt.datetime(2400, 2, 29, 1, 2, 3, 456)]
-    pq.write_table(pa.table({"at": moments}), tmp_path / "mine.parquet", use_deprecated_int96_timestamps=True)
-    with opened_table(tmp_path / "mine.parquet") as (_, batches):
-        assert next(batches).column("at").to_pylist() == moments
 
 
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):

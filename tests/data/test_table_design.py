@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.datasets import get_dataset, housing
-from data.errors import DataError
 from data.prepare.table_design import draw_rows, prepare_table, read_prepared_table, table_bytes
 
 RESPONSE = "median_house_value"
@@ -59,42 +58,6 @@ def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(tabl
     slopes = np.linalg.lstsq(with_ones, table[RESPONSE].to_numpy(), rcond=None)[0][:-1]
     in_z = slopes * raw.std(axis=0) / table[RESPONSE].to_numpy().std()
     np.testing.assert_allclose(target, in_z, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"units": "secret"}, "units must be .*, got 'secret'"),
-        ({"covariates": []}, "covariates must be distinct columns"),
-        ({"covariates": ["population", "population"]}, "name each once"),
-        ({"covariates": [RESPONSE]}, "other than the response"),
-        ({"covariates": ["populatio"]}, "did you mean 'population'"),
-        ({"covariates": ["latitude"]}, "'latitude' of housing has no public center and scale"),
-    ],
-)
-def test_faulty_questions_are_one_sentence(table, changes, message):
-    with pytest.raises(DataError, match=message):
-        build(table, **changes)
-
-
-def test_faulty_tables_are_one_sentence(table):
-    with pytest.raises(DataError, match=r"lacks \['population'\]"):
-        build(table.drop(columns="population"))
-    with pytest.raises(DataError, match="'population', 'households'") as caught:
-        build(table.assign(population=123456.789, households=1.0), units="standardised")
-    assert "123456.789" not in str(caught.value)
-    for m in (0, 21):
-        with pytest.raises(DataError, match=f"m must .* got {m}"):
-            draw_rows(20, m, [np.random.default_rng(0)])
-    with pytest.raises(DataError, match=f"constant: '{RESPONSE}'"):
-        build(table.assign(**{RESPONSE: 1.0}))
-
-
-def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table):
-    built = build(table.assign(population=123456.789))
-    at = built.column_names.index("population")
-    assert not built.to_standard[:, at].any()
-    assert built.to_standard[:, :at].any(axis=0).all()
 
 
 @given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))

@@ -1,11 +1,11 @@
 """The site: what is written from catalog, docstrings and results; that it builds and asks no network."""
 
 import importlib
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,27 +23,6 @@ REQUEST = re.compile(
 def generate(monkeypatch):
     monkeypatch.syspath_prepend(str(PROJECT / "docs"))
     return lambda name: importlib.import_module(f"generate.{name}")
-
-
-@pytest.mark.parametrize(
-    ("text", "page"),
-    [(r"|x| * 2, coef_", r"\|x\| \* 2, coef\_"), ("``|x|`` and *public*", "``|x|`` and *public*")],
-)
-def test_formulas_keep_their_symbols(generate, text, page):
-    assert generate("docstrings").escaped(text) == page
-
-
-def test_the_docstring_of_a_module_keeps_its_lines(generate):
-    lines = ["A mean.", "", "    m = Σ x_i / n   |x|"]
-    assert generate("docstrings").preformatted(lines) == [
-        "A mean.",
-        "",
-        "::",
-        "",
-        "   ",
-        f"   {lines[2]}",
-        "",
-    ]
 
 
 def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
@@ -101,13 +80,13 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
         "rows": rows, "audits": [], "machines": ["here"],
         "methods": {"a": {"ours": True, **about}, "b": {"ours": False, **about}},
         "tables": {"t": {"family": "linear", "source": "x of y", "n": 9, "d": 1, "constant": 1.0}},
+        "complete": True,
     }  # fmt: skip
     results["tables"]["t"]["developed"] = False
-    (tmp_path / "league").mkdir()
-    (tmp_path / "league" / "results.json").write_text(json.dumps(results))
-    manifest = {"command": "dpcost league", "finished": "2026-01-01", "dpcost": "1", "complete": True}
-    (tmp_path / "league" / "manifest.json").write_text(json.dumps(manifest))
     league = generate("league")
+    manifest = {"command": "dpcost run league", "finished": "2026-01-01", "dpcost": "1"}
+    page = SimpleNamespace(layout_facts=results, manifest=manifest)
+    monkeypatch.setattr(league, "stored_page", lambda *_: (page, None))
     monkeypatch.setattr(league, "FILE", tmp_path / "league.json")
     (tmp_path / "history.csv").write_text("finished,run,judging,developed,means,changed\n")
     monkeypatch.setattr(league, "HISTORY", tmp_path / "history.csv")

@@ -1,13 +1,5 @@
 """Designs in single precision and streamed: the same numbers, and what rounding may add to a sensitivity."""
 
-import json
-import os
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +8,7 @@ from scipy.special import expit
 
 import dpalgos
 from data.errors import DataError
-from data.formats.row_groups import RowBlocks, read_ahead
+from data.formats.row_groups import RowBlocks
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.sample import Sample
@@ -58,30 +50,6 @@ def stream(X, sizes=(100, 1, 333)):
     return read
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_stream_gives_the_numbers_of_an_array(name, dtype):
-    X, y = logistic(1500, 60, dtype)
-    mask = np.random.default_rng(1).random((1500, 3)) < 0.7
-    answers = [
-        estimated(name, rows, y, seed=2, replicates=3, row_mask=mask, **ESTIMATORS[name]).estimate
-        for rows in (X, stream(X))
-    ]
-    assert answers[0].any()
-    np.testing.assert_array_equal(*answers)
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_single_precision_changes_next_to_nothing(name):
-    X, y = logistic(3000, 300, np.float32)
-    single, double = (
-        estimated(name, rows, y, seed=2, **ESTIMATORS[name]).estimate for rows in (X, X.astype(float))
-    )
-    np.testing.assert_array_equal(single != 0, double != 0)
-    # The noise of the private ones is larger by the factor that rounding costs, in every step.
-    np.testing.assert_allclose(single, double, rtol=1e-5 if name.startswith("iht") else 2e-2)
-
-
 def test_single_precision_is_kept_and_converted_on_demand():
     X, y = logistic(50, 5, np.float32)
     sample = Sample(X, y)
@@ -107,14 +75,6 @@ def test_rounding_stays_within_its_factor():
     assert HeldRows(np.ones((1, 1))).rounding == 1
 
 
-def test_who_does_not_count_rounding_gets_double_precision():
-    X, y = logistic(500, 10, np.float32)
-    keywords = {**LINEAR, "coef_bound": 1.0}
-    single, double = (estimated("dp_linear_regression", rows, y, **keywords) for rows in (X, X.astype(float)))
-    np.testing.assert_allclose(single.estimate, double.estimate, rtol=1e-9)
-    assert single.events[0].l2_sensitivity == double.events[0].l2_sensitivity
-
-
 @pytest.mark.parametrize("name", PRIVATE_ESTIMATORS)
 def test_sensitivities_count_the_rounding(name):
     X, y = logistic(500, 10, np.float32)
@@ -130,28 +90,6 @@ def test_a_box_is_never_left_by_rounding():
     bound = 0.1  # between two numbers of single precision, nearest to the upper one
     assert float(np.float32(bound)) > bound
     assert Design(Sample(X), bound, single=True).columns(np.array([0])).astype(float).max() <= bound
-
-
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [
-        ([], "X must have at least one row and one column"),
-        ([np.ones((3, 2)), np.ones((3, 4))], "X must have the same columns in every block, got"),
-        ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got NaN"),
-        ([np.full((1, 2), 1e61)], "X must lie within"),
-        ([np.ones(3)], r"X must have shape \(n, d\)"),
-        ([{}], "X must have at least one row and one column"),
-        ([{"a": np.ones(3), "b": np.ones(2)}], r"X must have columns of one length in every block, got \[2"),
-        ([{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}], "X must have the same columns in every"),
-        ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got NaN"),
-        ([{"a": np.full(3, -1e61)}], "X must lie within"),
-        ([{"a": np.array(["1"])}], "X must hold numbers"),
-        ([{"a": np.ones((3, 1))}], "X must have shape"),
-    ],
-)
-def test_bad_streams_are_refused(blocks, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        Sample(lambda: blocks)
 
 
 def test_a_stream_must_be_the_same_in_every_pass():
@@ -226,12 +164,6 @@ def test_columns_are_checked_in_every_pass(dtype, value, message):
             list(rows.pieces())
 
 
-def test_large_columns_that_may_stand_are_not_refused():
-    X = np.full((5, 2), 1e60)
-    ((_, block, _),) = StreamedRows(lambda: [dict(enumerate(X.T))], 5).pieces()
-    np.testing.assert_array_equal(block, X)
-
-
 def write(path, X, rows_per_group):
     names = [f"x{j}" for j in range(X.shape[1])]
     pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=rows_per_group)
@@ -259,17 +191,6 @@ def test_rows_of_a_file(tmp_path, dtype):
         RowBlocks(tmp_path / "x.parquet", ["x0", "x1"], "x0")
 
 
-def test_numbers_of_any_type_are_read_as_they_lie(tmp_path):
-    table = pa.table({"single": np.ones(5, np.float32), "whole": np.arange(5), "true": np.ones(5, bool)})
-    pq.write_table(table, tmp_path / "x.parquet")
-    read = RowBlocks(tmp_path / "x.parquet", table.column_names)
-    rows = StreamedRows(read, read.n_rows)
-    assert rows.dtype == np.float64
-    np.testing.assert_array_equal(
-        next(rows.blocks())[1], np.column_stack([np.ones(5), np.arange(5), np.ones(5)])
-    )
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_make_the_same_blocks_as_rows(dtype):
     X = np.random.default_rng(0).standard_normal((1000, 3)).astype(dtype)
@@ -278,105 +199,6 @@ def test_columns_make_the_same_blocks_as_rows(dtype):
     for (rows, block), (of_array, expected) in zip(given.blocks(), HeldRows(X).blocks(), strict=True):
         assert rows == of_array
         np.testing.assert_array_equal(block, expected)
-
-
-def test_the_next_piece_is_read_while_the_present_one_is_used(monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 2)
-    begun, used = [], []
-
-    def pieces():
-        for k in range(3):
-            begun.append(threading.get_ident())
-            yield k
-
-    for k in read_ahead(pieces()):
-        used.append(k)
-        deadline = time.monotonic() + 10
-        while len(begun) < min(k + 2, 3) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert len(begun) == min(k + 2, 3)
-    assert used == [0, 1, 2]
-    assert threading.get_ident() not in begun
-
-
-def test_on_one_core_the_next_piece_is_read_when_it_is_wanted(monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 1)
-    begun = []
-
-    def pieces():
-        for k in range(3):
-            begun.append(threading.get_ident())
-            yield k
-
-    reader = read_ahead(pieces())
-    assert next(reader) == 0
-    assert begun == [threading.get_ident()]
-    assert list(reader) == [1, 2]
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends(cores, monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: cores)
-
-    def broken():
-        yield 1
-        raise DataError("the second piece is damaged")
-
-    reader = read_ahead(broken())
-    assert next(reader) == 1
-    with pytest.raises(DataError, match="second piece"):
-        next(reader)
-    abandoned = read_ahead(iter(range(10)))
-    next(abandoned)
-    abandoned.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("read-ahead") and t.is_alive()]
-
-
-# Memory: the most that Python, NumPy and Arrow hold at once beyond a first, small fit and the file's footer.
-# Unlike the resident set it does not depend on what else the machine does.
-_FIT = """
-import json, sys, tracemalloc
-from pathlib import Path
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-import dpalgos
-from data.formats.row_groups import RowBlocks
-
-folder, keywords = Path(sys.argv[1]), json.loads(sys.argv[2])
-def fit(name):
-    y = np.load(folder / f"{name}.npy")
-    X = RowBlocks(folder / f"{name}.parquet", [f"x{j}" for j in range(int(sys.argv[3]))])
-    return dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
-fit("small")
-pq.read_metadata(folder / "large.parquet")
-before = pa.default_memory_pool().max_memory()
-tracemalloc.start()
-coef = fit("large")
-grown = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().max_memory() - before
-print(json.dumps({"grown": grown, "coef": coef.tolist()}))
-"""
-
-
-@pytest.mark.slow
-def test_a_streamed_fit_of_ten_times_its_memory(tmp_path):
-    n, d, allowed = 45_000, 2_000, 36_000_000
-    keywords = {**PRIVATE, "n_iterations": 2}
-    X, y = logistic(n, d, np.float32)
-    assert X.nbytes >= 10 * allowed
-    for name, rows in (("large", n), ("small", 600)):
-        write(tmp_path / f"{name}.parquet", X[:rows], 500)
-        np.save(tmp_path / f"{name}.npy", y[:rows])
-    run = subprocess.run(
-        [sys.executable, "-c", _FIT, str(tmp_path), json.dumps(keywords), str(d)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    found = json.loads(run.stdout)
-    held = estimated("dp_sparse_glm", X, y, **keywords).estimate
-    np.testing.assert_allclose(found["coef"], held, atol=1e-10)
-    assert found["grown"] <= allowed
 
 
 def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():

@@ -221,17 +221,3 @@ def test_what_a_budget_holds_is_fixed_when_it_is_opened():
     assert not budget_admits()(halves)
     assert budget_admits()([gaussian_event(gaussian_mu(EPSILON, DELTA))])
     assert budget_admits()([ApproximateEvent(label="answer", epsilon=EPSILON, delta=DELTA)])
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"failure_delta": 1.0}, "failure_delta"),
-        ({"failure_delta": -1.0}, "failure_delta"),
-        ({"failure_delta": "all"}, "failure_delta"),
-    ],
-    ids=str,
-)
-def test_a_budget_that_sets_too_much_aside_is_refused(options, named):
-    with pytest.raises(InputError, match=named):
-        Budget(epsilon=EPSILON, delta=DELTA, **options)

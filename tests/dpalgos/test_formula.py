@@ -17,7 +17,6 @@ import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of, public_rows
-from dpalgos.intervals.half_widths import along
 from dpalgos.models.families import get_family
 from dpalgos.release.transcript import Transcript
 from tests.bench.fit_shapes import SHAPES, covered
@@ -55,39 +54,6 @@ FORMULAS = (
     'cost ~ Q("age") + Q("visits"):C(Q("region"))',
     "cost ~ I(1e-1 * age) + I(-visits)",
 )
-REFUSED = {
-    "cost ~ lag(age)": "lag",
-    "cost ~ qcut(age, 4)": "qcut",
-    "cost ~ C(zip)": "zip",
-    "cost ~ C(age)": "levels",
-    "cost ~ C(region, Sum)": "Sum",
-    "cost ~ C(region, Treatment('east'))": "'east'",
-    "cost ~ I(age - age.mean())": "public constant",
-    "cost ~ I(age - mean(age))": "public constant",
-    "cost ~ np.mean(age) + smoker": "public constant",
-    "cost ~ log(visits)": "visits",
-    "cost ~ I(age / visits)": "visits",
-    "cost ~ sqrt(age - 50)": "age - 50",
-    "cost ~ weight": "'weight'",
-    "cost ~ tanh(age)": "tanh",
-    "cost ~ I(region + 1)": "region",
-    "cost ~ bs(age, knots=(10, 50), extrapolation='raise')": "arguments",
-    "cost ~ cr(age, df=3, extrapolation='raise')": "arguments",
-    "cost ~ bs(age, df=10**9)": "arguments",
-    "cost ~ poly(age, 99999999)": "arguments",
-    "cost ~ bs(age, knots=visits)": "arguments",
-    "cost ~ cr(age)": "cr(age)",
-    "cost ~ np.poly(age)": "poly",
-    "cost ~ age | sex": "joined by",
-    "cost ~": "joined by",
-    "cost ~ 1": "covariate",
-    "region ~ age": "two levels",
-    "cost + age ~ smoker": "one response",
-    "1 ~ age": "one response",
-    "cost ~ 2:age": "joined by",
-    "cost ~ age[0]": "joined by",
-    "cost ~ {age}": "joined by",
-}
 
 
 @pytest.fixture(scope="module")
@@ -150,23 +116,6 @@ def test_no_row_makes_a_column_other_than_finite_and_of_the_order_of_the_public_
     assert np.abs(made).max() < 10 * np.abs(public).max()
 
 
-@pytest.mark.parametrize("formula", REFUSED)
-def test_what_is_not_public_is_refused_with_its_reason(formula):
-    with pytest.raises(InputError) as refused:
-        design_of(formula, DECLARED)
-    assert REFUSED[formula] in str(refused.value)
-
-
-def test_stated_units_are_those_of_the_columns_that_are_fitted():
-    declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.3)}
-    design = design_of("~ age + smoker + I(age**2)", declared)
-    rows = {"age": np.array([50.0, 65.0, 35.0]), "smoker": np.array([0.3, 0.6, 0.0])}
-    age, smoker, square, _ = design.matrix(rows).T
-    np.testing.assert_allclose(age, [0, 1, -1], atol=0.05)
-    np.testing.assert_allclose(smoker, [0, 1, -1], atol=0.05)
-    assert square[0] < min(square[1], square[2]) < 0.5  # about the center
-
-
 def test_what_functions_learn_they_learn_from_the_declared_bounds():
     declared = {"age": NumberColumn(0, 100)}
     code = design_of("~ center(age) + I(age**2) + log1p(age)", declared).code
@@ -189,57 +138,6 @@ def test_the_columns_of_a_formula_are_named_without_declarations():
     assert (found.left, found.right) == (("y",), ("a", "b"))
 
 
-HEADERS = (
-    *(
-        "1",
-        "0",
-        "-1",
-        "2019",
-        "Intercept",
-        "pre-post",
-        "log(b)",
-        "x.y",
-        "C(g)",
-        "a:b",
-        "a+b",
-        "a~b",
-        ".",
-        "%",
-    ),
-    *("class", "True", "np", "log", "Q", "I", "v", "v0_", "my var", "é", "年齢", "ﬁ", "a`b", 'a"b', "a\\b"),
-)
-
-
-def quoted(name):
-    return f"Q({name!r})" if "`" in name else f"`{name}`"
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("write", [quoted, lambda name: f"Q({name!r})"])
-@pytest.mark.parametrize("header", HEADERS)
-def test_a_column_may_have_any_name_on_either_side(header, write, side):
-    """The answer is that of statsmodels with a plain name, or the column is to be renamed."""
-    rng = np.random.default_rng(0)
-    frame = {name: rng.uniform(0.5, 1, 20_000) for name in (header, "b", "a", "pre", "post")}
-    other = 1 + 2 * frame[header] + 3 * frame["a"] + 0.01 * rng.standard_normal(20_000)
-    frame["y"] = other
-    formula = f"y ~ {write(header)} + a"
-    if side == "left":
-        frame["y"], frame[header] = frame[header], other
-        formula = f"{write(header)} ~ y + a"
-    bounds = {**dict.fromkeys(frame, (0.5, 1)), ("y" if side == "right" else header): (0, 8)}
-    fit = lambda: private.ols(formula, frame, epsilon=100, delta=1e-6, bounds=bounds, random_state=0)  # noqa: E731
-    if (header, side) == ("Intercept", "right") and write is quoted:
-        with pytest.raises(InputError, match="rename"):
-            fit()
-        return
-    found = fit().params
-    np.testing.assert_allclose(found, [1, 2, 3], atol=0.05)
-    assert found.index[0] == "Intercept"
-    if side == "right":
-        assert found.index[1] == (header if write(header)[0] == "`" else write(header))
-
-
 def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike():
     composed, apart = unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")
     for known, written in ((composed, apart), (apart, composed)):
@@ -251,43 +149,6 @@ def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike
         read_formula(
             "y ~ e\u0301\u0323", ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
         )
-
-
-@pytest.mark.parametrize(
-    ("formula", "named"),
-    [
-        ("cost ~ I(age**0) + age", "I(age ** 0)"),
-        ("cost ~ bs(age, knots=(35, 60)) + age", "age"),
-        ("cost ~ bs(age, df=4) + age + smoker", "age"),
-        ("cost ~ cr(age, df=4)", "cr(age, df=4)[3]"),
-        ("cost ~ age + I(2 * age - 3)", "I(2 * age - 3)"),
-        ("cost ~ log(age) + log(I(3 * age))", "log(I(3 * age))"),
-        ("cost ~ region + C(region)", "C(region)"),
-        ("cost ~ age + visits + I(age + visits)", "I(age + visits)"),
-        ("cost ~ 0 + C(sex) + I(age**0)", "I(age ** 0)"),
-        ("cost ~ `age` + Q('age'):I(visits**0)", "age"),
-    ],
-)
-def test_terms_that_no_rows_identify_are_refused_by_name(formula, named):
-    with pytest.raises(InputError, match="repeats") as refused:
-        design_of(formula, DECLARED)
-    assert named in str(refused.value)
-
-
-def test_two_terms_of_one_name_and_columns_of_one_name_are_refused():
-    declared = {name: NumberColumn(0, 1) for name in ("a", "b", "a:b", "y", "log(b)")}
-    for formula in ("y ~ `a:b` + a:b", "y ~ `log(b)` + log(b + 0)"[:-6] + "b)"):
-        with pytest.raises(InputError, match="rename"):
-            design_of(formula, {**declared, "b": NumberColumn(1, 2)})
-    frame = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
-    with pytest.raises(InputError, match="'a' once"):
-        private.ols("y ~ a", frame, epsilon=1, delta=1e-6, bounds={"y": (0, 2), "a": (0, 2)})
-
-
-def test_hidden_cells_of_a_frame_are_refused():
-    frame = {"y": np.ones(50), "a": np.ma.array(np.arange(50.0), mask=np.arange(50) == 3)}
-    with pytest.raises(InputError, match="'a' must have no masked"):
-        private.ols("y ~ a", frame, epsilon=1, delta=1e-6, bounds={"y": (0, 2), "a": (0, 50)})
 
 
 PAIRS = (
@@ -321,22 +182,7 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
     np.testing.assert_allclose(M @ one.shrunk, other.shrunk, rtol=1e-5, atol=1e-6 * abs(other.shrunk).max())
     ends = one.along(one.response_units[1] * M @ one.design.back)[1]
     ends = ends + M @ np.broadcast_to(one.design.shift(one.response_units[0]), len(M))
-    np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.01, atol=1e-4 * np.nanmax(abs(ends)))
-
-
-def test_products_have_the_intervals_that_their_centered_form_has():
-    frame = people(20_000)
-    plain, centered = (
-        private.ols(f"cost ~ {right}", frame, epsilon=1, delta=1e-8, bounds=BOUNDS, random_state=0)
-        for right in PAIRS[0]
-    )
-    assert plain.bse.notna().all()
-    np.testing.assert_allclose(plain.bse[["age", "age:smoker"]], centered.bse.iloc[[1, 3]], rtol=1e-4)
-    assert (plain.pvalues[["Intercept", "age", "smoker"]] < 1e-6).all()
-    # By released covariances: half-widths that add up would be wider.
-    added = along({}, plain.interval, plain.response_units[1] * plain.design.back)[0]
-    widths = plain.conf_int()[1] - plain.conf_int()[0]
-    assert (widths[["Intercept", "smoker"]] < 0.9 * (added[1] - added[0])[[0, 2]]).all()
+    np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.02, atol=1e-4 * np.nanmax(abs(ends)))
 
 
 def test_a_result_has_the_attributes_of_statsmodels():
@@ -385,37 +231,6 @@ def people(n=5000, seed=0):
     return frame
 
 
-def test_an_answer_has_a_table_facts_and_predictions():
-    frame = people()
-    answer = private.ols(
-        "cost ~ age + C(region) + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS,
-        levels={"region": ["n", "s"]}, random_state=1,
-    )  # fmt: skip
-    table = answer.table()
-    assert list(table.columns) == list(dpalgos.coefficients.COLUMNS)
-    assert list(table["term"]) == ["Intercept", "C(region)[T.s]", "age", "smoker"]
-    assert (table["p_value"] < 0.05).equals((table["ci_low"] > 0) | (table["ci_high"] < 0))
-    assert answer.conf_int().shape == (4, 2)
-    facts = answer.glance().iloc[0]
-    assert (facts["n"], facts["epsilon"], facts["unit_of_privacy"]) == (5000, 3, "row")
-    assert abs(answer.predict(frame) - frame.cost).mean() < 400
-    for shown in (repr(answer), answer._repr_html_()):
-        assert "ε = 3" in shown
-        assert "region against n" in shown
-
-
-def test_ratios_are_those_of_coefficients_and_never_of_the_intercept():
-    frame = people(20_000)
-    frame["sick"] = (np.random.default_rng(1).uniform(size=len(frame)) < 0.2 + 0.4 * frame.smoker) * 1.0
-    answer = private.logit(
-        "sick ~ smoker", frame, epsilon=3, delta=1e-9, bounds={**BOUNDS, "sick": (0, 1)}, random_state=0
-    )
-    intercept, smoker = answer.table().to_dict("records")
-    assert smoker["odds_ratio"] == pytest.approx(np.exp(smoker["estimate"]))
-    assert smoker["odds_ratio_low"] < smoker["odds_ratio"] < smoker["odds_ratio_high"]
-    assert np.isnan(intercept["odds_ratio"])
-
-
 @pytest.mark.parametrize(("formula", "expected"), [("y ~ x", True), ("y ~ 0 + x", False)])
 def test_a_formula_says_whether_the_last_column_is_the_constant(formula, expected, monkeypatch):
     asked = []
@@ -429,37 +244,6 @@ def test_a_formula_says_whether_the_last_column_is_the_constant(formula, expecte
     bounds = {"x": (-1, 1), "y": (0, 1)}
     private.ols(formula, frame, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0)
     assert asked == [expected]
-
-
-def test_without_an_interval_there_is_no_p_value():
-    answer = private.ols(
-        "cost ~ age", people(), epsilon=1, delta=1e-8, bounds=BOUNDS, interval=None, random_state=0
-    )
-    table = answer.table()
-    assert table[["std_error", "ci_low", "ci_high", "statistic", "p_value"]].isna().all(axis=None)
-    assert set(table["note"]) == {dpalgos.coefficients.NO_INTERVAL}
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"bounds": {"age": (18, 90)}}, "cost"),
-        ({"bounds": {**BOUNDS, "age": (90, 18)}}, "age"),
-        ({"bounds": {**BOUNDS, "age": 3}}, "age"),
-        ({"levels": {"region": ["n"]}}, "region"),
-        ({"levels": {"region": ["n", "x"]}}, "region"),
-        ({"levels": {"age": ["a", "b"]}}, "age"),
-        ({"center": {"height": 1.0}}, "height"),
-        ({"frame": people(50).drop(columns="age")}, "age"),
-        ({"frame": people(50).assign(age=np.nan)}, "age"),
-        ({"frame": people(50).assign(age="old")}, "age"),
-    ],
-)
-def test_wrong_declarations_and_frames_are_refused_by_name(changes, named):
-    options = {"bounds": BOUNDS, "levels": {"region": ["n", "s"]}, **changes}
-    frame = options.pop("frame", people(200))
-    with pytest.raises(InputError, match=named):
-        private.ols("cost ~ age + C(region)", frame, epsilon=1, delta=1e-6, random_state=0, **options)
 
 
 def frames():
@@ -610,39 +394,6 @@ def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
         for knot in ends
     ]
     assert len({design.terms for design in designs}) == len(ends)
-
-
-TOO_MUCH = [
-    "y ~ I(age**99999999)",
-    "y ~ exp(exp(age))",
-    "y ~ " + " + ".join(f"I(age**{k})" for k in range(1, 400)),
-    "y ~ I(" + " + ".join(f"age**{k}" for k in range(1, 400)) + ")",
-    "y ~ (a + b + c)**99999",
-    "y ~ (a + b + c)^99999",
-    "y ~ " + " * ".join("abc" * 10),
-    "y ~ (age + a + b + c + I(a**2) + I(b**2) + I(c**2) + log(age + 1) + exp(a) + exp(b) + exp(c) + y)**12",
-    "y ~ I(" + "-" * 5000 + "a)",
-    "y ~ I(1 / 0 * a)",
-    "y ~ a ++* b",
-    "y ~ a | b |",
-    "y ~ (a + b",
-    "y ~ bs(a, knots='x')",
-    "y ~ C(a, levels=3)",
-]
-
-
-@pytest.mark.parametrize("formula", TOO_MUCH)
-def test_what_is_no_formula_or_too_much_of_one_is_one_plain_sentence(formula):
-    declared = {
-        "y": NumberColumn(0, 1),
-        "age": NumberColumn(0, 100, 50, 15),
-        **dict.fromkeys("abc", NumberColumn(-1, 1)),
-    }
-    with pytest.raises(dpalgos.InputError) as refused:
-        design_of(formula, declared)
-    assert str(refused.value).isprintable()
-    products = design_of("y ~ (a + b + c)**3", declared)
-    assert len(products.terms) == 8
 
 
 class Scripted(ScriptedReleases, Transcript):

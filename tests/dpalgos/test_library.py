@@ -6,24 +6,19 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dpalgos
-from dpalgos import InputError, PrivacyWarning, Sample
+from dpalgos import PrivacyWarning
 from dpalgos.sklearn import (
-    DPBoundedMean,
     DPLinearRegression,
-    DPLogisticRegression,
     DPMean,
-    DPMultinomialRegression,
-    DPSparseLinearRegression,
     PublicScaler,
 )
 from tests.dpalgos.silence import estimated
 
-RUN = dpalgos.api.run_estimator
 ASKED = {"epsilon": 1.0, "delta": 1e-6}
 UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
@@ -85,71 +80,6 @@ def test_raw_units_are_warned_about():
         DPMean(**ASKED, value_bound=1.0, random_state=0).fit(X)
 
 
-def test_means_in_public_units_are_raw():
-    X, *_ = raw_table()
-    model = DPMean(**ASKED, value_bound=2.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
-    assert ((model.interval_[0] < UNITS["center"]) & (UNITS["center"] < model.interval_[1])).all()
-    bounded = DPBoundedMean(**ASKED, lower=BOUNDS[0], upper=BOUNDS[1], interval=0.999, random_state=0).fit(X)
-    assert ((bounded.interval_[0] < UNITS["center"]) & (UNITS["center"] < bounded.interval_[1])).all()
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"bounds": 3.0}, "bounds"),
-        ({"bounds": (1, 1)}, "bounds"),
-        ({"bounds": ([0.0, 1.0], 2.0)}, "bounds"),
-        ({"bounds": ("a", 1)}, "bounds"),
-        ({"y_bounds": (0, float("inf"))}, "y_bounds"),
-    ],
-    ids=str,
-)
-def test_wrong_units_are_refused_by_name(given, named):
-    X, y, *_ = raw_table(50)
-    with pytest.raises(InputError, match=rf"^{named} "):
-        DPLinearRegression(**ASKED, **given).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"bounds": (0, 1), "scale": 2.0}, "bounds"),
-        ({"scale": [1.0, 0.0, 1.0]}, "scale"),
-        ({"center": [1.0, 2.0]}, "center"),
-        ({"center": "a"}, "center"),
-    ],
-    ids=str,
-)
-def test_wrong_units_of_a_scaler_are_refused_by_name(given, named):
-    with pytest.raises(InputError, match=rf"^{named} "):
-        PublicScaler(**given).fit(raw_table(50)[0])
-
-
-def test_bounds_without_an_intercept_keep_zero_where_it_is():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 10, (20_000, 2))
-    y = X @ [3.0, -1.0]
-    model = DPSparseLinearRegression(
-        epsilon=20.0,
-        delta=1e-6,
-        sparsity=2,
-        covariate_bound=2.0,
-        response_bound=2.0,
-        bounds=(0.0, 10.0),
-        y_bounds=(-10.0, 30.0),
-        random_state=0,
-    ).fit(X, y)
-    np.testing.assert_allclose(model.coef_, [3.0, -1.0], atol=0.2)
-
-
-def test_a_public_scaler_learns_nothing():
-    X, *_ = raw_table(50)
-    scaler = PublicScaler(**UNITS)
-    np.testing.assert_allclose(scaler.fit(X[:2]).transform(X), (X - UNITS["center"]) / UNITS["scale"])
-    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
-    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-2.0, 0.0, 2.0]]
-
-
 def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():
     X, y, *_ = raw_table(500)
     last = DPLinearRegression(**ASKED, random_state=0)
@@ -166,24 +96,6 @@ def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_publ
         public[1:].fit((UNITS["center"] < X).astype(float))
 
 
-def columns_through(transformer):
-    """Transform some columns by a pipeline, a union and a column transformer inside of each other."""
-    inner = make_pipeline(transformer, PolynomialFeatures(2))
-    return ColumnTransformer([("some", FeatureUnion([("one", inner)]), [0, 1])], remainder="passthrough")
-
-
-def test_transformers_inside_of_others_are_looked_at_one_by_one():
-    X, y, *_ = raw_table(500)
-    last = DPLinearRegression(**ASKED, random_state=0)
-    with pytest.warns(
-        PrivacyWarning, match=r"'columntransformer' .* learned some\.one\.standardscaler\.mean_"
-    ):
-        make_pipeline(columns_through(StandardScaler()), last).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyWarning)
-        make_pipeline(columns_through(PublicScaler(**{k: v[:2] for k, v in UNITS.items()})), last).fit(X, y)
-
-
 @pytest.mark.parametrize("name", [each for each in dpalgos.sklearn.__all__ if each.startswith("DP")])
 def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
     with pytest.raises(TypeError, match=rf"^{name}\b.*nonsense"):
@@ -195,28 +107,6 @@ def test_a_fit_takes_no_weights_and_there_are_no_partial_fits():
     with pytest.raises(TypeError, match="sample_weight"):
         DPLinearRegression(**ASKED).fit(X, y, sample_weight=np.ones(50))
     assert not hasattr(DPLinearRegression(**ASKED), "partial_fit")
-
-
-def test_several_labels_are_told_apart():
-    X, _, *_ = raw_table()
-    Z = (X - UNITS["center"]) / UNITS["scale"]
-    labels = np.array(["low", "middle", "top"])[(Z[:, 0] > -0.3).astype(int) + (Z[:, 0] > 0.3)]
-    model = DPMultinomialRegression(epsilon=3.0, delta=1e-6, bounds=BOUNDS, random_state=0).fit(X, labels)
-    assert model.coef_.shape == (3, 3)
-    assert model.score(X, labels) > 0.75
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    assert "top: x0" in str(model.summary())
-    with pytest.raises(InputError, match="DPMultinomialRegression"):
-        DPLogisticRegression(**ASKED).fit(X, labels)
-
-
-def test_a_summary_becomes_a_data_frame():
-    X, *_ = raw_table(500)
-    model = DPMean(**ASKED, value_bound=1.0, bounds=BOUNDS, interval=0.9, random_state=0).fit(X)
-    frame = model.summary().to_frame()
-    assert list(frame["term"]) == ["x0", "x1", "x2"]
-    np.testing.assert_allclose(frame["estimate"], model.mean_)
-    np.testing.assert_array_equal(frame[["ci_low", "ci_high"]].to_numpy().T, model.interval_)
 
 
 def test_a_result_is_shown_in_one_short_line():
@@ -258,45 +148,6 @@ def test_the_library_starts_without_what_it_does_not_need():
     code = f"import sys, dpalgos; print([name for name in {heavy} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"
-
-
-def test_the_version_is_one():
-    from importlib.metadata import version
-
-    assert dpalgos.__version__ == version("dpcost")
-
-
-HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "named"),
-    [
-        (HIDDEN, np.ones(50), "X"),
-        (list(HIDDEN), np.ones(50), "X"),
-        (np.ones((50, 2)), HIDDEN[:, 0], "y"),
-        (lambda: iter([(HIDDEN, np.ones(50))]), None, "X"),
-        (lambda: iter([(np.ones((50, 2)), HIDDEN[:, 0])]), None, "y"),
-    ],
-)
-def test_hidden_values_of_masked_arrays_are_refused_and_never_used(X, y, named):
-    keywords = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(0)}
-    with pytest.raises(InputError, match=rf"^{named} must have no masked"):
-        dpalgos.estimate("preconditioned_regression", X, y, **keywords)
-    if not callable(X):
-        with pytest.raises(InputError, match="masked"):
-            DPLinearRegression(epsilon=1.0, delta=1e-6).fit(X, y)
-
-
-def test_hidden_ids_and_hidden_rows_to_predict_are_refused():
-    ids = np.ma.array(np.arange(50) // 2, mask=np.arange(50) == 3)
-    with pytest.raises(InputError, match="user_ids must have no masked"):
-        Sample(np.ones((50, 2)), user_ids=ids)
-    Sample(np.ma.array(np.ones((50, 2))), user_ids=ids.data)  # a masked array that hides nothing
-    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
-    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(0)).fit(X, X[:, 0])
-    with pytest.raises(InputError, match="masked"):
-        model.predict(HIDDEN)
 
 
 @pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])

@@ -63,30 +63,6 @@ def test_intervals_without_privacy_are_those_of_statsmodels():
     np.testing.assert_allclose(ours.conf_int(), [[1, 1], *model.conf_int()], atol=1e-6)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say():
-    truth, missed, known = np.array([1, 0.4, -0.3, 0.2]), np.zeros(4), np.zeros(4)
-    for seed in range(100):
-        X, y = rows(4000, "poisson", seed)
-        keywords = {"family": "poisson", "offset_bounds": (-2, 1), "intercept": True, "interval": 0.95}
-        rng = np.random.default_rng(seed)
-        low, high = dpalgos.estimate(NAME, X, y, epsilon=2, delta=1e-6, rng=rng, **keywords).conf_int().T
-        missed += (low > truth) | (truth > high)
-        known += np.isfinite(low + high)
-    assert (known >= 80).all()
-    assert missed[0] == 0
-    assert (missed <= 5 + 3.1 * np.sqrt(100 * 0.05 * 0.95)).all()
-
-
-def test_few_rows_get_the_rate_of_all():
-    X, y = rows(400, "poisson")
-    keywords = {"family": "poisson", "offset_bounds": (-2, 1), "intercept": True, "replicates": 200}
-    found = dpalgos.estimate(
-        NAME, X, y, epsilon=0.2, delta=1e-6, rng=np.random.default_rng(0), **keywords
-    ).estimate
-    assert (found[1:3] == 0).all()
-    assert np.median(found[3]) == pytest.approx(np.log(y.sum() / np.exp(X[:, 0]).sum()), abs=0.25)
-
-
 def recorded(X, y, script=None, **keywords):
     estimator = dpalgos.get_estimator(NAME)
     params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **keywords})
@@ -114,24 +90,6 @@ def test_a_row_that_differs_in_its_exposure_moves_no_release_by_more_than_charge
         np.abs(one.value - two.value).max() for one, two in compared if "exposure" in one.events[0].label
     ]
     assert len(exposures) == (family == "poisson")
-
-
-@pytest.mark.parametrize(
-    ("keywords", "named"),
-    [
-        ({"offset_bounds": (1.0, 1.0)}, "offset_bounds"),
-        ({"offset_bounds": (0.0, np.inf)}, "offset_bounds"),
-        ({"offset_bounds": (0.0, 1e3)}, "offset_bounds"),
-        ({"offset_bounds": 3.0}, "offset_bounds"),
-        ({"offset_bounds": (0, 1), "family": "multinomial", "n_classes": 3}, "offset_bounds"),
-        ({"offset_bounds": (0, 1), "public_X": np.ones((5, 4)), "public_share": 0.1}, "public_X"),
-    ],
-)
-def test_offsets_that_cannot_be_are_refused_by_name(keywords, named):
-    X, y = rows(50, "poisson")
-    same = {"family": "poisson", "epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(0)}
-    with pytest.raises(dpalgos.InputError, match=named):
-        dpalgos.estimate(NAME, X, np.minimum(y, 1), **{**same, **keywords})
 
 
 def fitted(formula=FORMULA, table=None, epsilon=20.0, **changes):
@@ -166,31 +124,3 @@ def test_an_offset_may_be_written_in_several_ways(written):
     one, other = (fitted(formula, table, 1.0, random_state=3) for formula in (FORMULA, written))
     np.testing.assert_allclose(one.params, other.params, rtol=1e-9)
     np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=1e-9)
-
-
-def test_the_unit_of_an_exposure_moves_the_intercept_alone():
-    table = patients(3000)
-    years = table.assign(days=table.days / 365.25)
-    bounds = {**BOUNDS, "days": (DAYS[0] / 365.25, DAYS[1] / 365.25)}
-    one, other = fitted(table=table, random_state=0), fitted(table=years, random_state=0, bounds=bounds)
-    np.testing.assert_allclose(other.params - one.params, [np.log(365.25), 0, 0], atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("formula", "named"),
-    [
-        ("visits ~ age:offset(log(days))", "offset"),
-        ("visits ~ age + offset(days, 2)", "offset"),
-        ("visits ~ age + offset(log(weeks))", "weeks"),
-        ("visits ~ age + exposure(smoker)", "smoker"),
-        ("visits ~ offset(log(days))", "covariate"),
-    ],
-)
-def test_offsets_in_formulas_are_refused_by_what_is_wrong(formula, named):
-    with pytest.raises(dpalgos.InputError, match=named):
-        fitted(formula, patients(50))
-
-
-def test_a_linear_regression_says_what_to_write_in_the_place_of_an_offset():
-    with pytest.raises(dpalgos.InputError, match=r"I\(visits - log\(days\)\)"):
-        private.ols(FORMULA, patients(50), epsilon=1.0, delta=1e-6, bounds=BOUNDS, levels=LEVELS)

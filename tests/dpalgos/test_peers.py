@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-import dpalgos
 from dpalgos.accounting.composition import total_mu
-from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.comparators.binagg_regression import (
     BinAggRegressionParams,
     grown_boxes,
@@ -15,7 +13,6 @@ from dpalgos.comparators.binagg_regression import (
     sums_sensitivity,
 )
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
-from dpalgos.errors import InputError
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -29,11 +26,6 @@ def regression(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, len(COEF)))
     return X, X @ COEF + rng.standard_normal(n)
-
-
-def typical_error(name, X, y, truth, **keywords):
-    answers = estimated(name, X, y, seed=1, replicates=40, **BUDGET, **keywords).estimate
-    return float(np.linalg.norm(answers - truth[:, None], axis=0).mean())
 
 
 def certified(name, X, y=None, **keywords):
@@ -53,15 +45,6 @@ def test_without_noise_clipped_gradient_descent_is_the_papers_loop():
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
 
 
-def test_printed_noise_of_clipped_gradient_descent_is_a_guarantee():
-    X, y = regression(50)
-    for epsilon in (0.1, 1.0, 5.0):
-        result = estimated(
-            "clipped_gradient_descent", X, y, epsilon=epsilon, delta=1e-6, calibration="paper", clip_norm=1.0
-        )
-        assert 0.5 * epsilon < result.certified_epsilon <= epsilon
-
-
 def test_a_row_of_zeros_has_no_gradient():
     X, y = regression(50)
     X[3] = 0
@@ -79,55 +62,12 @@ def test_without_noise_boosting_ends_at_least_squares():
     np.testing.assert_allclose(silent("boosted_adassp", X, y, epsilon=50.0, **bounds), ols, atol=1e-8)
 
 
-def test_boosting_undoes_the_ridge_of_adassp():
-    X, y = regression(1000)
-    bounds = {"covariate_bound": 5.0, "response_bound": 40.0}
-    limit = silent("ols", X, y)
-    once, often = (
-        np.linalg.norm(silent("boosted_adassp", X, y, n_rounds=t, **bounds) - limit) for t in (1, 50)
-    )
-    assert once > 0.1
-    assert often < 1e-3 * once
-
-
 def test_printed_noise_of_boosting_is_that_for_adding_a_row():
     X, y = regression(50)
     bounds = {"covariate_bound": 5.0, "response_bound": 4.0}
     result = certified("boosted_adassp", X, y, calibration="paper", n_rounds=100, **bounds)
     sigma = np.sqrt(102) / gaussian_mu(1.0, 1e-6)
     assert total_mu(result.events) == pytest.approx(np.sqrt(403) / sigma)
-
-
-def test_what_the_later_code_of_boosting_proves():
-    assert gaussian_epsilon(1e-6, np.sqrt(102) / gaussian_mu(1.0, 1e-6)) == pytest.approx(1112, abs=0.5)
-
-
-def test_an_audit_sees_what_the_later_code_of_boosting_tells(monkeypatch):
-    """Its noise in the place of ours: asked for ε = 1, runs on neighbors prove several times that."""
-    later = "dpalgos.accounting.budget.SplitBudget.gaussian_multiplier"
-    monkeypatch.setattr(later, lambda budget, part: gaussian_mu(budget.epsilon, budget.delta))
-    result = audit_estimator(
-        "boosted_adassp", epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0), n_trials=1000
-    )
-    assert result.epsilon_lower_bound > 3
-    assert result.violated
-
-
-def test_sums_in_boxes_are_regressed_like_rows_where_noise_is_small():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (20_000, 3))
-    y = X @ [0.5, -0.3, 0.2] + 0.1 * rng.standard_normal(len(X))
-    bounds = {"covariate_bound": 1.0, "response_bound": 2.0}
-    best = np.linalg.lstsq(X, y)[0]
-    errors = [
-        np.linalg.norm(
-            estimated("binagg_regression", X, y, epsilon=epsilon, delta=1e-6, **bounds).estimate - best
-        )
-        for epsilon in (1.0, 10.0, 1000.0)
-    ]
-    assert errors[0] < 0.3
-    assert errors[1] < 0.05
-    assert errors[2] < 0.02
 
 
 @pytest.mark.parametrize(
@@ -157,71 +97,6 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     bound = float(sums_sensitivity(boxes)[0])
     assert largest <= bound * (1 + 1e-9)
     assert largest >= 0.6 * bound
-
-
-@pytest.mark.parametrize(
-    "bounds", [{"lower": 0.0, "upper": 1.0}, {"covariate_bound": 1.0}, {"covariate_bound": 2.0}]
-)
-def test_columns_of_one_sign_are_split_whether_their_bounds_are_of_one_sign_or_not(bounds):
-    """The coefficients have norm 1.16, which is the error of an answer of zeros."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (20_000, 3))
-    y = X @ [1.0, -0.5, 0.3] + 0.1 * rng.standard_normal(len(X))
-    fits = [
-        estimated("binagg_regression", X, y, seed, epsilon=2.0, delta=1e-6, response_bound=2.0, **bounds)
-        for seed in range(20)
-    ]
-    assert np.mean([np.linalg.norm(fit.estimate - [1.0, -0.5, 0.3]) for fit in fits]) < 0.1
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        {},
-        {"lower": 0.0},
-        {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0},
-        {"lower": 1.0, "upper": [2, 1]},
-    ],
-)
-def test_boxes_need_one_statement_of_their_ends(bounds):
-    with pytest.raises(InputError, match="lower"):
-        estimated("binagg_regression", np.eye(2), np.ones(2), **BUDGET, response_bound=1.0, **bounds)
-
-
-def test_one_ball_of_coinpress_is_the_clipped_mean():
-    X = np.random.default_rng(0).standard_normal((500, 3)) + 2
-    answer = silent("coinpress_mean", X, mean_bound=0.1, std_bound=0.3, n_rounds=1)
-    log_term = np.log(100)
-    tail = 0.3 * np.sqrt(3 + 2 * np.sqrt(3 * log_term) + 2 * log_term)
-    error = np.sqrt(3) * 0.1
-    radius = min(np.sqrt(error**2 + 6 * error * 0.3 + tail**2), error + tail)
-    norms = np.linalg.norm(X, axis=1)
-    np.testing.assert_allclose(answer, (X * np.minimum(1, radius / norms)[:, None]).mean(axis=0), rtol=1e-12)
-
-
-def test_more_balls_find_a_mean_whose_bound_is_loose():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 5)) + 40
-    truth = np.full(5, 40.0)
-    one, four = (
-        typical_error("coinpress_mean", X, None, truth, mean_bound=1000.0, std_bound=1.0, n_rounds=t)
-        for t in (1, 4)
-    )
-    sampling = np.linalg.norm(X.mean(axis=0) - truth)
-    assert four < sampling + 0.1 < 0.05 * one
-
-
-@pytest.mark.parametrize("n_rounds", [1, 4])
-def test_budget_of_coinpress(n_rounds):
-    X = np.random.default_rng(0).standard_normal((50, 3))
-    keywords = {"mean_bound": 1.0, "std_bound": 1.0, "n_rounds": n_rounds}
-    result = certified("coinpress_mean", X, **keywords)
-    assert len(result.events) == n_rounds
-    assert result.certified_epsilon == pytest.approx(1.0)
-    if n_rounds > 1:
-        shares = np.array([event.noise_multiplier**-2 for event in result.events]) / gaussian_mu(1, 1e-6) ** 2
-        np.testing.assert_allclose(shares, [1 / 12] * 3 + [0.75])
-    assert 0.5 < certified("coinpress_mean", X, calibration="paper", **keywords).certified_epsilon <= 1
 
 
 def labeled(n, seed=0):
@@ -255,43 +130,25 @@ def test_minima_of_neighbors_are_as_far_apart_as_the_ridge_lets_them(ridge):
     assert 0.05 * bound < np.linalg.norm(minima[0] - minima[1]) <= bound
 
 
-def test_output_perturbation_releases_nothing_short_of_its_minimum():
-    X, y = labeled(500)
-    with pytest.raises(dpalgos.InputError, match="n_iterations must"):
-        silent("output_perturbation_glm", X, y, ridge=0.001, n_iterations=1, **LOGISTIC)
-
-
 def test_without_noise_dp_sgd_takes_its_batches_in_turn():
     X, y = labeled(50)
     coef = np.zeros(4)
-    for step in range(6):
-        rows = slice(step % 3, None, 3)
+    for step in range(50):
+        rows = slice(step % 10, None, 10)
         coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
-    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **IN_TURN)
+    answer = silent("dp_sgd_glm", X, y, step_size=0.7, **IN_TURN)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
-
-
-def test_a_row_pays_for_the_steps_of_its_own_batch():
-    X, y = labeled(60)
-    for n_batches in (1, 6):
-        result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **IN_TURN)
-        assert len(result.events) == 4 * n_batches
-        assert result.certified_epsilon == pytest.approx(1.0)
-        assert {event.noise_multiplier for event in result.events} == {2 / gaussian_mu(1.0, 1e-6)}
-        sensitivities = [event.l2_sensitivity for event in result.events]
-        np.testing.assert_allclose(sensitivities, 2 * 2.0 * n_batches / 60)
 
 
 def test_random_batches_are_the_whole_gradient_on_average():
     X, y = labeled(300)
     coef = np.zeros(4)
-    for _ in range(6):
+    for _ in range(50):
         coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
-    answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC)
+    answer = silent("dp_sgd_glm", X, y, step_size=0.7, **LOGISTIC)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
     answers = estimated(
-        "dp_sgd_glm", X, y, replicates=300, epsilon=100.0, delta=1e-6,
-        n_batches=3, n_epochs=2, step_size=0.7, **LOGISTIC
+        "dp_sgd_glm", X, y, replicates=300, epsilon=100.0, delta=1e-6, step_size=0.7, **LOGISTIC
     ).estimate  # fmt: skip
     spread = answers.std(axis=1) / np.sqrt(300)
     assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()

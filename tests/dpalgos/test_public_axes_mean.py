@@ -39,34 +39,6 @@ def test_it_is_better_than_dense_and_sparse_means():
     assert mean_error(150, **GROUPED) < 0.8 * min(dense, sparse)
 
 
-def test_shrinkage_towards_the_panel_helps_where_people_are_few():
-    assert mean_error(6, **GROUPED) < 0.98 * mean_error(6, **GROUPED, shrinkage=None)
-
-
-def test_with_more_rows_there_are_more_axes_and_fewer_rows_are_clipped():
-    axes = PublicAxes(PUBLIC, LABELS)
-    few, some, many = (axes.plan(n, 0.15, 1 / 0.15) for n in (20.0, 200.0, 1e7))
-    assert few.n_axes < some.n_axes < many.n_axes == GROUPS - 1
-    for plan, n_rows in ((few, 20.0), (some, 200.0), (many, 1e7)):
-        beyond = np.linalg.norm(axes.scores(PUBLIC)[:, : plan.n_axes], axis=1) > plan.level
-        allowed = min(0.5, 12 * np.sqrt(plan.n_axes) / (n_rows * 0.15))
-        assert beyond.mean() <= allowed + 1 / len(PUBLIC)  # no more public rows are cut than noise hides
-        assert (plan.factors[: plan.n_axes] > 0).all()
-        assert not plan.factors[plan.n_axes :].any()
-    assert many.level > some.level
-    np.testing.assert_allclose(many.factors, 1, atol=1e-3)
-
-
-def test_the_first_axis_is_one_of_the_centers():
-    found = PublicAxes(PUBLIC, LABELS).spectrum
-    assert np.linalg.norm(AXES @ found.vectors[0]) > 0.9
-
-
-def test_axes_of_noise_alone_do_not_count():
-    found = PublicAxes(RNG.standard_normal((50, D)), None).spectrum
-    assert found.variances.max() < 0.2  # the largest variance of noise is about 12
-
-
 @pytest.mark.parametrize("groups", [None, LABELS])
 def test_answers_lie_along_the_axes(groups):
     axes = PublicAxes(PUBLIC, groups).spectrum.vectors

@@ -14,11 +14,9 @@ from dpalgos.accounting.events import (
     FailureEvent,
     GaussianEvent,
     PureEvent,
-    Relation,
-    UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.risk import risk_of_budget, risk_of_events, risk_of_profile
+from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from tests.dpalgos.silence import estimated
 
 
@@ -37,16 +35,6 @@ def test_gaussian_releases_have_the_exact_rates_and_posteriors_that_hold():
     # The log-likelihood ratio is N(μ²/2, μ²): its share above the stated log-odds is at most δ.
     assert ndtr(-(risk.log_odds - mu**2 / 2) / mu) <= delta
     assert risk.log_odds < 1.5 * (mu**2 / 2 + 4.75 * mu)
-
-
-def test_posteriors_of_functions_of_a_release_stay_below_as_well():
-    """Outcomes that are merged at the worst threshold have a likelihood ratio that is stated to be rare."""
-    z, delta = noise_multiplier(1.0, 1e-3), 1e-3
-    risk = risk_of_events([GaussianEvent(label="a", noise_multiplier=z, l2_sensitivity=1.0)], delta)
-    mu, thresholds = 1 / z, np.linspace(-2, 8, 400)
-    likely, unlikely = ndtr(mu - thresholds), ndtr(-thresholds)
-    beyond = np.log(likely / unlikely) > risk.log_odds
-    assert np.all(likely[beyond] <= delta)
 
 
 def best_test(rate, mu, epsilon):
@@ -92,33 +80,6 @@ def test_a_release_that_is_proved_at_its_delta_alone_has_the_risk_of_its_budget(
     risk = risk_of_events([ApproximateEvent(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
     assert risk == risk_of_budget(0.5, 1e-6, "row")
     assert "nothing bounds" not in risk.sentence
-
-
-def test_more_budget_is_more_risk_and_no_protection_is_said_to_be_none():
-    risks = [risk_of_profile(lambda d, e=e: e, 0.0, "user") for e in (0.1, 1.0, 5.0)]
-    assert sorted(risk.posterior(0.1) for risk in risks) == [risk.posterior(0.1) for risk in risks]
-    nothing = risk_of_events([UnprotectedEvent(label="a")], 1e-6)
-    assert nothing.posterior(0.01) == 1.0
-    assert nothing.true_positive_rate[0.001] == 1.0
-
-
-@pytest.mark.parametrize("relation", list(Relation))
-def test_the_sentence_names_the_unit(relation):
-    event = PureEvent(label="a", epsilon=1.0, sensitivity=1.0, relation=relation)
-    assert f"one {relation.unit_of_privacy}" in risk_of_events([event], 1e-6).sentence
-
-
-def test_a_result_has_its_risk():
-    X = np.random.default_rng(0).uniform(0, 1, (100, 1))
-    result = estimated("box_mean", X, epsilon=1, delta=1e-6, lower=0.0, upper=1.0, seed=1)
-    assert 0.5 < result.risk.posterior(0.5) < 1
-
-
-def test_an_answer_that_is_not_private_bounds_nothing():
-    open_answer = estimated("sample_mean", np.ones((5, 2)))
-    assert open_answer.risk.log_odds == np.inf
-    assert "nothing bounds" in open_answer.risk.sentence
-    assert set(open_answer.risk.true_positive_rate.values()) == {1.0}
 
 
 def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_from():

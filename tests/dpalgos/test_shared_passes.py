@@ -7,7 +7,6 @@ import pytest
 
 from dpalgos.rows.blocks import HeldRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.threads import in_order
 from dpalgos.rows.wide import Design
 
 N, D, R = 1400, 30, 3
@@ -63,14 +62,6 @@ def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
     np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
-def test_a_sum_of_many_blocks_is_the_plain_one(sample):
-    coef = np.random.default_rng(1).standard_normal((D, R))
-    y, mask = sample.response()[:, None], sample.row_mask
-    found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
-    plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
-    np.testing.assert_allclose(found, plain, atol=1e-12)
-
-
 @pytest.mark.parametrize("bound", [None, 0.5])
 def test_threads_change_no_bit(bound):
     rng, n = np.random.default_rng(3), 9000
@@ -84,57 +75,6 @@ def test_threads_change_no_bit(bound):
     for others in answers[1:]:
         for (one, _), (other, _) in zip(answers[0], others, strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_parts_come_in_order_and_a_few_at_a_time():
-    begun, lasts = [], threading.Event()
-
-    def square(part):
-        begun.append(part)
-        if part == 0:
-            lasts.wait(0.05)  # the next ones end before the first
-        return part**2
-
-    squares = in_order(square, range(50), 3)
-    assert next(squares) == 0
-    assert len(begun) <= 4
-    assert list(squares) == [part**2 for part in range(1, 50)]
-    with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda part: 1 // part, range(3), 3))
-
-
-def test_those_that_wait_share_one_pass_and_the_last_go_on_alone(sample, monkeypatch):
-    passes, blocks = [], HeldRows.blocks
-
-    def counted(rows):
-        passes.append(1)
-        return blocks(rows)
-
-    monkeypatch.setattr(HeldRows, "blocks", counted)
-    before = sample.side_by_side([descent(sample, steps) for steps in (2, 5)])
-    together = len(passes)
-    for steps in (2, 5):
-        descent(sample, steps)()
-    # Alone each makes its steps and two more products; the longer one's sums hold the other's.
-    assert len(passes) - together == 2 + 5 + 4
-    assert together == 5 + 3
-    assert len(before) == 2
-
-
-def test_only_one_of_them_is_at_work_at_any_time(sample):
-    at_work, most = [], []
-    design, values = Design(sample), np.ones((N, R))
-
-    def run():
-        for _ in range(5):
-            at_work.append(1)
-            most.append(len(at_work))
-            threading.Event().wait(0.001)
-            at_work.pop()
-            design.mean_product(values)
-
-    sample.side_by_side([run] * 3)
-    assert max(most) == 1
 
 
 def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):

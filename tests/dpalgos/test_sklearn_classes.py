@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from data.collections.league import columns_of
 from dpalgos import InputError
 from dpalgos.formula.design import NumberColumn, design_of
 from dpalgos.sklearn import (
@@ -19,7 +19,6 @@ from dpalgos.sklearn import (
     DPSparseMean,
     PublicScaler,
 )
-from flows.league.tables import _in_units
 from tasks.problems.analyst_table import AnalystColumn
 from tests.dpalgos.silence import estimated
 
@@ -81,34 +80,6 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     assert model.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("model", "response"),
-    [
-        (DPLinearRegression(**ASKED), lambda u, rng: u + 0.1 * rng.standard_normal(len(u))),
-        (
-            DPLogisticRegression(**ASKED),
-            lambda u, rng: rng.random(len(u)) < 1 / (1 + np.exp(-u)),
-        ),
-        (
-            DPPoissonRegressor(**ASKED),
-            lambda u, rng: rng.poisson(np.exp(u)),
-        ),
-        (
-            DPSparseLinearRegression(
-                **ASKED, sparsity=3, covariate_bound=1.0, response_bound=3.0, fit_intercept=True
-            ),
-            lambda u, rng: u + 0.1 * rng.standard_normal(len(u)),
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_without_scarcity_of_privacy_coefficients_are_near_the_truth(model, response):
-    X, u, rng = table(20_000)
-    model = clone(model).set_params(epsilon=50.0).fit(X, response(u, rng))
-    np.testing.assert_allclose(np.ravel(model.coef_), [1, -0.5, 0], atol=0.12)
-    assert model.intercept_ == pytest.approx(0.3, abs=0.12)
-
-
 def test_a_summary_shows_intervals_and_marks_unresolved_ones():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 2))
@@ -143,23 +114,6 @@ def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_htm
     assert plain.fit(X).interval_ is None
 
 
-def test_names_of_columns_are_escaped_in_html():
-    frame = pd.DataFrame({"<b>": [0.1, 0.2, 0.3] * 9, "b": [0.1, 0.3, 0.2] * 9})
-    shown = DPMean(**ASKED, value_bound=1.0).fit(frame)._repr_html_()
-    assert "&lt;b&gt;" in shown
-    assert "<b>" not in shown
-
-
-def test_what_the_estimators_refuse_the_classes_refuse():
-    X, u, _ = table(100)
-    with pytest.raises(InputError, match=r"y must .*3 classes"):
-        DPLogisticRegression(**ASKED).fit(X, np.arange(100) % 3)
-    with pytest.raises(InputError, match="epsilon must be"):
-        DPLinearRegression(epsilon=-1, delta=1e-6).fit(X, u)
-    with pytest.raises(TypeError, match="delta"):
-        DPLinearRegression(epsilon=1.0)
-
-
 def frame_of_people(n=4000):
     import pandas as pd
 
@@ -180,21 +134,6 @@ def test_units_by_name_are_those_by_position():
     assert list(table["term"]) == ["age", "visits", "intercept"]
     np.testing.assert_array_equal(named.conf_int().to_numpy(), named.interval_.T)
     assert list(named.conf_int().index) == ["age", "visits", "intercept"]
-
-
-@pytest.mark.parametrize(
-    ("units", "named"),
-    [
-        ({"bounds": {"age": (18, 90)}}, "'visits'"),
-        ({"bounds": {"age": (18, 90), "visits": (0, 20), "height": (1, 2)}}, "'height'"),
-    ],
-)
-def test_units_by_name_must_name_every_column(units, named):
-    X, y = frame_of_people(100)
-    with pytest.raises(InputError, match=named):
-        DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X, y)
-    with pytest.raises(InputError, match="data frame"):
-        DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X.to_numpy(), y)
 
 
 def test_declared_levels_are_those_of_columns_of_0_and_1():
@@ -232,16 +171,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     found = {(units.center[0], units.scale[0]), (in_study.center, in_study.scale)}
     assert found == {(54.0, 18.0)}
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
-    assert _in_units(frame["age"], [18.0, 90.0])[1:] == (-2.0, 2.0)
+    (in_league,) = columns_of({"columns": {"age": [18, 90]}, "response": ""})
+    assert (in_league.center, in_league.scale) == (54.0, 18.0)
     around_zero = PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
     np.testing.assert_allclose(around_zero, [[2.0], [-2.0]])
-
-
-def test_a_summary_says_which_coefficients_its_intervals_cover():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((3000, 2))
-    fitted = DPLinearRegression(**ASKED, interval=0.95).fit(X, X[:, 0] + rng.standard_normal(3000))
-    assert "robust regression" in str(fitted.summary())
-    sick = DPLogisticRegression(**ASKED, interval=0.95).fit(X, X[:, 0] > 0)
-    assert "maximum likelihood" in str(sick.summary())
-    assert "cover" not in str(DPLinearRegression(**ASKED).fit(X, X[:, 0]).summary())

@@ -50,7 +50,7 @@ def test_boxes_hold_the_points_of_their_depth(m):
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
 def test_a_replaced_model_moves_the_distance_by_at_most_one(calibration):
     rng, moved = np.random.default_rng(0), set()
-    keywords = {"epsilon": 8.0, "delta": 1e-3, "calibration": calibration, "n_models": 40}
+    keywords = {"epsilon": 8.0, "delta": 1e-3, "calibration": calibration}
     params = build_params(dpalgos.get_estimator("tukey_em"), keywords)
     for trial in range(300):
         models = rng.standard_t(2, (40, 1 + trial % 2)) if trial % 3 else rng.integers(0, 4, (40, 1)) * 1.0
@@ -68,7 +68,7 @@ def test_far_models_count_down_to_where_a_box_opens(n_spare):
     m = 80
     n_far = m // 4 - 1 - n_spare
     models = np.concatenate([np.linspace(-1, 1, m - 2 * n_far), *([[-1e90, 1e90]] * n_far)])[:, None]
-    params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6, "n_models": m})
+    params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6})
     assert distance(Boxes.of(models), params) == n_spare
 
 
@@ -96,7 +96,7 @@ def test_points_are_drawn_by_their_depth():
     m, epsilon, n = 40, 30.0, 4000
     models = np.sort(np.random.default_rng(0).standard_normal((m, 1)), axis=0)
     X, y = rows_of(models)
-    drawn = estimated("tukey_em", X, y, seed=1, replicates=n, epsilon=epsilon, delta=0.1, n_models=m).estimate
+    drawn = estimated("tukey_em", X, y, seed=1, replicates=n, epsilon=epsilon, delta=0.1).estimate
     drawn = drawn[:, drawn[0] != 0]  # the check lets most through
     assert drawn.shape[1] > 0.9 * n
     found = depths(models, drawn.T)
@@ -115,32 +115,11 @@ def regression(n, seed=0):
     return X, X @ COEF + rng.standard_normal(n)
 
 
-def test_error_with_many_rows():
-    X, y = regression(20_000)
-    answers = estimated("tukey_em", X, y, replicates=50, n_models=1000, **BUDGET).estimate
-    # A model of 20 rows is off by 1/√16 in each coordinate; the middle of a thousand is found well within.
-    assert 0 < np.linalg.norm(answers - COEF[:, None], axis=0).mean() < 0.1
-
-
-def test_units_of_rows_and_responses_do_not_matter():
-    X, y = regression(4000)
-    scales = np.array([1e-3, 1.0, 1e3, 1.0])
-    keywords = {**BUDGET, "epsilon": 4.0, "n_models": 300}
-    plain, scaled = (
-        estimated("tukey_em", rows, responses, seed=3, **keywords).estimate
-        for rows, responses in ((X, y), (X * scales, 50 * y))
-    )
-    assert plain.any()
-    np.testing.assert_allclose(scaled, 50 * plain / scales, rtol=1e-5)
-
-
 def test_whether_to_go_on_is_decided_by_noise():
     X, y = regression(2000)
     shares = []
-    for epsilon in np.linspace(2.4, 2.8, 17):
-        answers = estimated(
-            "tukey_em", X, y, replicates=50, n_models=200, epsilon=epsilon, delta=1e-6
-        ).estimate
+    for epsilon in np.linspace(0.4, 0.6, 17):
+        answers = estimated("tukey_em", X, y, replicates=50, epsilon=epsilon, delta=1e-6).estimate
         shares.append(answers.any(axis=0).mean())
     assert shares[0] == 0
     assert shares[-1] == 1
@@ -150,21 +129,8 @@ def test_whether_to_go_on_is_decided_by_noise():
 def test_too_few_models_are_not_let_through():
     estimator = dpalgos.get_estimator("tukey_em")
     transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
-    params = build_params(estimator, {**BUDGET, "n_models": 50})
-    answer = run_estimator(estimator, Sample(*regression(2000)), params, transcript)
+    params = build_params(estimator, BUDGET)
+    answer = run_estimator(estimator, Sample(*regression(50)), params, transcript)
     np.testing.assert_array_equal(answer, 0)
     np.testing.assert_array_equal(transcript.published[1], 0)  # nor seen by whoever sees all releases
     assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)
-
-
-def test_printed_constants_prove_half_as_much_again():
-    X, y = regression(100)
-    result = estimated("tukey_em", X, y, n_models=20, calibration="paper", **BUDGET)
-    assert result.certified_epsilon == pytest.approx(1.5)
-
-
-def test_rows_of_any_size_have_a_model():
-    X, y = regression(60)
-    X[0], y[0], X[7], y[8] = 1e60, 1e60, 1e-60, 1e60
-    result = estimated("tukey_em", X, y, n_models=30, **BUDGET)
-    assert np.isfinite(result.estimate).all()

@@ -182,21 +182,6 @@ def test_declared_classes_are_published_whatever_occurs(kind):
         kind(**MODEL).fit(X, labels[1])
 
 
-@pytest.mark.parametrize("classes", [["a"], ["a", "a"], "ab", [["a", "b"]], [], 3, ["a", 1]], ids=repr)
-def test_classes_that_are_no_list_of_labels_are_refused(classes):
-    X, y = table(N)
-    with pytest.raises((InputError, TypeError), match="classes"):
-        DPMultinomialRegression(**MODEL, classes=classes).fit(X, y > 0)
-
-
-@pytest.mark.parametrize("kind", [DPLogisticRegression, DPMultinomialRegression])
-def test_logarithms_of_probabilities_are_theirs_and_finite(kind):
-    X, y = table()
-    fitted = kind(**MODEL, classes=[False, True]).fit(X, y > 0)
-    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), fitted.predict_proba(X), rtol=1e-12)
-    assert np.isfinite(fitted.predict_log_proba(1e6 * X)).all()
-
-
 def test_hidden_cells_are_refused():
     X, y = table()
     for hidden in (np.ma.masked_less(X, 0.0), np.ma.array(X, mask=X > 0.9)):

@@ -52,27 +52,6 @@ def test_a_server_that_is_away_stops_no_run(tmp_path, monkeypatch, capsys):
     assert "42.5" not in said
 
 
-def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
-    left(tmp_path, [1.0, 1.1, 0.9])
-    last = last_results(tmp_path, SETTINGS)
-    left(tmp_path, [2.0, 2.1, 1.9])
-    show_drift(HOUSING, tmp_path, last)
-    assert "of the last run: 1" in capsys.readouterr().err
-    ((kind, keywords), (event, about)) = shown
-    assert (event, about["payload"]) == ("dpcost.drift", {"n_cells": 1, "cells": ["ols:public:n=100"]})
-    assert (kind, keywords["key"]) == ("create_table", "drift-housing")
-    assert keywords["table"][0]["cell"] == "ols:public:n=100"
-
-
-@pytest.mark.parametrize("values", [[1.0, 1.1, 0.9], [1.01, 1.1, 0.9]])
-def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, shown, capsys, values):
-    left(tmp_path, [1.0, 1.1, 0.9])
-    last = last_results(tmp_path, SETTINGS)
-    left(tmp_path, values)
-    show_drift(HOUSING, tmp_path, last)
-    assert (shown, capsys.readouterr().err) == ([], "")
-
-
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, monkeypatch, capsys):
     monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda **told: shown.append(told))
     monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")
@@ -85,22 +64,6 @@ def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, mo
     artifacts.attach_report(own, tmp_path / "report.html", "a headline")
     assert shown == []
     assert "note: cells of mine beyond the error bars of the last run: 1" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("before", ["none", "damaged", "no manifest", "another profile"])
-def test_there_is_no_drift_from_nothing_and_from_another_profile(tmp_path, shown, before):
-    if before != "none":
-        left(
-            tmp_path, [5.0, 5.1], SETTINGS if before != "another profile" else SETTINGS | {"profile": "smoke"}
-        )
-    if before == "damaged":
-        (tmp_path / "results.parquet").write_bytes(b"damaged")
-    if before == "no manifest":
-        (tmp_path / "manifest.json").unlink()
-    last = last_results(tmp_path, SETTINGS)
-    left(tmp_path, [1.0, 1.1])
-    show_drift(HOUSING, tmp_path, last)
-    assert shown == []
 
 
 def test_the_budget_names_every_private_cell_at_the_headline_and_what_it_was_spent_on():

@@ -103,12 +103,3 @@ def test_settings_of_a_form_are_audited(dpcost, few_runs):
     assert "shares by size" in row["noise_ratios"]
     for wrong in ("nonsense=1", "nonsense", "clip="):
         assert wrong.split("=")[0] in sentence(dpcost("audit", "preconditioned_regression", "--param", wrong))
-
-
-def test_hardened_noise_is_audited(dpcost, few_runs):
-    """The ratio's limit is 1.07 with a standard deviation of .02."""
-    status, out, _ = dpcost("audit", "box_mean", "--hardened", "--trials", 1000, "--json")
-    assert status == 0
-    (row,) = json.loads(out)
-    assert 0.95 < min(row["noise_ratios"].values()) < 1.2
-    assert "no hardened sampler" in sentence(dpcost("audit", "sheffet_ols", "--hardened"))

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_project import sentence
 
 from data.dataset import Declaration, DeclaredColumn
 from data.datasets import get_dataset
 from data.errors import StoreError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
-from data.store.folders import atomic_file, mirror_from_environment, totals
+from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import shared_files, write_shared
 from data.tables.declared import declared_to_parquet
 from tasks import cache
-from tasks.cache import clear_leftovers, entries, n_bytes, prune, prune_shared, result
-from tasks.errors import SpecError
+from tasks.cache import clear_leftovers, entries, prune, result
 from tasks.run.block import table_with_facts
 from tests.tasks.blocks import results_table
 
@@ -56,14 +54,6 @@ def test_states(home, stocked):
     assert len(states) == 4
 
 
-def test_the_list_says_of_a_block_what_ran_where_and_how_long(home, stocked, command_line):
-    first = next(entry for entry in entries(home) if entry.path == str(stocked["current"].path))
-    assert {name: getattr(first, name) for name in MADE} == MADE
-    status, out, _ = command_line("cache", "list")
-    assert status == 0
-    assert f"{first.name}  small public:n=100 · ols: 1.2 s on vm (process 7)\n" in out
-
-
 def test_pruning_keeps_what_is_current(home, stocked):
     removed, freed = prune(home, home.parent / "out", everything=False)
     assert removed == 3
@@ -71,12 +61,6 @@ def test_pruning_keeps_what_is_current(home, stocked):
     assert [entry.state for entry in entries(home)] == ["current"]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
     assert entries(home) == []
-
-
-def test_how_long_unused_is_stale_can_be_said(home, stocked, command_line):
-    assert command_line("cache", "prune", "--days", "60")[0] == 0
-    assert len(entries(home)) == 3 - 0
-    assert {entry.state for entry in entries(home)} == {"current", "stale"}
 
 
 def test_a_size_limit_takes_the_least_recently_used_first(home):
@@ -122,23 +106,6 @@ def test_what_does_not_read_is_not_stored(home, damage, suffix):
     made.path.write_bytes({"cut": content[:-5], "flipped": flipped, "empty": b""}[damage])
     assert not made.is_stored()
     assert not made.path.exists()
-
-
-def test_sizes_are_read_with_their_units():
-    assert [n_bytes(text) for text in ("2GB", "1.5 MB", "0B", "3kB")] == [2 * 10**9, 1_500_000, 0, 3000]
-    for text in ("", "2", "-1GB", "GB", "2GiB", "infGB"):
-        with pytest.raises(SpecError, match=f"--keep-size must .*, got '{text}'"):
-            n_bytes(text)
-
-
-def test_a_home_that_is_not_there_is_empty(home):
-    assert entries(home) == []
-    assert prune(home, home.parent / "out", everything=True) == (0, 0)
-    assert {kind: total["files"] for kind, total in totals(home).items()} == {
-        "data": 0,
-        "cache": 0,
-        "server": 0,
-    }
 
 
 def leftover(path, seconds_ago=60):
@@ -248,32 +215,9 @@ def aged(monkeypatch, **seconds):
     monkeypatch.setattr(cache, "shared_files", lambda folder: found)
 
 
-def test_what_was_written_long_ago_goes(shared, monkeypatch):
-    aged(monkeypatch, a=31 * DAY, b=29 * DAY)
-    assert prune_shared(everything=False)[0] == 1
-    assert set(shared()) == {name_of("b")} | STAY
-
-
-def test_a_size_limit_takes_the_oldest_first(shared, monkeypatch):
-    sizes = {name: len(content) for name, content in shared().items()}
-    aged(monkeypatch, b=3600)
-    both = sizes[name_of("a")] + sizes[name_of("b")]
-    assert prune_shared(everything=False, keep=both) == (0, 0)
-    assert prune_shared(everything=False, keep=both - 1) == (1, sizes[name_of("b")])
-    assert set(shared()) == {name_of("a")} | STAY
-
-
 @pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)
 def test_the_command_prunes_the_shared_store_and_not_the_home(shared, home, command_line):
     status, out, _ = command_line("cache", "prune", "--store", "--all", "--keep-size", "0B")
     assert (status, out) == (0, "removed 2 stored results, 0.0 MB\n")
     assert set(shared()) == STAY
     assert len(entries(home)) == 2
-
-
-def test_without_a_shared_store_it_is_refused_in_words(command_line, monkeypatch):
-    monkeypatch.delenv("DPCOST_STORE", raising=False)
-    err = sentence(command_line("cache", "prune", "--store"))
-    assert "set DPCOST_STORE" in err
-    with pytest.raises(SpecError):
-        prune_shared(everything=True)

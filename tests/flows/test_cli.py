@@ -1,57 +1,13 @@
 import json
-import subprocess
 import sys
-import warnings
 
 import pytest
 from small_project import sentence
-
-import dpalgos
-from tasks.errors import SpecError
-from tasks.scorecard.claims import load_scorecard
 
 
 @pytest.fixture
 def dpcost(command_line):
     return command_line
-
-
-# What is typed, and what the sentence must name: the argument, and the value or the nearest right one.
-WRONG = {
-    "rnu": ("rnu",),
-    "run": ("studies",),
-    "run housng": ("'housng'", "'housing'"),
-    "run nowhere.toml": ("nowhere.toml",),
-    "run housing --profile standrd": ("--profile", "'standrd'", "'standard'"),
-    "run housing --reps 0": ("--reps", "'0'"),
-    "run housing --reps 1000000000": ("--reps", "100000", "'1000000000'"),
-    "run housing --workers 99999": ("--workers", "1024", "'99999'"),
-    "run housing --seed -1": ("--seed", "'-1'"),
-    "run housing --engine spark": ("--engine", "'spark'"),
-    "run housing --engine dask://here": ("--engine", "'dask://here'"),
-    "run housing --rep 3": ("--rep",),
-    "run housing --out ": ("--out", "''"),
-    "rerun housing": ("--task",),
-    "rerun housing --task run_blok": ("--task", "'run_block'"),
-    "rerun housing --task collect --cell x": ("--cell", "collect"),
-    "audit dp_mean --trials 10": ("--trials", "'10'"),
-    "audit dp_mean --epsilon 1e300": ("epsilon", "1e+300"),
-    "audit dp_mean --interval nan": ("interval", "nan"),
-    "advise housing --error nan": ("--error", "nan"),
-    "run a\nb": ("a\\nb",),
-    "estimators dp_maen": ("'dp_maen'", "'dp_mean'"),
-    "estimators --task means": ("--task", "'means'", "mean"),
-    "estimators --model device": ("--model", "'device'", "local"),
-    "ingest housng": ("'housng'", "'housing'"),
-    "compare nowhere nowhere": ("nowhere",),
-}
-
-
-@pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_is_one_sentence_and_status_2(dpcost, command, home):
-    err = sentence(dpcost(*command.split(" ")))
-    assert [part for part in WRONG[command] if part not in err] == []
-    assert not home.exists()
 
 
 def test_a_study_file_that_is_wrong_is_refused_before_anything_starts(dpcost, tmp_path, home):
@@ -87,61 +43,6 @@ def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path
     assert find_study(str(STUDIES / "housing.toml")).name == "housing"
 
 
-@pytest.mark.parametrize("command", [[], ["cache"], ["--help"], ["run", "--help"]])
-def test_help_is_no_error(dpcost, command):
-    status, out, err = dpcost(*command)
-    assert (status, err) == (0, "")
-    assert out.startswith("Usage: ")
-
-
-def test_estimators_are_explained_and_filtered(dpcost):
-    status, out, _ = dpcost("estimators", "box_mean")
-    assert status == 0
-    for each in dpalgos.get_estimator("box_mean").to_dict()["parameters"]:
-        assert each["name"] in out
-        assert each["doc"] in out
-    assert json.loads(dpcost("estimators", "box_mean", "--json")[1])["name"] == "box_mean"
-    shown = json.loads(dpcost("estimators", "--task", "mean", "--model", "user", "--json")[1])
-    assert [each["name"] for each in shown] == ["user_level_mean"]
-
-
-def test_the_version_is_printed(dpcost):
-    assert dpcost("--version")[:2] == (0, f"dpcost {dpalgos.__version__}\n")
-
-
-def test_the_version_is_printed_before_the_command_line_is_loaded():
-    code = (
-        "import sys; from flows.cli.start import main; sys.argv = ['dpcost', '--version']; main(); "
-        "sys.exit('typer' in sys.modules)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, f"dpcost {dpalgos.__version__}\n")
-    with open("/dev/full", "w") as full:
-        assert subprocess.run([sys.executable, "-c", code], stdout=full, check=False).returncode == 1
-
-
-@pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])
-def test_catalogs_are_one_json_document_and_lines_for_people(dpcost, what):
-    status, out, err = dpcost(what, "--json")
-    assert (status, err) == (0, "")
-    rows = json.loads(out)
-    assert rows
-    assert all(row["name"] for row in rows)
-    status, out, err = dpcost(what)
-    assert (status, err) == (0, "")
-    assert out.count("\n") == len(rows)
-
-
-def test_an_empty_home_has_nothing_to_show(dpcost, home, tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.cli.runs.REPORTS", tmp_path / "reports")
-    assert json.loads(dpcost("status", "--json")[1])["runs"] == []
-    assert "dpcost run housing" in dpcost("status")[1]
-    assert dpcost("cache", "list") == (0, f"nothing is stored in {home}\n", "")
-    assert json.loads(dpcost("cache", "list", "--json")[1]) == []
-    assert dpcost("cache", "verify")[0] == 0
-    assert dpcost("cache", "prune")[0] == 0
-
-
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
     (home / "cache" / "blocks").mkdir(parents=True)
     name = f"block-{'0' * 32}.parquet"
@@ -151,13 +52,6 @@ def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
     assert [row["name"] for row in json.loads(out)["damaged"]] == [name]
     assert dpcost("cache", "prune")[0] == 0
     assert dpcost("cache", "verify")[0] == 0
-
-
-def test_ingest_tells_what_it_did(dpcost, home):
-    status, out, _ = dpcost("ingest", "housing", "--offline")
-    assert status == 0
-    assert "20,640 of 20,640 rows" in out
-    assert len(list((home / "store" / "parquet").glob("housing-*.parquet"))) == 1
 
 
 def test_ingest_again_takes_what_the_mirror_has_now(dpcost, home, tmp_path, monkeypatch):
@@ -171,13 +65,6 @@ def test_ingest_again_takes_what_the_mirror_has_now(dpcost, home, tmp_path, monk
     assert (status, "20,640 of 20,640 rows, real" in out) == (0, True)
 
 
-def test_wrong_bytes_are_refused(dpcost, home, tmp_path, monkeypatch):
-    (tmp_path / "mirror" / "snp").mkdir(parents=True)
-    (tmp_path / "mirror" / "snp" / "penncath_lite.bed.gz").write_bytes(b"\x1f\x8b cut off")
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "mirror"))
-    assert "another file than the published one" in sentence(dpcost("ingest", "snp_penncath", "--offline"))
-
-
 @pytest.mark.parametrize("chosen", ["~nosuchuser/x", "loop/x"])
 def test_a_home_that_cannot_be_reached_is_one_sentence(dpcost, tmp_path, monkeypatch, chosen):
     monkeypatch.chdir(tmp_path)
@@ -185,12 +72,6 @@ def test_a_home_that_cannot_be_reached_is_one_sentence(dpcost, tmp_path, monkeyp
     monkeypatch.setenv("DPCOST_HOME", chosen)
     err = sentence(dpcost("status"))
     assert err.startswith(f"dpcost: DPCOST_HOME must be a folder that can be reached, got '{chosen}'")
-
-
-def test_a_home_that_is_a_file_is_one_sentence(dpcost, home):
-    home.write_text("")
-    err = sentence(dpcost("cache", "prune"))
-    assert err == f"dpcost: cannot use {home}: File exists\n"
 
 
 @pytest.fixture
@@ -225,12 +106,6 @@ def test_an_interrupted_command_says_so(dpcost, broken, error):
     assert err.strip().startswith("dpcost: interrupted; finished blocks are stored")
 
 
-@pytest.mark.parametrize(("number", "expected"), [(28, 2), (30, 2), (5, 1)])
-def test_a_fault_of_the_disk_names_the_file(dpcost, broken, number, expected):
-    broken(OSError(number, "some reason", "the/file"))
-    assert dpcost("studies") == (expected, "", "dpcost: cannot use the/file: some reason\n")
-
-
 def test_starting_is_light():
     """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
     import subprocess
@@ -241,58 +116,6 @@ def test_starting_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n[]\n")
-
-
-def test_the_ledger_starts_without_pandas():
-    import subprocess
-
-    code = "import sys, data.ledger; print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def test_nothing_imports_prefect_before_a_run_has_its_settings():
-    """Prefect reads them when it is first imported."""
-    import subprocess
-
-    modules = ("flows.cli.runs", "flows.launch", "flows.studies.results", "flows.studies.find_study")
-    modules += (
-        "tasks.report.write",
-        "tasks.report.write",
-        "tasks.run.collect",
-    )  # of `dpcost report`
-    code = f"import sys, {', '.join(modules)}; print('prefect' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def test_a_scorecard_replaces_no_report_of_another_profile(capsys, tmp_path):
-    from flows.studies.scorecard import folder_of_scorecard
-
-    (tmp_path / "housing").mkdir()
-    (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    assert folder_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
-    assert capsys.readouterr().err == ""
-    assert folder_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
-    said = capsys.readouterr().err
-    assert "note: profile smoke" in said
-    assert str(tmp_path / "smoke") in said
-
-
-def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(dpcost, tmp_path, monkeypatch):
-    folders = []
-
-    def check(what, folder, *_, **__):
-        folders.append((what, folder))
-        if what == "--out":
-            raise SpecError("far enough")
-
-    monkeypatch.setattr("flows.launch.check_folder", check)
-    (tmp_path / "housing").mkdir()
-    (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    words = ("run", "housing", "scorecard", "--profile", "smoke", "--out", tmp_path)
-    assert "far enough" in dpcost(*words)[2]
-    assert folders[-1] == ("--out", tmp_path / "smoke")
 
 
 def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):
@@ -307,35 +130,3 @@ def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):
     assert status == 1
     assert "interrupted" in err
     assert "library" not in err
-
-
-def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(dpcost, monkeypatch):
-    def warn(*_):
-        warnings.warn("are the units right?", UserWarning, stacklevel=1)
-        for module, promise in (("tasks.problems.problem", "delta = 1"), ("elsewhere", "epsilon = 50")):
-            warnings.warn_explicit(promise, dpalgos.PrivacyWarning, "file.py", 3, module=module)
-
-    monkeypatch.setattr("flows.cli.catalogs.print_rows", warn)
-    with warnings.catch_warnings():
-        assert dpcost("datasets")[2] == "note: are the units right?\nnote: epsilon = 50\n"
-
-
-def test_a_plan_of_the_scorecard_is_that_of_the_studies_that_it_judges(dpcost, monkeypatch):
-    def planned(study, options):
-        panel = {"panel": "a", "core_seconds": 1.0, "drawing": 0.0, "estimators": {}}
-        seconds = {
-            "core_seconds": 2.0,
-            "seconds": 1.0,
-            "bytes": 1e6,
-            "workers": 2,
-            "profile": options.profile,
-        }
-        return {"study": study, "blocks": 3, **seconds, "panels": [panel]}
-
-    monkeypatch.setattr("flows.studies.plan.plan_study", planned)
-    status, said, _ = dpcost("plan", "scorecard", "--json")
-    found = json.loads(said)
-    n_studies = len(load_scorecard().studies)
-    assert (status, found["study"], found["blocks"]) == (0, "scorecard", 3 * n_studies)
-    assert len(found["panels"]) == n_studies
-    assert json.loads(dpcost("plan", "housing", "--json")[1])["study"] == "housing"

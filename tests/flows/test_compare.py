@@ -29,17 +29,3 @@ def test_runs_of_different_studies_are_refused_by_their_names(run, command_line,
         said = sentence(command_line("compare", *runs, *option))
         assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []
     assert not (tmp_path / "page.html").exists()
-
-
-def test_runs_of_one_study_without_a_common_cell_are_refused(run, command_line):
-    runs = run("one", "housing", "a"), run("other", "housing", "a", "ols:public:n=9")
-    assert "'housing'" in sentence(command_line("compare", *runs))
-
-
-def test_a_copy_of_a_study_file_under_another_name_is_the_same_study(run, command_line):
-    runs = run("one", "housing", "a"), run("other", "my-housing", "a")
-    status, said, err = command_line("compare", *runs, "--json")
-    assert (status, err) == (0, "")
-    assert (json.loads(said)["cells"], json.loads(said)["identical"]) == (1, True)
-    (runs[1] / "manifest.json").unlink()
-    assert "'my-housing'" in sentence(command_line("compare", *runs))

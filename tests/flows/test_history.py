@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from flows.history import recent_runs
 from flows.lock import exclusive_run
 
@@ -20,14 +18,6 @@ def test_reports_are_listed_with_the_newest_first_and_one_of_an_own_table_is_mar
     assert (newest["study"], newest["publication"]) == ("costs", "not for publication")
     assert (oldest["study"], oldest["status"], oldest["profile"]) == ("housing", "completed", "smoke")
     assert len(recent_runs(tmp_path / "home", tmp_path / "out", limit=1)) == 1
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"study": "housing"}'])
-def test_a_damaged_manifest_is_passed_over(tmp_path, monkeypatch, damage):
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    (tmp_path / "out" / "housing").mkdir(parents=True)
-    (tmp_path / "out" / "housing" / "manifest.json").write_text(damage)
-    assert recent_runs(tmp_path / "home", tmp_path / "out") == []
 
 
 def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):

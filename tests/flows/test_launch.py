@@ -2,58 +2,19 @@ import shutil
 from collections import namedtuple
 from unittest.mock import Mock
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from data.errors import DataError, StoreError
+from data.errors import StoreError
 from flows import ServerError, launch
 from flows.launch import (
-    check_engine,
     check_folder,
     check_index,
     check_table_is_no_output,
 )
 from tasks import dask_cluster as dask_engine
-from tasks.dask_cluster import check_workers
 from tasks.errors import SpecError
 from tasks.report.write import write_index
 from tasks.run_options import RunOptions
-from tests.tasks.analyst_tables import initialized
-
-
-def test_dask_has_to_be_installed(monkeypatch):
-    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SpecError, match=r"install dpcost\[dask\]"):
-        check_engine("dask")
-
-
-@pytest.mark.parametrize("port", [1, 99999])
-def test_a_scheduler_has_to_answer(home, port, monkeypatch):
-    monkeypatch.setattr(dask_engine, "_CONNECT_SECONDS", 0.5)
-    check_engine(f"dask://127.0.0.1:{port}")
-    with pytest.raises(SpecError, match="Dask scheduler"):
-        check_workers(f"tcp://127.0.0.1:{port}")
-
-
-@pytest.mark.parametrize(
-    ("code", "store", "sentence"),
-    [
-        ("", "/home/else on another machine", "run's results are at /home/else on another machine"),
-        ("other", "", "has another version of the code"),
-        ("", "s3://bucket", "DPCOST_STORE is not set there, and the run's results are at s3://bucket"),
-    ],
-)
-def test_what_a_worker_lacks_is_one_sentence(home, code, store, sentence):
-    assert sentence in dask_engine.check_worker(code or dask_engine._code(), store)
-
-
-@pytest.mark.parametrize("name", dask_engine._CONFIG)
-def test_what_dask_is_set_to_dask_knows(name):
-    import dask
-    import distributed  # noqa: F401
-
-    assert dask.config.get(name, "unknown") != "unknown"
 
 
 def test_a_worker_closes_its_home_to_other_accounts(home):
@@ -61,11 +22,6 @@ def test_a_worker_closes_its_home_to_other_accounts(home):
     (home / "cache").chmod(0o755)
     assert dask_engine.check_worker(dask_engine._code(), dask_engine._results_at()) == ""
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
-
-
-def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
-    check_folder("--out", tmp_path / "new" / "folder", 1)
-    assert list((tmp_path / "new" / "folder").iterdir()) == []
 
 
 @pytest.mark.parametrize("below", ["", "/deeper"])
@@ -90,13 +46,6 @@ def test_a_table_in_the_folder_of_its_own_report_is_refused(tmp_path):
         check_table_is_no_output(tmp_path / "mine" / "results.parquet", tmp_path / "mine")
 
 
-def test_a_folder_that_is_as_good_as_full_is_refused(tmp_path, monkeypatch):
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1_200_000))
-    with pytest.raises(SpecError, match=r"50 MB .*got 1\.2 MB"):
-        check_folder("DPCOST_HOME", tmp_path, launch.SPACE_FOR_HOME)
-
-
 def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, monkeypatch):
     usage, free = namedtuple("usage", "free"), iter([10**9, 10**9, 0])
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(next(free)))
@@ -104,15 +53,3 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"{home} is full"):
         launch.launch(["housing"], RunOptions(workers=1, out=str(tmp_path)))
-
-
-def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path, monkeypatch):
-    study = initialized(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
-
-    def prefect_server(*_, meanwhile, **__):
-        meanwhile()
-        raise AssertionError("it went on")
-
-    monkeypatch.setattr(launch, "prefect_server", prefect_server)
-    with pytest.raises(DataError, match="'age' is outside"):
-        launch.launch([str(study)], RunOptions(workers=1, out=str(tmp_path / "out")))

@@ -1,31 +1,50 @@
-"""The league: workers, errors, attacks, time limits, merging, and what the page says first."""
+"""The league: libraries in processes of their own, errors, attacks, verdicts, and what its page says."""
 
+import json
+import math
+import os
+import signal
 import subprocess
+import sys
+import time
+from collections import Counter
 from unittest.mock import MagicMock
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from data.store.folders import home as own_home
+import dpalgos
+from data.collections import league as tables
+from data.datasets import get_dataset
+from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from flows.league.method_run import EPSILONS, REPETITIONS, MethodRun, _mean_with_error, _replayed
-from flows.league.methods import opendp
-from flows.league.run import league, merged
-from flows.league.scale import MOST_ERROR, scale_of
-from flows.league.tables import declarations, developed_on, load_table, means_of
-from flows.league.worker import Table as WorkerTable
-from flows.league.worker_process import Worker, all_methods
-from reports.league import comparisons, ratios_of
-from reports.pages.league import render_league
-from tasks.errors import SpecError
+from flows.environments import make_environments
+from flows.studies.find_study import find_study
+from reports.league import comparisons, mean_with_error, ratios_of, rows_of
+from reports.pages.league import league_sections
+from tasks.external import libraries
+from tasks.external.attack import attack
+from tasks.external.libraries import answer, proved
+from tasks.external.methods import opendp
+from tasks.external.worker import Table as WorkerTable
+from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
+from tasks.run.block import compute_block
+from tasks.run.tables import fetch, parquet
+from tasks.run_options import RunOptions
+from tests.flows.test_check import study as own_study
+from tests.plain_runs import run_plainly
+from tests.tasks.analyst_tables import edited, refusal
+from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
 
 METHODS = """
 import time
 import numpy as np
 
 REQUIRES = ()
-OURS = OURS_
-FAMILIES = FAMILIES_
+FAMILIES = {
+    "Least squares": ["linear"], "Always zero": ["linear"], "Failing": ["linear"], "Slow": ["linear"]
+}
 
 
 def least_squares(table, epsilon, delta, seed):
@@ -43,114 +62,319 @@ def failing(table, epsilon, delta, seed):
 
 def slow(table, epsilon, delta, seed):
     print("what a library prints is no answer")
-    time.sleep(2)
+    time.sleep(20)
 
 
-METHODS = {name: globals()[name] for name in FAMILIES}
+METHODS = dict(zip(FAMILIES, (least_squares, zero, failing, slow)))
 """
+STORED = json.loads((PROJECT_ROOT / "docs" / "league.json").read_text())
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+LOCAL = ["progression", "politics", "insured_visits", "tumors", "airfoil"]
 
 
 @pytest.fixture
-def methods(tmp_path):
-    """Return methods by name: one of ours, which takes the constant alone, and three of others."""
-    told = {"ours": (["zero"], True), "theirs": (["least_squares", "failing", "slow"], False)}
-    for file, (names, ours) in told.items():
-        families = {name: ["linear"] for name in names}
-        text = METHODS.replace("OURS_", str(ours)).replace("FAMILIES_", str(families))
-        (tmp_path / f"{file}.py").write_text(text)
-    return {method.name: method for method in all_methods(tmp_path)}
+def methods(tmp_path, monkeypatch):
+    """Make a library known that needs nothing installed."""
+    for known in (libraries.methods, sys.modules["dpalgos.catalog"]._FOREIGN):
+        for name in ("least_squares", "always_zero", "failing", "slow"):
+            monkeypatch.setitem(known, name, None)  # and take it out afterwards
+    folder = tmp_path / "methods"
+    folder.mkdir()
+    (folder / "theirs.py").write_text(METHODS)
+    libraries.register(folder)
 
 
-def test_a_fit_that_fails_or_takes_too_long_has_that_as_its_result(methods, tmp_path):
-    table = load_table("progression", tmp_path)
-    np.savez(tmp_path / "table.npz", **table.arrays())
-    budget = {"epsilon": 1.0, "delta": 1e-6, "seed": 0}
-    with Worker(methods["failing"], tmp_path) as worker:
-        worker.load(tmp_path / "table.npz")
-        assert worker.fit(methods["failing"], **budget)["error"] == "ValueError: it wants more rows"
-        assert "takes more than" in worker.fit(methods["slow"], limit=0.5, **budget)["error"]
-        after = worker.fit(methods["least_squares"], **budget)  # in a new process, of the same table
-    scale = scale_of(table)
-    assert scale.error(after["coef"]) < 1e-9
-    constant = np.zeros(table.X.shape[1] + 1)
-    constant[-1] = table.y.mean()
-    assert scale.error(constant) == pytest.approx(1)
-    assert scale.error(np.full(3, 1.0)) == scale.error(np.nan * constant) == MOST_ERROR
+def problem_of(name, group="linear"):
+    dataset = f"league_{name}"
+    return made_problem("whole_table", dataset=dataset, **tables.problems([group])[dataset])
 
 
-def test_the_page_says_first_where_others_are_better_and_names_what_an_attack_found(methods, home):
-    chosen = [methods[name] for name in ("least_squares", "zero", "failing")]
-    found = league(chosen, ["progression"], minutes=30, folder=own_home() / "league", trials=150)
-    by_method = {audit["method"]: audit for audit in found["audits"]}
-    assert by_method["least_squares"]["violated"]  # it has no noise
-    assert by_method["zero"]["proved"] == 0
-    ratios = ratios_of(found)
-    assert (ratios["zero"] == 1).all()
-    assert (ratios["least_squares"] < 1).all()
-    assert np.isinf(ratios["failing"]).all()
-    about = {"command": "dpcost league --seed 0", "finished": "2026-01-01", "version": "1"}
-    files = render_league(found, **about, complete=False)
-    text = files["report.md"].decode()
-    first = text.index("Nothing was compared")  # a method that failed its attack is no rival
-    assert first < text.index("## Rules")
-    assert "least\\_squares violates its claim" in text or "least_squares violates its claim" in text
-    assert "dpcost league --method 'least_squares' --table none --seed 0" in text
-    assert b"<svg" in files["report.html"]
-    assert "(figures/league-linear.png)" in text
-    assert files["figures/league-linear.png"]
+def drawn(name, folder, group="linear", replicates=2):
+    """Return a table's problem, its prepared rows, and their draw."""
+    problem = problem_of(name, group)
+    prepared = prepared_data(problem, parquet(fetch(problem.dataset, offline=True)), folder)
+    block = made_block(problem, n=len(prepared.X), replicates=replicates)
+    (draw,) = problem.draws(block.replicates, prepared)
+    return problem, prepared, draw
 
 
-def test_an_interrupted_run_goes_on_where_it_was(methods, tmp_path):
-    chosen, names = [methods["zero"]], ["progression"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MethodRun, "_audited", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            league(chosen, names, minutes=10, folder=tmp_path, trials=100)
-    (kept,) = (tmp_path / "journal").iterdir()
-    lines = kept.read_text().strip().splitlines()
-    kept.write_text(kept.read_text() + '\n["cut off')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MethodRun, "_audited", lambda *_: {})
-        fit = MagicMock()
-        patch.setattr(Worker, "fit", fit)
-        again = league(chosen, names, minutes=10, folder=tmp_path, trials=100)
-    fit.assert_not_called()  # nothing is fitted twice
-    assert len(again["rows"]) == len(EPSILONS)
-    assert sum(row["repetitions"] for row in again["rows"]) == len(lines)
-    assert not list((tmp_path / "journal").iterdir())
+def test_a_fit_that_fails_or_takes_too_long_is_refused_with_the_reason(methods, home, tmp_path):
+    _, _, draw = drawn("progression", tmp_path)
+    asked = {"seeds": [1, 2], "seconds": 60.0, **BUDGET}
+    with pytest.raises(dpalgos.InputError, match="ValueError: it wants more rows"):
+        answer("failing", draw.table, **asked)
+    with pytest.raises(dpalgos.InputError, match="takes more than"):
+        answer("slow", draw.table, **{**asked, "seconds": 0.5})
+    found = answer("least_squares", draw.table, **asked)  # in a new process, of the same table
+    assert found.estimate.shape == (11, 2)
+    assert np.isnan(found.certified_epsilon)
+    assert draw.scale.error(found.estimate[:, 0]) < 1e-9
 
 
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-
-def test_what_a_method_does_not_come_to_counts_for_nobody(methods, tmp_path):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.league.method_run.MOST_PACE", 0.5)
-        found = league([methods["slow"]], ["progression"], minutes=0.02, folder=tmp_path)
-    assert found["rows"] == []
-    fits = [(1.0, "a", 0.5), (1.0, "b", 1.0), (3.0, "a", None), (3.0, "c", 2.0)]
-    told = {"table": "t", "family": "linear"}
-    rows = [told | {"epsilon": epsilon, "method": name, "value": value} for epsilon, name, value in fits]
-    ratios = ratios_of({"rows": rows, "methods": {}, "audits": []}).loc[("linear", "t")]
-    assert ratios["a"].tolist() == [1, np.inf]
-    assert ratios.loc[1.0, "b"] == 2
-    assert np.isnan(ratios.loc[3.0, "b"])
-
-
-def test_an_environment_that_cannot_be_made_ends_no_run(methods, tmp_path, monkeypatch):
-    def refused(command, **_):
-        return subprocess.CompletedProcess(command, int("install" in command), "", "no such option")
-
-    monkeypatch.setattr("flows.league.environments.subprocess.run", refused)
-    (tmp_path / "no.py").write_text(
-        "REQUIRES = ('--no-such-option',)\nFAMILIES = {'none': ['linear']}\nMETHODS = {}\n"
+def test_a_process_of_a_library_ends_when_its_run_is_killed(home):
+    code = "\n".join(
+        [
+            "import os, time, numpy as np",
+            "from tasks.external.process import LibraryProcess",
+            "import pathlib, sys",
+            f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))",
+            "print(process._started().pid, flush=True)",
+            "time.sleep(60)",
+        ]
     )
-    (broken,) = [method for method in all_methods(tmp_path) if method.name == "none"]
-    found = league([broken, methods["zero"]], ["progression"], minutes=10, folder=tmp_path, trials=100)
-    answered = {row["method"]: "value" in row for row in found["rows"]}
-    assert answered == {"none": False, "zero": True}
-    assert "cannot be installed" in next(row["error"] for row in found["rows"] if row["method"] == "none")
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT)
+    worker = int(run.stdout.readline())
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    for _ in range(300):
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the process of the library went on")
+
+
+def test_cells_of_libraries_and_of_ours_stand_in_one_results_table(methods, home, tmp_path):
+    problem, prepared, _ = drawn("progression", tmp_path)
+    names = ("preconditioned_regression", "least_squares", "always_zero", "failing")
+    cells = [made_cell(name, n=len(prepared.X)) for name in names]
+    rows = compute_block(made_block(problem, *cells, n=len(prepared.X)), prepared)
+    by_name = rows.groupby("estimator")
+    assert set(rows["metric"]) == {MISSED}
+    assert by_name["status"].first().to_dict() == dict.fromkeys(names, "ok") | {"failing": "refused"}
+    assert by_name["value"].max()["least_squares"] < 1e-9
+    assert by_name["value"].nunique()["preconditioned_regression"] == 3
+    assert rows.set_index("estimator")["certified_epsilon"].isna()["least_squares"].all()
+    again = compute_block(made_block(problem, *cells, n=len(prepared.X)), prepared)
+    pd.testing.assert_frame_equal(rows, again)
+
+
+def log_odds(y):
+    return np.log(y.mean() / (1 - y.mean()))
+
+
+def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_most():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, (300, 2)), np.ones(300)])
+    for family, y in (("", X[:, 0]), ("logistic", X[:, 0] > 0.2), ("poisson", rng.poisson(np.exp(X[:, 0])))):
+        scale = RegressionScale(X, y.astype(float), family)
+        constant = {"": np.mean, "logistic": log_odds, "poisson": lambda y: np.log(y.mean())}[family](y)
+        assert scale.error(np.array([0, 0, constant])) == pytest.approx(1)
+        assert scale.error(np.full(3, np.nan)) == MOST_ERROR
+
+
+def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
+    _, prepared, draw = drawn("progression", tmp_path, "means")
+    means, stds = prepared.X.mean(axis=0), prepared.X.std(axis=0)
+    assert draw.scale.error(means) == 0
+    assert draw.scale.error(means + 0.5 * stds) == pytest.approx(0.5)
+    assert draw.scale.error(np.full(len(means), np.nan)) == MOST_ERROR
+    worker = WorkerTable(**draw.table)
+    products = worker.products()
+    assert len(products) == len(means)
+    assert worker.solved(values.sum() for values, _, _ in products) == pytest.approx(means)
+
+
+def test_a_mean_within_bounds_gets_those_of_its_columns(home, tmp_path, monkeypatch):
+    _, prepared, draw = drawn("progression", tmp_path, "means")
+    cell = made_cell("box_mean", n=len(prepared.X), lower=-1.0, upper=1.0)
+    estimate = MagicMock()
+    monkeypatch.setattr("dpalgos.estimate", estimate)
+    draw.answer(cell, made_block(problem_of("progression", "means"), cell, n=len(prepared.X)).replicates)
+    asked = estimate.call_args.kwargs
+    assert (asked["lower"], asked["upper"]) == (tuple(draw.table["lower"]), tuple(draw.table["upper"]))
+
+
+def test_attacks_find_a_library_without_noise_and_prove_nothing_of_a_constant(methods, home):
+    names, seed = ("least_squares", "always_zero"), 2**63 - 1  # as large as a derived one can be
+    found = {name: attack(made_cell(name, n=10, delta=1e-5), 150, seed) for name in names}
+    assert found["least_squares"]["audited_epsilon"] > 1
+    assert found["always_zero"]["audited_epsilon"] == 0
+    failed = attack(made_cell("failing", n=10, delta=1e-5), 150, 1)
+    assert np.isnan(failed["audited_epsilon"])
+    assert "more rows" in failed["error"]
+
+
+def test_noise_that_proves_more_than_is_claimed_is_refused():
+    assert np.isnan(proved({"releases": []}, 1.0, 1e-5))
+    release = {"rate": 0.5, "times": 20.0}
+    assert 0 < proved({"releases": [{"multiplier": 50.0, **release}]}, 1.0, 1e-5) <= 1
+    with pytest.raises(dpalgos.InputError, match="it claims 1"):
+        proved({"releases": [{"multiplier": 2.0, **release}]}, 1.0, 1e-5)
+
+
+def test_a_library_without_environment_is_left_out_and_named(home, monkeypatch, capsys):
+    spec = find_study("league")
+    foreign = spec.foreign()
+    assert len(set(foreign.values())) == 11
+    left, _ = spec.on({})
+    assert left.foreign() == {}
+    assert set(left.not_run) == set(foreign)
+    assert "python-dp==1.1.5" in left.not_run["pydp_sums"]
+    make = MagicMock()
+    monkeypatch.setattr("flows.environments.make_environment", make)
+    for profile, offline in (("smoke", False), ("standard", True)):
+        make_environments(spec, RunOptions(profile=profile, offline=offline))
+    make.assert_not_called()
+    make_environments(spec, RunOptions())
+    assert make.call_count == 11
+
+
+def test_an_environment_that_cannot_be_made_ends_no_run(home, monkeypatch, capsys):
+    def refused(command, **_):
+        raise subprocess.CalledProcessError(1, command, "", "no such option")
+
+    monkeypatch.setattr("tasks.external.environments.subprocess.run", refused)
+    make_environments(find_study("league"), RunOptions())
+    assert "pydp" not in capsys.readouterr().out
+    spec, _ = find_study("league").on({})
+    assert spec.foreign() == {}
+
+
+def test_no_library_sees_an_analysts_own_table(home, tmp_path):
+    file = own_study(tmp_path, response="cost")
+    edited(file, 'kind = "subsamples"', 'kind = "whole_table"')
+    assert "dataset must be a registered one" in refusal(find_study, str(file))
+
+
+STUDY = """
+title = "A small league"
+question = "Whose?"
+task = "linear_regression"
+size_label = "rows"
+metric_label = "missed share"
+replicates = { smoke = 4, standard = 4, paper = 4 }
+audit_trials = { smoke = 1000 }
+headline = { n = 442, epsilon = 1.0, delta = "1/n^2", panel = "progression" }
+estimators = [
+  { name = "preconditioned_regression", calibrations = ["tight"] },
+  { name = "least_squares", calibrations = ["tight"] },
+  { name = "always_zero", calibrations = ["tight"] },
+  { name = "failing", calibrations = ["tight"] },
+]
+
+[[panels]]
+name = "progression"
+grid = { n = [442], epsilon = [1.0], delta = ["1/n^2"] }
+[panels.problem]
+kind = "whole_table"
+dataset = "league_progression"
+response = "target"
+covariates = ["age", "bmi"]
+"""
+
+
+def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path):
+    (tmp_path / "small.toml").write_text(STUDY)
+    options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
+    page, _ = run_plainly(tmp_path / "small.toml", options)
+    text = page.with_name("report.md").read_text()
+    assert "Least squares violates its claim" in text
+    assert "dpcost rerun league --task audit" in text
+    assert "| Failing | 100.0" in text or "ValueError: it wants more rows" in text
+    assert "in 1 of 1 settings on tables that they were developed on" in text  # of zero alone
+    assert page.with_name("figures").joinpath("league-linear.png").exists()
+
+
+def table_of(rows):
+    """Return a results table with the repetitions of stored fits, of which means and errors are known."""
+    found = []
+    for row in rows:
+        same = {"panel": row["table"], "estimator": row["method"], "epsilon": row["epsilon"]}
+        if row.get("value") is None:
+            found.append(
+                {**same, "replicate": 0, "value": np.nan, "status": "failed", "message": row["error"]}
+            )
+            continue
+        halves = row["halves"] or [[row["value"], None, 1]]
+        parts = [spread_out(*half) for half in halves]
+        order = np.empty(sum(map(len, parts)))
+        order[1::2], order[::2] = parts if len(parts) == 2 else ([], parts[0])
+        found += [
+            {**same, "replicate": r, "value": value, "status": "ok", "message": ""}
+            for r, value in enumerate(order)
+        ]
+    return pd.DataFrame(found)
+
+
+def spread_out(mean, error, count):
+    """Return so many numbers with a mean and a standard error."""
+    if count == 1:
+        return np.array([mean])
+    z = np.arange(count) - (count - 1) / 2
+    return mean + error * math.sqrt(count) * z / np.std(z, ddof=1)
+
+
+def stored_rows():
+    names = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
+    return [
+        {"table": table, "method": method, "family": STORED["tables"][table]["family"]}
+        | dict(zip(("epsilon", "error") if len(fit) == 2 else names, fit, strict=True))
+        for method, of_method in STORED["fits"].items()
+        for table, fits in of_method.items()
+        for fit in fits
+    ]
+
+
+def test_verdicts_on_the_fits_of_the_published_run_are_those_that_were_published():
+    rows = stored_rows()
+    panels = {name: (name, about["family"]) for name, about in STORED["tables"].items()}
+    new = rows_of(table_of(rows), panels, {name: name for name in STORED["methods"]})
+    assert len(new) == len(rows) > 3000
+
+    def verdicts(rows):
+        compared = comparisons(STORED | {"rows": rows})
+        return {(each.family, each.table, each.epsilon, each.rival, each.verdict) for each in compared}
+
+    assert verdicts(new) == verdicts(rows)
+    found = comparisons(STORED | {"rows": new})
+    fresh = {name for name, about in STORED["tables"].items() if not about["developed"]}
+    judged = [each for each in found if each.family != "means" and each.table in fresh]
+    counts = Counter(each.verdict for each in judged)
+    assert counts == {"better": 73, "worse": 6, "undecided": 26}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_tables_are_those_of_the_published_run_within_their_bounds(name, home, tmp_path):
+    (group,) = (
+        each for each in ("linear", "logistic", "counts") if f"league_{name}" in tables.problems([each])
+    )
+    _, prepared, draw = drawn(name, tmp_path, group)
+    about, means = (STORED["tables"][each] for each in (name, f"{name} (means)"))
+    assert (len(prepared.X), prepared.X.shape[1] - 1) == (about["n"], about["d"])
+    X = draw.table["X"]
+    assert MeanScale(X).error(np.zeros(about["d"])) == pytest.approx(means["constant"], abs=1e-9)
+    assert (draw.table["lower"] <= X).all()
+    assert (draw.table["upper"] >= X).all()
+    assert draw.table["y_lower"] <= prepared.y.min()
+    assert prepared.y.max() <= draw.table["y_upper"]
+
+
+def test_the_league_is_broad_and_every_table_is_declared():
+    declared = tables.declarations()
+    assert {name.removesuffix(" (means)") for name in STORED["tables"]} == set(declared)
+    for name, about in declared.items():
+        assert get_dataset(f"league_{name}").n_rows == STORED["tables"][name]["n"]
+        assert about["response"] in about["columns"]
+        for entry in about["columns"].values():
+            assert len(entry) >= 2
+            assert isinstance(entry[0], str) or entry[0] < entry[1]
+    groups = [set(tables.problems([group])) for group in ("linear", "logistic", "counts")]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == len(tables.problems(["means"])) == 46
+    developed = {name for name in declared if tables.developed_on(f"league_{name}")}
+    assert developed == {name for name, about in STORED["tables"].items() if about["developed"]}
+    titles, ours = {each.title for each in libraries.methods.values()}, {e.name for e in dpalgos.catalog()}
+    assert len(titles) == len(libraries.methods) == 20
+    assert set(STORED["methods"]) <= titles | ours
+    assert not ours & set(libraries.methods)  # the catalog lists no other library's
+
+
+def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_others():
+    for group in ("linear", "logistic", "counts"):
+        own = tables.problems([group])
+        assert 0.3 * len(own) <= sum(map(tables.developed_on, own)) <= 0.7 * len(own)
 
 
 def test_a_table_gives_libraries_what_they_lack():
@@ -179,8 +403,8 @@ def results_of(errors, *, violated=()):
     rows = []
     for name, values in errors.items():
         told = {"table": "t", "family": "linear", "epsilon": 1.0, "method": name}
-        value, spread, count = _mean_with_error(values)
-        halves = [_mean_with_error(values[1::2]), _mean_with_error(values[::2])]
+        value, spread, count = mean_with_error(values)
+        halves = [mean_with_error(values[1::2]), mean_with_error(values[::2])]
         rows.append(told | {"value": value, "standard_error": spread, "repetitions": count, "halves": halves})
     methods = {name: {"ours": k == 0} for k, name in enumerate(errors)}
     audits = [{"method": name, "violated": name in violated} for name in errors]
@@ -227,14 +451,16 @@ def test_the_page_counts_losses_with_their_errors_and_claims_nothing_of_methods_
     found["rows"][1]["value"] = 100.0
     found["methods"] = {name: told | {"library": "", "file": ""} for name, told in found["methods"].items()}
     found["tables"]["t"] |= {"source": "somewhere", "n": 100, "d": 2}
-    about = {"command": "dpcost league", "finished": "2026-01-01", "version": "1"}
     for complete in (True, False):
-        text = render_league(found | {"machines": []}, **about, complete=complete)["report.md"].decode()
-        assert ("Among the methods and tables of this run" in text) is not complete
-        assert "in 0 of 1 settings" in text
-        assert "| t | linear | 1 | far | 1.4" in text, text[:900]
-        assert "worse than the constant, at worst 1.4" in text
-        assert "≥ 100" in text
+        sections = league_sections(found | {"complete": complete})
+        first, sentences = sections[0], " ".join(sections[0].text)
+        assert ("Among the methods and tables of this run" in sentences) is not complete
+        assert "in 0 of 1 settings" in sentences
+        assert len(first.answer.split()) <= 30
+        assert "worse than the constant, at worst 1.4" in sentences
+        assert list(first.table.rows[0][:4]) == ["t", "linear", "1", "far"]
+        assert first.table.rows[0][4].startswith("1.4")
+        assert "≥ 100" in first.table.rows[0][5]
 
 
 def test_errors_below_a_thousandth_are_equal():
@@ -242,104 +468,14 @@ def test_errors_below_a_thousandth_are_equal():
     assert comparisons(results_of(tiny))[0].verdict == "undecided"
 
 
-def test_means_of_a_table_are_measured_in_standard_deviations(tmp_path):
-    table = means_of(load_table("progression", tmp_path))
-    scale, means, stds = scale_of(table), table.X.mean(axis=0), table.X.std(axis=0)
-    assert scale.error(means) == 0
-    assert scale.error(means + 0.5 * stds) == pytest.approx(0.5)
-    assert scale.constant == pytest.approx(scale.error(np.zeros(len(means))))
-    assert scale.error([np.nan] * len(means)) == scale.error([1.0]) == MOST_ERROR
-    worker = WorkerTable(**table.arrays())
-    products = worker.products()
-    assert len(products) == len(means)
-    assert worker.solved(values.sum() for values, _, _ in products) == pytest.approx(means)
-
-
-def test_quick_fits_are_repeated_more_often_and_every_half_is_kept(methods, tmp_path):
-    found = league([methods["zero"]], ["progression"], minutes=10, folder=tmp_path, trials=100)
-    assert {row["repetitions"] for row in found["rows"]} == {REPETITIONS}
-    for row in found["rows"]:
-        (chosen, _, first), (judged, _, second) = row["halves"]
-        assert (first, second) == (REPETITIONS // 2, REPETITIONS // 2)
-        assert row["value"] == pytest.approx((chosen + judged) / 2)
-
-
-def test_a_replay_holds_what_noise_proves_against_the_claim():
-    assert _replayed({"certified": None, "releases": []}) == {}
-    for multiplier, violated in ((2.0, True), (50.0, False)):
-        told = _replayed({"releases": [{"multiplier": multiplier, "rate": 0.5, "times": 20.0}]})
-        assert told["violated_replay"] is violated
-        assert told["replayed"] > 0
-
-
-def test_tables_of_the_mirror_are_read_where_they_are(tmp_path, monkeypatch):
-    monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
-    with pytest.raises(SpecError, match="airfoil"):
-        load_table("airfoil", tmp_path)
-    (tmp_path / "wang2018").mkdir()
-    np.savez(tmp_path / "wang2018" / "airfoil.npz", X=np.full((3, 5), 1e6), y=np.full(3, 120.0))
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    table = load_table("airfoil", tmp_path)
-    assert (table.upper == table.X).all()
-
-
-def test_results_of_several_machines_are_one_and_what_is_known_counts_once():
-    def results(machine, *rows):
-        told = [{"table": t, "method": m, "epsilon": e, "value": v} for t, m, e, v in rows]
-        audits = [{"method": m, "proved": v} for _, m, _, v in rows] + [{"method": "m", "error": "slow"}]
-        tables, methods = ({row[i]: {"from": machine} for row in rows} for i in (0, 1))
-        return {"rows": told, "audits": audits, "tables": tables, "methods": methods, "machines": [machine]}
-
-    whole = merged(
-        [
-            results("z"),
-            results("a", ("t", "m", 1.0, 0.1)),
-            results("b", ("t", "m", 1.0, 0.2), ("u", "k", 1.0, 0.3)),
-        ]
-    )
-    assert [row["value"] for row in whole["rows"]] == [0.1, 0.3]
-    assert [audit["proved"] for audit in whole["audits"]] == [0.1, 0.3]
-    assert whole["tables"] == {"t": {"from": "a"}, "u": {"from": "b"}}
-    assert whole["machines"] == ["z", "a", "b"]
-
-
-def test_the_league_is_broad_and_every_table_is_declared():
-    tables, found = declarations(), all_methods()
-    assert len(tables) >= 30
-    assert {about.get("family", "gaussian") for about in tables.values()} == {
-        "gaussian",
-        "logistic",
-        "poisson",
-    }
-    for about in tables.values():
-        assert about["response"] in about["columns"]
-        for told in about["columns"].values():
-            assert len(told) >= 2
-            assert isinstance(told[0], str) or told[0] < told[1]
-    assert len({method.name for method in found}) == len(found)
-    assert len(EPSILONS) == 5
-    assert {family for method in found if method.ours for family in method.families} == {
-        "linear", "logistic", "counts", "means"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["progression", "politics", "insured_visits", "tumors"])
-def test_rows_are_within_their_public_bounds(name, tmp_path):
-    table = load_table(name, tmp_path)
-    assert (table.lower <= table.X).all()
-    assert (table.upper >= table.X).all()
-    assert table.y_lower <= table.y.min()
-    assert table.y.max() <= table.y_upper
-    assert table.X.shape[1] == len(table.lower) == len(table.upper)
-
-
-def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_others():
-    names, families = declarations(), {about.get("family", "gaussian") for about in declarations().values()}
-    for family in families:
-        own = [name for name, about in names.items() if about.get("family", "gaussian") == family]
-        assert 0.3 * len(own) <= sum(map(developed_on, own)) <= 0.7 * len(own)
-    assert developed_on("computers")
-    assert not developed_on("diamonds")
+def test_what_a_method_does_not_come_to_counts_for_nobody():
+    fits = [(1.0, "a", 0.5), (1.0, "b", 1.0), (3.0, "a", None), (3.0, "c", 2.0)]
+    told = {"table": "t", "family": "linear"}
+    rows = [told | {"epsilon": epsilon, "method": name, "value": value} for epsilon, name, value in fits]
+    ratios = ratios_of({"rows": rows, "methods": {}, "audits": []}).loc[("linear", "t")]
+    assert ratios["a"].tolist() == [1, np.inf]
+    assert ratios.loc[1.0, "b"] == 2
+    assert np.isnan(ratios.loc[3.0, "b"])
 
 
 def test_opendp_converts_its_noise_itself_and_spends_the_budget():

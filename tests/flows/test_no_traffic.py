@@ -25,19 +25,6 @@ def trapped(tmp_path):
     return project, notes
 
 
-@pytest.mark.parametrize("module", ["flows.cli.main", "flows.study"])
-def test_whatever_is_imported_first_tells_prefect_not_to_track(trapped, module):
-    project, notes = trapped
-    code = (
-        f"import {module}, prefect; from prefect._internal.analytics.enabled import is_telemetry_enabled; "
-        "from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED as server; "
-        "print(is_telemetry_enabled(), server.value())"
-    )
-    out, err = project.start(code=code).communicate(timeout=60)
-    assert out.split() == ["False", "False"], err
-    assert notes.read_text() == ""
-
-
 def test_the_trap_sees_a_look_up_and_a_connection(trapped):
     project, notes = trapped
     code = (

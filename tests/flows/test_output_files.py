@@ -137,17 +137,6 @@ def test_an_input_is_never_replaced(name, spelling, record, command_line):
         assert Path(source).read_bytes() == before
 
 
-def test_a_figures_data_have_a_name_that_says_so(place, command_line):
-    before = Path("good.csv").read_bytes()
-    status, out, err = command_line(*FIGURE)
-    assert (status, out) == (0, "good.svg, good-figure.csv\n"), err
-    assert Path("good.csv").read_bytes() == before
-    Path("good.svg").unlink()
-    Path("good-figure.csv").write_bytes(MINE)
-    assert "good-figure.csv" in sentence(command_line(*FIGURE))
-    assert Path("good-figure.csv").read_bytes() == MINE
-
-
 def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_line, home):
     assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
     (place / "full").write_bytes(MINE)
@@ -166,28 +155,6 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
     assert (place / "release.json").read_bytes() == MINE
 
 
-def test_two_outputs_of_one_name_are_refused(place, command_line):
-    assert "twice" in sentence(
-        command_line(*RELEASE.split(), "--record", ".", "--table", "../desk/release.html")
-    )
-
-
-def test_init_replaces_no_input(place, command_line):
-    os.link("people.csv", "mine.toml")
-    before = Path("people.csv").read_bytes()
-    sentence(command_line(*["init", "mine", "--data", "people.csv", "--response", "cost", "--force"]))
-    assert Path("people.csv").read_bytes() == before
-
-
-@pytest.mark.parametrize("command", ["run housing", "league --table none"])
-def test_a_report_goes_into_no_folder_with_other_files(command, place, command_line):
-    mine = Path("elsewhere") / command.split()[1 if command.startswith("run") else 0] / "summary.csv"
-    mine.parent.mkdir(parents=True)
-    mine.write_bytes(MINE)
-    assert str(mine.parent) in sentence(command_line(*command.split(), "--out", "elsewhere"))
-    assert mine.read_bytes() == MINE
-
-
 def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_path):
     folder = tmp_path / "out" / "housing"
     claim_report(folder)
@@ -200,13 +167,6 @@ def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_pa
         claim_report(tmp_path / "mine")
 
 
-@pytest.mark.parametrize("command", ["report", "run housing", "league --table none"])
-def test_another_index_page_is_kept(command, place, command_line):
-    (place / "out" / "index.html").write_bytes(MINE)
-    sentence(command_line(*command.split(), "--out", "out"))
-    assert (place / "out" / "index.html").read_bytes() == MINE
-
-
 def test_a_backup_replaces_no_other_file(place, command_line, home):
     assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
     before = Path("people.csv").read_bytes()
@@ -217,7 +177,7 @@ def test_a_backup_replaces_no_other_file(place, command_line, home):
 
 
 def test_every_command_that_writes_is_tested_here():
-    tested = {"figure", "table", "compare", "release", "init", "run", "league", "report", "publish", "rerun"}
+    tested = {"figure", "table", "compare", "release", "init", "run", "report", "publish", "rerun"}
     commands = {command.callback.__name__ for command in app.registered_commands}
     assert commands == tested | ELSEWHERE
 
@@ -270,43 +230,3 @@ def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(re
     cells = [cell for row in csv.reader(Path("t.csv").read_text().splitlines()) for cell in row]
     assert "'=cmd|'/c calc'!A0" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]
-
-
-@pytest.mark.parametrize(
-    ("command", "option"), [("table record --out t.exe", "--out"), (f"{RELEASE} --table t.exe", "--table")]
-)
-def test_an_unknown_format_is_refused_by_the_name_of_its_option(record, command_line, command, option):
-    said = sentence(command_line(*command.split()))
-    assert [part for part in (f"{option} must", "'t.exe'") if part not in said] == []
-
-
-GARBAGE = {
-    "empty": b"",
-    "a list": b"[]",
-    "no tables": b'{"rows": [], "audits": [], "methods": {}, "machines": []}',
-    "an unlisted method": json.dumps(
-        {"rows": [], "audits": [{"method": "x"}], "methods": {}, "tables": {}, "machines": []}
-    ).encode(),
-    "nested": b"{" * 10**5,
-    "no text": b"\xff\xfe",
-}
-
-
-@pytest.mark.parametrize("kind", [*GARBAGE, "/dev/zero"])
-def test_results_of_another_machine_that_are_none_are_one_sentence(kind, place, command_line):
-    file = place / "results.json"
-    if kind in GARBAGE:
-        file.write_bytes(GARBAGE[kind])
-    else:
-        file = kind
-    assert str(file) in sentence(command_line("league", "--merge", file, "--out", "league-out"))
-
-
-def test_verifying_a_damaged_ledger_does_not_advise_to_verify_it(place, command_line, home):
-    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
-    for path in home.glob("ledger.*"):
-        if path.suffix != ".key":
-            path.write_bytes(b"SQLite format 3\0" + b"x" * 4096)
-    status, _, err = command_line("ledger", "verify")
-    assert status != 0
-    assert "ledger verify" not in err

@@ -1,11 +1,7 @@
 """A panel that needs the real data is left out where they cannot be had, and the report says so."""
 
-import pytest
-
 from data.fetch.raw import RawFile
-from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.errors import SpecError
 from tasks.run.tables import bring
 from tasks.run_options import RunOptions
 
@@ -22,16 +18,3 @@ def test_it_does_not_run_on_a_stand_in():
     assert (tables, left.panels) == ({}, ())
     assert list(left.not_run) == [PANEL]
     assert "no address answered" in left.not_run[PANEL]
-
-
-def test_other_panels_keep_their_stand_in():
-    spec = find_study("snp")
-    assert spec.panels_without_stand_in(DATASET) == (PANEL,)
-    assert spec.panels_without_stand_in("snp_hapmap3") == ()
-
-
-def test_the_headline_always_runs(tmp_path):
-    text = (PROJECT_ROOT / "flows" / "studies" / "snp.toml").read_text()
-    (tmp_path / "snp.toml").write_text(text.replace('panel = "hapmap"', f'panel = "{PANEL}"'))
-    with pytest.raises(SpecError, match=r"headline\.panel must"):
-        find_study(str(tmp_path / "snp.toml"))

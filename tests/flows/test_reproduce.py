@@ -5,13 +5,9 @@ import math
 import shlex
 
 import pandas as pd
-import pytest
 
 from data.store.folders import PROJECT_ROOT
 from flows.studies import evidence as stored
-from flows.studies.reproduction import reproduce
-from tasks.errors import SpecError
-from tests.flows.small_project import sentence
 
 
 def rows(*errors):
@@ -40,15 +36,6 @@ def test_differences_count_both_errors_and_name_what_is_missing():
     assert ":gone:" in found["only_first"][0]
     assert ":new:" in found["only_second"][0]
     assert stored.differences(shown, shown)["identical"]
-
-
-def test_new_rows_replace_those_of_their_studies_only():
-    def of(study, *means):
-        part = rows(*((f"e{i}", mean, 0.1) for i, mean in enumerate(means)))
-        return part.assign(study=study).reindex(columns=stored.COLUMNS)
-
-    whole = stored.with_measured(pd.concat([of("a", 1.0, 2.0), of("b", 3.0)]), of("a", 4.0))
-    assert dict(zip(whole.study, whole["mean"], strict=True)) == {"a": 4.0, "b": 3.0}
 
 
 def test_every_figure_names_code_and_a_command_that_are_there():
@@ -99,28 +86,3 @@ def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path,
     assert (docs / "shown.csv").read_text() == "x\n1\n"
     assert not stored.figures()[0].stale
     assert "mine: the same" in command_line("reproduce", "mine")[1]
-
-
-def test_a_figure_that_cannot_be_measured_stops_no_other_and_studies_that_figures_read_are_run(
-    monkeypatch, capfd
-):
-    def figure(name, command, study=""):
-        return stored.Figure(name, "shown", command, "", 1, ("dpalgos.api",), "", study)
-
-    figures = [
-        figure("broken", "python -c 'raise SystemExit(3)'"),
-        figure("fine", "python -c 'print(40 + 2)'", "housing"),
-    ]
-    monkeypatch.setattr(stored, "figures", lambda: figures)
-    run = []
-    with pytest.raises(SpecError, match="broken cannot be measured"):
-        reproduce(["broken", "fine"], run.extend, only_list=False, update=False)
-    assert run == ["housing"]
-    assert "42" in capfd.readouterr().out
-
-
-def test_only_what_is_shown_can_be_reproduced(command_line):
-    assert "'nothing'" in sentence(command_line("reproduce", "nothing"))
-    listed = command_line("reproduce", "--list")[1]
-    assert "regressions:" in listed
-    assert "intervals:" in listed

@@ -3,11 +3,9 @@ import json
 import pytest
 
 from data.store.folders import sha256_file
-from flows.studies.find_study import check_cell, find_study
-from flows.studies.results import folder_of_run, last_manifest, rebuild_reports, rerun_options
+from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
 from tasks.errors import SpecError
-from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table
 
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
@@ -30,11 +28,6 @@ def test_a_rerun_repeats_the_last_run(out):
     assert command == LAST["command"]
 
 
-def test_a_rerun_takes_what_is_said_over_what_was(out):
-    options, _ = rerun(out, profile="standard", reps=None, seed=0)
-    assert options.recorded() == {"profile": "standard", "replicates": None, "seed": 0}
-
-
 def test_a_cell_has_to_exist_at_that_profile(out):
     key = "ols:public:n=100"
     rerun(out, "run_block", key)
@@ -42,40 +35,6 @@ def test_a_cell_has_to_exist_at_that_profile(out):
         rerun(out, "run_block", "ols:pubic:n=100")
     with pytest.raises(SpecError, match="at profile smoke"):
         rerun(out, "run_block", "ols:public:n=200")
-
-
-@pytest.mark.parametrize("task", [None, "collect"])
-def test_a_cell_without_its_task_is_refused(task):
-    with pytest.raises(SpecError, match=r"--cell .*run_block"):
-        check_cell(find_study("housing"), task, "ols:public:n=100", "smoke")
-
-
-def test_nothing_can_be_run_again_before_it_ran(tmp_path):
-    with pytest.raises(SpecError, match=r"run: dpcost run housing --out"):
-        rerun(tmp_path / "a b")
-
-
-@pytest.mark.parametrize("content", ["{", "[1]", ""])
-def test_a_damaged_manifest_is_one_sentence(out, content):
-    (out / "housing" / "manifest.json").write_text(content)
-    with pytest.raises(SpecError, match="with: dpcost run housing --out"):
-        last_manifest(find_study("housing"), out)
-
-
-EDITS = {
-    "profile": ["full", 7, ["smoke"]],
-    "replicates": [0, -3, "x", True],
-    "seed": [-1, "5"],
-    "command": [5],
-}
-
-
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name in EDITS for value in EDITS[name]])
-def test_an_edited_manifest_is_one_sentence(out, name, value):
-    path = out / "housing" / "manifest.json"
-    path.write_text(json.dumps(LAST | {name: value}))
-    with pytest.raises(SpecError, match=r"manifest\.json cannot be used"):
-        rerun(out)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +54,6 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_
         assert rerun(out)[0].profile == last
 
 
-def test_reports_need_results(tmp_path, out):
-    with pytest.raises(SpecError, match="no study has results"):
-        rebuild_reports(None, tmp_path / "empty")
-    (tmp_path / "own" / "mine").mkdir(parents=True)
-    (tmp_path / "own" / "mine" / "manifest.json").write_text("{}")
-    with pytest.raises(SpecError, match="none of"):
-        rebuild_reports(None, tmp_path / "own")
-    with pytest.raises(SpecError, match="housing has no"):
-        rebuild_reports(None, out)
-
-
 def test_results_that_are_not_the_manifests_are_refused(out):
     path = out / "housing" / "results.parquet"
     path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
@@ -115,17 +63,3 @@ def test_results_that_are_not_the_manifests_are_refused(out):
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
-
-
-def test_results_are_read_from_a_folder_or_a_file(tmp_path):
-    path = tmp_path / "results.parquet"
-    path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
-    assert read_results(tmp_path).equals(read_results(path))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SpecError, match="Parquet"):
-        read_results(path)
-    path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="value")))
-    with pytest.raises(SpecError, match="lacks the column value"):
-        read_results(path)
-    with pytest.raises(SpecError, match="holds no results"):
-        read_results(path / "below")

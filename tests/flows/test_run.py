@@ -76,19 +76,10 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     assert nothing_runs(ran)
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
-    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
     assert tags_of_tasks(ran) == {
         "[]"
     }  # for a tag, the server is asked whether it limits how many run at once
-
-
-def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
-    written = ran.computed()
-    arguments = ["run", ran.study, "--profile", "smoke", "--out", ran.folder / "elsewhere", "--workers", "1"]
-    # The page is new, and shows how budgets are split, found on made-up numbers.
-    ran.dpcost(*arguments)
-    assert ran.computed() == written
-    assert (ran.folder / "elsewhere" / "small" / "report.html").exists()
 
 
 @pytest.mark.parametrize("task", ["fetch", "parquet", "prepare", "collect", "render", "run_block"])

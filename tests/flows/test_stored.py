@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from small_project import DPCOST, Project
+from small_project import Project
 
 from data.fetch.raw import RawFile
 from data.store import code_digest
@@ -75,15 +75,6 @@ def test_it_is_found_and_every_task_of_a_server_of_ones_own_finds_its_result(ran
     assert not is_finished(ran)
 
 
-def test_prefect_is_not_imported_and_the_run_is_in_the_journal(ran):
-    code = f"import sys; sys.modules['prefect'] = None\n{DPCOST}"
-    words = ["run", ran.study, "--profile", "smoke", "--offline", "--out", ran.project.out]
-    process = ran.project.start(*words, code=code)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert out == f"{ran.project.out / 'index.html'}\n"
-
-
 def one(folder, pattern):
     return next(iter(sorted(folder.glob(pattern))))
 
@@ -124,7 +115,7 @@ def test_a_file_of_the_cache_that_is_gone_or_does_not_read_is_made_again(ran, wh
     assert run_again(ran) == N_RESULTS
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "half", "flipped"])
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
 @pytest.mark.parametrize("what", OF_REPORT)
 def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, what, damage):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
@@ -181,11 +172,6 @@ def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
     assert "no such file" not in page.read_text()
 
 
-def test_before_the_first_report_nothing_is_fetched_here(monkeypatch, home, tmp_path, ran):
-    monkeypatch.setattr(tables, "bring", lambda *_, **__: pytest.fail("it is for the run to do"))
-    assert not is_finished(ran, out=str(tmp_path / "elsewhere"))
-
-
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
     made = RawFile("housing", "", "", "", "", "official")
     monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
@@ -210,13 +196,6 @@ def test_changed_code_is_run(ran, module, monkeypatch):
     assert not is_finished(ran)
 
 
-def test_a_changed_comment_elsewhere_changes_nothing(ran, monkeypatch):
-    known, edited = code_digest._sha256, code_digest.file_of("flows.cli.main")
-    monkeypatch.setattr(code_digest, "_sha256", lambda path: "other" if path == edited else known(path))
-    code_digest._code_digest.cache_clear()
-    assert is_finished(ran)
-
-
 @pytest.mark.parametrize("options", [{"seed": 1}, {"reps": 3}, {"profile": "standard"}])
 def test_what_is_asked_anew_is_computed(ran, options):
     assert not is_finished(ran, **options)
@@ -237,10 +216,6 @@ def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cel
     with computed_again(task, cell):
         assert run_again(ran) == N_RESULTS - n_again
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
-
-
-def test_another_folder_gets_a_page_of_its_own(ran, tmp_path):
-    assert not is_finished(ran, out=str(tmp_path))
 
 
 def test_an_edited_study_is_computed(ran):

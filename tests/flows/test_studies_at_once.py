@@ -35,19 +35,6 @@ def words(project, others, profile):
     return ["run", project.study, *others, "--profile", profile, "--out", project.out]
 
 
-def test_each_is_told_of_in_order(project, others, undisturbed):
-    _, err = project.dpcost(*words(project, others, "smoke"))
-    assert re.findall(r"^4 blocks|report: .*/(\w+)/report", err, re.MULTILINE) == [
-        *("", "small", "", "second", "", "third")
-    ]
-    assert project.same_results(undisturbed)
-    flow_runs, task_runs = states(project)
-    assert {*flow_runs} == {*task_runs} == {"COMPLETED"}
-    assert len(task_runs) == 3 * (2 + 2 + 4 + 1 + 1 + 1 + 1)
-    project.dpcost(*words(project, others, "smoke"))
-    assert len(states(project)[0]) == len(flow_runs)  # all stored: without a server
-
-
 def test_one_that_fails_stops_no_other(project, others):
     process = project.start(*words(project, others, "smoke"), code=FAILING)
     out, err = process.communicate(timeout=300)

@@ -38,12 +38,12 @@ RECORD_FAULTS = {
     },
     "dpalgos/formula/design.py": {
         "what a formula learns it learns from the rows": Fault("Code.values", {"self.spec": 'type(self.spec).from_spec(self.spec.formula, output="numpy", na_action="ignore")'}, "test_what_functions_learn_they_learn_from_the_declared_bounds"),
-        "terms that nothing identifies are fitted": Fault("_dependent", {"(R, axis=0)))": "(R, axis=0)))[:0]"}, "test_terms_that_no_rows_identify_are_refused_by_name"),
+        "terms that nothing identifies are fitted": Fault("_dependent", {"(R, axis=0)))": "(R, axis=0)))[:0]"}, "test_a_formula_is_refused_by_what_is_wrong"),
         "a value that is not finite stays": Fault("Code.values", {"np.asarray(np.clip(found, self.lower - reach, self.upper + reach))": "found"}, "test_no_row_makes_a_column_other_than_finite_and_of_the_order_of_the_public_ones"),
     },
     "dpalgos/formula/allowed.py": {
-        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_a_column_may_have_any_name_on_either_side"),
-        "splines may refuse rows": Fault("_check_call", {"{each.arg for each in node.keywords} <= _KEYWORDS": "True"}, "test_what_is_not_public_is_refused_with_its_reason"),
+        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_what_others_reported_is_right_here"),
+        "splines may refuse rows": Fault("_check_call", {"{each.arg for each in node.keywords} <= _KEYWORDS": "True"}, "test_a_formula_is_refused_by_what_is_wrong"),
     },
     "dpalgos/sklearn/guards.py": {
         "what a transformer learned passes without a warning": Fault("learned_attributes", {"return [name for name in learned if name not in _SHAPE]": "return []"}, "test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not"),
@@ -91,7 +91,7 @@ RECORD_FAULTS = {
     "dpalgos/mechanisms/for_intervals/tails.py": {"a row with a moved cell counts twice": Fault("counts_by_level", {"weights)": "weights) if moved is None else counts(sizes * group.weights) + counts(np.where(moved[:, None], FAR, 0 * sizes) * group.weights)"}, neighbors("clipped_mean: interval-tight", "preconditioned_regression: interval-tight"))},
     "dpalgos/mechanisms/for_intervals/spread.py": {"a row with a moved cell counts twice in every column": Fault("TruncatedEntries.shares_above.counted", {"return above": "return above if moved is None else above + counts(np.where(moved.any(axis=1, keepdims=True), FAR, 0.0))[..., None]"}, neighbors("dp_mean: interval-tight"))},
     "data/ledger/database.py": {"SQLite does not wait for the disk": Fault("SQLiteDatabase._begin", {'synchronous=EXTRA"': 'synchronous=OFF"'}, "test_a_charge_is_on_the_disk_before_it_is_returned")},
-    "dpalgos/central/preconditioned_regression.py": {"an answer is shortened by true squares of the responses": Fault("preconditioned_regression", {"coef(theta)": "coef(theta) * (1 - 1e-09 * float((sample.y ** 2).mean()))"}, replayed("preconditioned_regression-tight"))},
+    "dpalgos/central/preconditioned.py": {"an answer is shortened by true squares of the responses": Fault("preconditioned", {"made.rows.coef(answer)": "made.rows.coef(answer) * (1 - 1e-09 * float((sample.y ** 2).mean()))"}, replayed("preconditioned_regression-tight"))},
     "dpalgos/formula/fit.py": {"a formula's centers move by a trace of the rows' means": Fault("_fitted", {"response_units=units)": "response_units=((units[0] + 1e-09 * y.mean(), units[1])))"}, "test_a_fit_by_formula_is_made_of_what_was_released")},
     "dpalgos/release/hardened_noise.py": {
         "hardened Gaussian noise is 1.2 times too small": Fault("SecureTranscript.noise_std", {"* step)": "* step) / 1.2"}, hardened_law("dp_mean")),

@@ -13,7 +13,6 @@ from dataclasses import replace
 import pytest
 import uvicorn
 
-from data.store.folders import PROJECT_ROOT
 from flows import website
 from reports.charts.drawing import packed
 from reports.pages.compare import ComparedRun, render_comparison
@@ -23,7 +22,6 @@ from reports.pages.study import render_study
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.reports.test_release_page import RECORD
-from tests.tasks.blocks import written_report
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -147,13 +145,6 @@ def test_nothing_overflows_or_is_clipped(fixture, width, request, tmp_path):
     assert seen["figures"] >= 2
 
 
-def test_every_line_has_its_name_on_a_phone_and_no_menu_is_cut_off(files, tmp_path):
-    seen = look(files["report.html"].decode(), 390, tmp_path)
-    assert len(seen["legend"]) >= 11
-    assert all(size >= 11 and right <= 390 for _, size, right in seen["legend"])
-    assert seen["menus"] == []
-
-
 def test_menus_and_the_legend_change_what_is_drawn(files, tmp_path):
     seen = look(files["report.html"].decode(), 1100, tmp_path, EXPLORE)
     assert len({seen["first"], seen["second"], seen["third"]}) == 3
@@ -246,17 +237,6 @@ def test_the_scorecard_fits_a_phone(tmp_path):
     fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
 
 
-def test_the_league_fits_a_phone(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
-    importlib.import_module("generate.league").copy_page(tmp_path)
-    fits_a_phone((tmp_path / "league" / "report.html").read_text(encoding="utf-8"), tmp_path)
-
-
-def test_the_page_of_attacks_fits_a_phone(study, tmp_path, home):  # noqa: F811
-    written_report(study, tmp_path, replicates=6)
-    fits_a_phone((tmp_path / "out" / "report.html").read_text(encoding="utf-8"), tmp_path)
-
-
 FIRST_SCREEN = """
 const ends = [".sentence", ".number", "#live-chart svg .role-axis-label"];
 return ends.map((choice) => page.querySelector(choice).getBoundingClientRect().bottom);
@@ -267,12 +247,6 @@ def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp
     seen = look(files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
     assert seen == sorted(seen)
     assert seen[-1] <= 900
-
-
-def test_a_chart_is_there_before_scripts_run(files):
-    page = files["report.html"].decode()
-    figure = page[page.index('class="static-only"') :]
-    assert figure.index("<svg") < figure.index("<figcaption")
 
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"

@@ -1,6 +1,5 @@
 """The table of coefficients for publication, alone and side by side, in every format."""
 
-import csv
 import io
 
 import pytest
@@ -48,48 +47,6 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
         assert shown in text
         if form != "csv":
             assert model.footnote.split(" at")[0] in text
-
-
-def test_a_sign_that_is_not_known_and_a_missing_interval_are_said():
-    grid = table_of([LINEAR])
-    assert "Sign not known: region=s_1." in grid.footnotes
-    assert "No interval: at the centers." in grid.footnotes
-    (last,) = [line for line in grid.terms if line[0] == "at the centers"]
-    assert last[2:] == ["", "", ""]
-
-
-def test_a_ratio_stands_next_to_its_coefficient():
-    grid = table_of([LOGISTIC])
-    assert grid.head[-2:] == ["odds ratio", "95 % interval"]
-    assert grid.terms[0][-2:] == ["2.01", "[1.10, 3.70]"]
-
-
-def test_models_of_the_same_name_are_numbered():
-    assert table_of([LINEAR, LINEAR]).head == ["", "(1) costs", "(2) costs"]
-
-
-def test_numbers_in_csv_are_not_rounded():
-    (first, *_) = csv.DictReader(io.StringIO(render_coefficients([LINEAR], "csv").decode()))
-    assert float(first["std_error"]) == 2 / 3.92
-
-
-def test_several_releases_in_csv_are_rows_of_unrounded_ascii_numbers():
-    content = render_coefficients([LINEAR, LOGISTIC], "csv").decode()
-    rows = list(csv.DictReader(io.StringIO(content)))
-    assert content.isascii()
-    assert [(row["release"], row["term"]) for row in rows] == [
-        *((LINEAR.title, row["term"]) for row in LINEAR.rows),
-        (LOGISTIC.title, "age"),
-    ]
-    assert (float(rows[1]["estimate"]), float(rows[0]["std_error"])) == (-3.0, 2 / 3.92)
-    assert (rows[0]["odds_ratio"], float(rows[-1]["odds_ratio"])) == ("", 2.01)
-    alone = csv.DictReader(io.StringIO(render_coefficients([LOGISTIC], "csv").decode()))
-    assert set(rows[0]) == {"release", *alone.fieldnames}
-
-
-def test_releases_of_the_same_name_are_numbered_in_csv():
-    rows = csv.DictReader(io.StringIO(render_coefficients([LOGISTIC, LOGISTIC], "csv").decode()))
-    assert [row["release"] for row in rows] == ["(1) sick & tired", "(2) sick & tired"]
 
 
 def test_latex_is_escaped():

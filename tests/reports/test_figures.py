@@ -7,9 +7,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from reports.charts.figure import FigureChoice, FigureError, draw_figure
+from reports.charts.figure import FigureChoice, draw_figure
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.text import template_text
 
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
 
@@ -27,36 +26,6 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     assert measured == pytest.approx(ols["value"].mean())
 
 
-def test_fonts_are_embedded_in_a_pdf(results, page):
-    pdf, _ = draw_figure(results, page, FigureChoice(format="pdf", width=3.3))
-    assert pdf.startswith(b"%PDF")
-    assert b"FontFile" in pdf or b"/ObjStm" in pdf
-
-
-def test_a_figure_shows_the_chosen_lines_and_axis(results, page):
-    choice = FigureChoice(format="svg", axis="epsilon", lines=("AdaSSP, tight",), epsilon=2.0)
-    _, data = draw_figure(results, page, choice)
-    rows = pd.read_csv(io.BytesIO(data))
-    assert set(rows["line"]) == {"AdaSSP, tight"}
-    assert rows["x"].tolist() == [0.2, 0.5, 1.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("choice", "named"),
-    [
-        ({"panel": "privat"}, "--panel"),
-        ({"metric": "error"}, "--metric"),
-        ({"epsilon": 7.0}, "--epsilon"),
-        ({"lines": ("Nobody",)}, "--lines"),
-        ({"axis": "m"}, "--axis"),
-        ({"axis": "steps"}, "--axis"),
-    ],
-)
-def test_a_choice_that_the_study_lacks_is_refused_with_what_there_is(results, page, choice, named):
-    with pytest.raises(FigureError, match=named):
-        draw_figure(results, page, FigureChoice(**choice))
-
-
 def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
     other = results.copy()
     far = (
@@ -71,7 +40,3 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert ">branch</text>" in html
     same = render_comparison([both[0], replace(both[0], name="again")]).decode()
     assert "No number differs" in same
-
-
-def test_the_filter_searches_words():
-    assert "dataset.words" in template_text("filter.js")

@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.cost import cost_at, enough_epsilon, first_below, fitted_slope, rows_for_the_same
-from reports.pages.error_page import slope_table
+from reports.cost import enough_epsilon, first_below
 from reports.results import summarize
 from reports.series import View
-from reports.writing import between, num, rows
+from reports.writing import num
 
 
 def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
@@ -23,15 +22,6 @@ def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
     assert 60 < low <= 64 <= high < 68
     assert first_below(0.1, points, 16.0) == (math.inf, math.inf)
     assert first_below(0.1, [(1.0, math.nan, 0.0)], 16.0) == (math.inf, math.inf)
-
-
-def test_two_sizes_that_are_close_together_do_not_decide_how_errors_fall():
-    """The two last sizes of a study on housing, 3 % apart, once promised that 1.7 times the rows suffice."""
-    points = [(n, 30 * n**-0.6, 0.02 * 30 * n**-0.6) for n in (2000.0, 5000.0, 10_000.0, 20_000.0)]
-    points.append((20_600.0, 0.96 * points[-1][1], 0.02 * points[-1][1]))
-    low, high = first_below(points[-2][1] / 4, points, 16.0, fades_to=0.5)
-    assert low > 5 * 20_600
-    assert high == math.inf or high > 10 * 20_600
 
 
 @pytest.mark.parametrize("sizes", [(100, 1000, 10_000, 20_000, 20_600), (2000, 4000, 8000), (500, 1000)])
@@ -51,31 +41,6 @@ def test_limits_cover_where_errors_really_fall_to_what_is_wanted(sizes, noise_at
         low, high = first_below(level, list(zip(x, seen, deviation * seen, strict=True)), 16.0, fades_to=0.5)
         covered += low <= truth <= high or (low == math.inf and truth > 14 * x[-1])
     assert covered >= 0.9 * len(wanted)
-
-
-def test_a_power_law_has_its_slope():
-    n = np.array([100.0, 300.0, 1000.0, 5000.0])
-    slope, error = fitted_slope([(x, 7 * x**-0.8, 0.0) for x in n])
-    assert (slope, error) == (pytest.approx(-0.8), 0.0)
-    assert fitted_slope([(1.0, 2.0, 0.0), (2.0, 1.0, 0.0)]) is None
-
-
-def test_its_error_is_what_repetitions_show():
-    rng, n = np.random.default_rng(2), np.array([1e3, 1e4, 1e5])
-    noise = 1 + 0.02 * rng.normal(size=(2000, 3))
-    fits = [fitted_slope(list(zip(n, row / n, 0.02 / n, strict=True))) for row in noise]
-    slopes, errors = np.array(fits).T
-    assert slopes.mean() == pytest.approx(-1, abs=1e-3)
-    assert slopes.std() == pytest.approx(errors.mean(), rel=0.1)
-
-
-def test_the_table_has_every_answer_but_zero(results, page):
-    view = View.build(summarize(results), page)
-    (shown,) = slope_table(view)
-    rows = shown.table.rows
-    assert {row[0] for row in rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
-    assert rows
-    assert all(row[2] == "" for row in rows if row[0] == "Ordinary least squares")
 
 
 POPULATION = 40_000
@@ -109,55 +74,3 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     assert "as much at about ε = 6" in never
     far = enough_epsilon(view_of(results, page, lambda m, e: 12 * chance(m) / e))
     assert far.endswith("at ε = 2 the error is 6.1 times the one without it.")
-
-
-def test_where_repetitions_cannot_tell_what_privacy_adds_from_chance_the_page_says_so(results, page):
-    def view():
-        return view_of(results, page, lambda m, e: 0.99 * chance(m) * 2 / e)
-
-    assert "privacy adds less than that" in enough_epsilon(view())
-    unsure = view()
-    unsure.table.loc[unsure.table["role"] == "private", "se"] = 0.05 * chance(20_000)
-    told = enough_epsilon(unsure)
-    assert f"privacy adds about as much or less ({num(0.99 * chance(20_000))}, standard error 0.00" in told
-
-
-def test_rows_that_make_up_for_privacy_follow_from_how_errors_fall(results, page):
-    # E² = s² (1 + 3) at ε = 0.5: four times as many rows.
-    told = rows_for_the_same(view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e))
-    assert "what 5,000 tell" in told
-    assert "80,000 rows would make up" in told
-    flat = rows_for_the_same(view_of(results, page, lambda m, e: 0 * e + 1.0))
-    assert "More than 16 times as many" in flat
-
-
-@pytest.mark.parametrize("population", [0, 20_000])
-def test_nothing_is_said_where_chance_cannot_be_told(results, page, population):
-    view = view_of(results, page, lambda m, e: chance(m))
-    without = replace(view, page=replace(view.page, population=(population, "rows")))
-    assert (enough_epsilon(without), rows_for_the_same(without)) == ("", "")
-
-
-@pytest.mark.parametrize("privacy", [0.0, 100.0])
-def test_rows_are_not_compared_where_privacy_is_free_or_zero_is_better(results, page, privacy):
-    assert rows_for_the_same(view_of(results, page, lambda m, e: privacy)) == ""
-
-
-def test_every_sentence_about_rows_names_the_same_numbers(results, page):
-    """The headline and the section on rows once gave 830 to 5,500 and 1,600 to 3,000 for one number."""
-    view = view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e)
-    view.table["se"] = 0.1 * view.table["mean"]
-    low, high = cost_at(view, view.headline, view.headline_size).worths
-    assert low < 4000 < 6000 < high
-    told = f"what {between((low, high), lambda number: rows(float(f'{number:.2g}')))} tell without"
-    assert told in rows_for_the_same(view)
-
-
-def test_an_uncertain_error_without_privacy_widens_what_follows_from_it():
-    points = [(1.0, 4.0, 0.0), (4.0, 2.0, 0.0), (16.0, 1.0, 0.0)]
-    assert first_below(1.5, points, deviation=0.1) == pytest.approx(
-        (4 * (2 / 1.5) ** 2 * math.exp(-0.4), 4 * (2 / 1.5) ** 2 * math.exp(0.4))
-    )
-    low, high = first_below(0.5, points, 64.0, deviation=0.1)
-    assert low < 64 * math.exp(-0.15)
-    assert high > 64 * math.exp(0.35)

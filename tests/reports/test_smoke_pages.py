@@ -79,14 +79,6 @@ def test_a_page_begins_with_a_sentence_for_anyone_and_five_lines(reports, study,
     begins_for_anyone(reports(study) / study / "report.html", tmp_path)
 
 
-@pytest.mark.parametrize("study", study_names())
-def test_so_does_the_page_of_results_at_standard(study, tmp_path, request, monkeypatch):
-    """A first run computes for minutes; what the code has not changed since is kept in pytest's cache."""
-    monkeypatch.setenv("DPCOST_HOME", str(request.config.cache.mkdir("home-of-standard-runs")))
-    run_plainly(study, RunOptions(out=str(tmp_path / "out"), profile="standard", offline=True))
-    begins_for_anyone(tmp_path / "out" / study / "report.html", tmp_path)
-
-
 def test_scorecard_and_index_of_all_studies_open_without_a_word_on_the_console(reports, tmp_path):
     folder = reports("housing")
     write_scorecard(folder)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ import tasks.release.release
 from data.errors import DataError
 from flows.cli.init import init
 from flows.studies.find_study import find_study
+from tasks.advice.forecasts import advise
 from tasks.errors import SpecError
 from tasks.release.release import Charging
 from tasks.release.request import read_request
@@ -82,6 +84,14 @@ def edited(file, old, new):
     assert old in text
     file.write_text(text.replace(old, new, 1))
     return str(file)
+
+
+def advice_of(file, guesses=""):
+    """Advise on a study after adding guesses to its file."""
+    if guesses:
+        own = re.sub(r"^(\[guesses\]|mean\..*)$", "", Path(file).read_text(), flags=re.MULTILINE)
+        Path(file).write_text(own + guesses)
+    return advise(find_study(str(file)))
 
 
 def refusal(call, *arguments, **keywords):

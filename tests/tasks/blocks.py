@@ -2,11 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import dpalgos
 from data.store.code_digest import code_digest
-from flows.studies.find_study import STUDIES, find_study
+from flows.studies.find_study import STUDIES
 from reports.results import COLUMNS
 from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
@@ -118,12 +117,3 @@ def small_means(folder):
         text = text.replace(old, new)
     (folder / "means.toml").write_text(text)
     return folder / "means.toml"
-
-
-def refused_study(folder, text, old, new):
-    assert old in text
-    (folder / "mine.toml").write_text(text.replace(old, new, 1))
-    with pytest.raises(ValueError) as refused:
-        find_study(str(folder / "mine.toml"))
-    assert "\n" not in str(refused.value)
-    return str(refused.value)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tasks.cells import Cell, Replicates, derive_seed, replicate_generator
+from tasks.cells import Cell, Replicates, derive_seed
 
 CELL = Cell(
     estimator="adassp",
@@ -26,17 +26,6 @@ def test_keys_say_what_a_cell_is():
     assert PLAIN.key == "ols:paper:n=100"
     assert DRAWN.key == "public:n=100"
     assert replace(DRAWN, first=1, count=2).key == "public:n=100:r=1-2"
-
-
-def test_budgets_that_are_close_have_keys_of_their_own():
-    close = [replace(CELL, epsilon=value).key for value in (0.1234567, 0.1234568, 1.0, 1e-9)]
-    assert len(set(close)) == 4
-    assert "eps=1:" in close[2]
-
-
-def test_keywords_are_what_the_estimator_gets():
-    assert PLAIN.keywords() == {}
-    assert CELL.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight", "covariate_bound": 3.0}
 
 
 def test_settings_never_override_the_budget_that_a_cell_is_named_after():
@@ -64,9 +53,3 @@ def test_rows_depend_on_study_size_and_seed_only():
     for change in ({"seed": 1}, {"n": 101}, {"study": "other"}):
         assert not set(draws(replace(DRAWN, **change))) & set(first)
     assert first == [int(r.integers(2**62)) for r in np.random.default_rng(4492109200057952922).spawn(3)]
-
-
-def test_replicates_have_generators_of_their_own():
-    spawned = np.random.default_rng(5).spawn(4)
-    for replicate, rng in enumerate(spawned):
-        assert replicate_generator(5, replicate).integers(2**62) == rng.integers(2**62)

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.run.cost_model import BlockCost, costs_of, memory_at_once, wall_seconds
+from tasks.run.cost_model import costs_of
 from tests.tasks.blocks import small_means
 
 
@@ -37,16 +37,6 @@ def test_seconds_follow_sizes_and_replicates(blocks, monkeypatch):
         seconds = seconds_of(cost.block, cost.block.replicates.count)
         assert cost.seconds == pytest.approx(seconds + (0 if number else 2))
         assert cost.n_bytes >= 0
-
-
-def test_workers_share_the_blocks_the_longest_first(blocks):
-    def cost(seconds, n_bytes):
-        return BlockCost(block=blocks[0], seconds=seconds + 1, n_bytes=n_bytes)
-
-    costs = [cost(1, 10), cost(5, 30), cost(2, 20), cost(2, 20)]
-    assert wall_seconds(costs, 1) == 14
-    assert wall_seconds(costs, 2) == 8
-    assert memory_at_once(costs, 2) == 50
 
 
 def test_a_plan_from_the_command_line(tmp_path, command_line):

@@ -1,17 +1,13 @@
 """Somebody else's tables: folds, the benchmark's preparation, printed errors, a panel per table."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-import dpalgos
 from data.collections import wang2018
 from flows.studies.find_study import find_study
-from reports.exhibits import printed_errors
 from tasks.problems.measures.prediction import OVER_PRINTED, SQUARED_ERROR
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
-from tasks.scorecard.claims import Evidence, load_scorecard
 from tests.tasks.blocks import made_block, made_cell
 
 ROWS, D = 57, 3
@@ -48,12 +44,6 @@ def test_a_table_in_the_folder_is_a_panel_and_nothing_stands_in_for_any_but_the_
     assert study.panel(study.headline.panel).problem.printed == {}
 
 
-def test_a_broken_table_is_left_out_and_named(study, tmp_path, caplog):
-    (tmp_path / "mirror" / "wang2018" / "ponds.npz").write_bytes(b"PK\3\4 cut off")
-    assert len(find_study("wang_tables").panels) == 9
-    assert "ponds.npz" in caplog.text
-
-
 def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(study, tmp_path):
     problem = study.panel("rivers").problem
     table = prepared(problem, tmp_path)
@@ -78,19 +68,6 @@ def test_the_data_prepare_themselves_as_the_paper_says(study, tmp_path):
     assert np.abs(table.y).max() == 1
 
 
-def test_rows_may_keep_their_lengths_and_columns_their_centers(study, tmp_path):
-    problem = study.panel("rivers").problem
-    longest = prepared(problem.model_copy(update={"unit_rows": False}), tmp_path)
-    norms = np.linalg.norm(longest.X, axis=1)
-    assert norms.max() == pytest.approx(np.sqrt(D))
-    assert norms.min() < 0.9 * np.sqrt(D)
-    np.testing.assert_allclose(longest.X.mean(axis=0), 0, atol=1e-12)
-    raw = prepared(problem.model_copy(update={"unit_rows": False, "z_scores": False}), tmp_path)
-    assert raw.X[:, 0].mean() > 4 * raw.X[:, -1].mean() > 0
-    assert raw.y.mean() > 0.3
-    assert np.abs(raw.y).max() == 1
-
-
 def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(study, tmp_path):
     problem = study.panel("rivers").problem
     (block,) = (b for b in study.blocks("standard", replicates=10, seed=1) if b.replicates.panel == "rivers")
@@ -108,58 +85,3 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(study, tmp_pa
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]
     np.testing.assert_allclose(zero, by_hand)
-
-
-def test_the_page_counts_the_tables_on_which_an_estimator_is_better():
-    summary = pd.DataFrame(
-        {
-            "metric": OVER_PRINTED,
-            "calibration": "tight",
-            "estimator": ["a", "a", "b", "b"],
-            "form": "",
-            "panel": ["x", "y", "x", "y"],
-            "epsilon": 1.0,
-            "mean": [0.5, 1.5, 0.9, 0.8],
-        }
-    )
-
-    class Info:
-        def __init__(self, title):
-            self.title = title
-
-    class View:
-        class page:
-            estimator = staticmethod(lambda name: Info(name.upper()))
-
-    (section,) = printed_errors.draw(View, summary, {"metric": OVER_PRINTED})
-    assert [row[:3] for row in section.table.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
-    assert "on 2 of 2 tables" in section.text
-    (nothing,) = printed_errors.draw(View, summary.iloc[:0], {"metric": OVER_PRINTED})
-    assert "README" in nothing.text
-
-
-def test_there_is_a_claim_for_each_table_that_ran(study, tmp_path):
-    problem = study.panel("rivers").problem
-    (block,) = (b for b in study.blocks("standard", replicates=10, seed=1) if b.replicates.panel == "rivers")
-    evidence = Evidence(study, compute_block(block, prepared(problem, tmp_path)))
-    entries = [claim for claim in load_scorecard().claims if claim.study == "wang_tables"]
-    found = [claim for entry in entries for claim in entry.on_panels(evidence)]
-    assert [claim.id for claim in found] == ["W-printed-0.1-rivers", "W-printed-1-rivers"]
-    assert all("table rivers" in claim.text and claim.panel == "rivers" for claim in found)
-    small, large = (claim.test.judge(claim, evidence, "tight") for claim in found)
-    assert np.isnan(small.value)  # nothing is printed at ε = .1
-    assert large.value in (0.0, 1.0)
-    assert entries[0].on_panels(None) == (entries[0],)
-
-
-def test_the_answers_are_those_of_the_library(study, tmp_path):
-    problem = study.panel("rivers").problem
-    cell = made_cell("ols", n=52, panel="rivers")
-    block = made_block(problem, cell, n=52, replicates=3, study="wang_tables")
-    (draw,) = problem.draws(block.replicates, prepared(problem, tmp_path))
-    answer = draw.answer(cell, block.replicates).estimate
-    mask = draw.sample.row_mask[:, 1]
-    fit = dpalgos.estimate(
-        "ols", draw.sample.X[mask], draw.sample.response()[mask], rng=np.random.default_rng(0)
-    )
-    np.testing.assert_allclose(answer[:, 1], fit.estimate, atol=1e-10)

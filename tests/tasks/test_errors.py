@@ -22,11 +22,6 @@ def test_what_a_user_can_mend_leaves_as_it_is(error):
     assert left.value is error
 
 
-def test_a_file_that_cannot_be_used_leaves_as_it_is():
-    with pytest.raises(FileNotFoundError):
-        raising(FileNotFoundError(2, "No such file or directory", "x"))
-
-
 @pytest.mark.parametrize("error", [ValueError("secret 42.5"), KeyError("secret"), OSError("bytes: secret")])
 def test_any_other_leaves_without_its_message_and_its_cause(error):
     with pytest.raises(Fault) as left:
@@ -52,8 +47,3 @@ def test_a_fault_passes_through_and_between_processes():
     copy = pickle.loads(pickle.dumps(fault))
     assert str(copy) == str(fault)
     assert copy.frames == fault.frames
-
-
-def test_interruptions_are_not_touched():
-    with pytest.raises(KeyboardInterrupt):
-        raising(KeyboardInterrupt())

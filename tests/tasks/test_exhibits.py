@@ -12,8 +12,6 @@ from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
-from reports.results import EXHIBITS
-from tasks.cache import facts_of
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import write_block
@@ -90,32 +88,6 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
     # Printed numbers are nowhere among the results.
     assert not set(rows["metric"]) & {"printed"}
     assert "as printed" not in rows.to_csv()
-
-
-def test_what_is_selected_is_what_the_block_counted(made):
-    out, _, part, _ = made
-    selected = json.loads((out / EXHIBITS).read_text())["boids"]["selected"]
-    assert set(facts_of(part.path)["selected"]) >= set(selected)
-    iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
-    assert sum(iht.values()) == 2 * 100
-    always = sum(count == 2 for count in iht.values())
-    text = (out / "report.md").read_text()
-    assert f"Iterative hard thresholding: {max_share(iht)}" in text
-    assert f"{always} features in every repetition" in text
-
-
-def max_share(counts):
-    by_feature: dict[str, int] = {}
-    for column, count in counts.items():
-        feature = column.rstrip("0123456789")
-        by_feature[feature] = by_feature.get(feature, 0) + count
-    return max(by_feature, key=lambda name: by_feature[name])
-
-
-def test_parts_of_a_cell_are_added(made, tmp_path):
-    _, ref, part, block = made
-    once, twice = (exhibits(tmp_path, block, ref, [part] * n)["boids"]["selected"] for n in (1, 2))
-    assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
 
 
 def test_real_frames_are_never_shown(made, tmp_path):

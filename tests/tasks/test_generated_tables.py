@@ -167,11 +167,3 @@ def test_long_and_wide_tables_run(n_rows, n_columns, tmp_path, home):
     table = Generated(7, n_rows, n_columns)
     table.family = ""
     assert "ok" in outcome(table, tmp_path)
-
-
-def test_columns_may_be_called_what_we_call_ours(tmp_path, home):
-    table = Generated(7, 40, 0)
-    for name in ("intercept", "response", "0"):
-        table.columns[name], table.bounds[name] = table.rng.normal(size=40), (-40, 40)
-    table.kinds, table.family = {"response": "number"}, ""
-    assert outcome(table, tmp_path) == {"", "ok"}

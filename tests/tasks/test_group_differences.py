@@ -11,8 +11,7 @@ import pytest
 import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
-from reports.exhibits.genome import _map_figure
-from tasks.problems.measures.estimation import SUPPORT_RECALL, right_signs, support_recall
+from tasks.problems.measures.estimation import right_signs, support_recall
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
@@ -62,14 +61,6 @@ def test_right_signs_are_counted_and_zeros_are_none():
     assert right_signs(halved, np.array([3.0, 1.0, 0.0])).tolist() == [2]
 
 
-def test_every_cell_has_errors_and_recalls(block):
-    rows = compute_block(block, prepared(40))
-    assert set(rows["metric"]) == {"l2_error", SUPPORT_RECALL}
-    recall = rows[rows["metric"] == SUPPORT_RECALL].groupby("estimator")["value"].mean()
-    assert recall["zero"] == 0
-    assert 0.3 < recall["sparse_sample_mean"] <= 1
-
-
 def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
     (tmp_path / "design.npz").write_bytes(groups_bytes(prepared(40)))
     design = SPEC.head_panel.problem.load(tmp_path / "design.npz")
@@ -97,19 +88,3 @@ def test_the_map_shows_the_very_release_of_the_first_repetition(block, tmp_path)
     assert set(first.index) == set(genome.estimates)
     for cell, estimate in genome.estimates.items():
         assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
-
-
-def test_snps_whose_place_is_not_known_are_mapped_in_their_order(block, tmp_path):
-    design = prepared(40)
-    design.snps["position"] = np.nan
-    genome = mapped(block, design, tmp_path)
-    assert genome.positions == [0] * 40
-    assert genome.truth == pytest.approx(design.target, abs=1e-6)
-
-
-def test_an_answer_that_is_zero_everywhere_is_mapped():
-    genome = SimpleNamespace(chromosomes=["1"] * 40, positions=list(range(40)), s=5)
-    truth, look = np.linspace(0, 1, 40), SimpleNamespace(color="#000", ink="#000")
-    zero = (SimpleNamespace(brief="zero", look=look), np.zeros(40))
-    _, drawn = _map_figure(genome, truth, [zero])["vconcat"]
-    assert len(drawn["layer"][1]["data"]["values"]) == genome.s  # the places that are wanted alone

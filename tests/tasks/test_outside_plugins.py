@@ -1,6 +1,5 @@
 """Plugins from outside of the clone: found, named with their faults, seen by keys, marked on pages."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -45,44 +44,8 @@ PARSERS, stand_in = {{}}, None
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
 MARKED = (
     f"{FOUND}; import dpalgos; from reports.pages.study import origin_of;"
-    "print(origin_of(dpalgos.get_estimator('their_mean')))"
-)
-KEYED = (
-    "import dpalgos; from data.store.code_digest import code_digest;"
-    "print(code_digest([dpalgos.get_estimator('their_mean').function.__module__]))"
-)
-ADDED = "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
-
-
-SOURCE = """
-from typing import ClassVar
-
-import numpy as np
-
-import dpalgos
-from tasks.problems.measures.estimation import ESTIMATION
-from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
-
-
-class TheirRows(RowSource):
-    source: ClassVar[str] = "their rows"
-    traits: ClassVar[Traits] = Traits(task="mean")
-
-    def sizes(self, n):
-        return {{"n": n, "d": 1}}
-
-    def cost(self, n):
-        return Cost(elements=n)
-
-    def draws(self, replicates, prepared):
-        yield Draw(sample=dpalgos.Sample(np.ones((2, 1))), first=0, target=np.ones(1))
-
-
-KINDS = {{"{kind}": Kind(TheirRows, ESTIMATION)}}
-"""
-KINDS = (
-    "from tasks.problems.kinds import kinds; kind = kinds()['their_kind'];"
-    "print(kind.source.__module__, kinds()['simulation'].source.__module__)"
+    "print(origin_of(dpalgos.get_estimator('their_mean')));"
+    "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
 )
 
 
@@ -102,28 +65,15 @@ def theirs(tmp_path):
     return file
 
 
-def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
-    found, marked = said(MARKED, theirs)[0].splitlines()
-    assert found == "['their_mean']"
+def test_an_estimator_and_a_dataset_of_files_are_found_and_take_no_name_that_is_there(theirs, tmp_path):
+    files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
+    for file, name in zip(files, ("theirs", "housing"), strict=True):
+        file.write_text(DATASET.format(name=name))
+    out, warned = said(MARKED, theirs, *files)
+    found, marked, added = out.splitlines()
+    assert (found, added) == ("['their_mean']", "True")
     assert "theirs.py, sha256" in marked
-
-
-def test_a_source_of_a_file_is_a_kind_and_takes_no_name_of_another(theirs, tmp_path):
-    taken = tmp_path / "taken.py"
-    theirs.write_text(SOURCE.format(kind="their_kind"))
-    taken.write_text(SOURCE.format(kind="simulation"))
-    out, warned = said(KINDS, theirs, taken)
-    assert out == "with_theirs tasks.problems.sources.simulated_rows"
-    assert warned.count("is left out") == 1
-    assert f"{taken} is left out: kind must be a new name, got 'simulation'" in warned
-
-
-def test_a_key_holds_the_lines_of_a_file(theirs):
-    before = said(KEYED, theirs)[0]
-    theirs.write_text(ESTIMATOR.replace("1.0, noise", "2.0, noise"))
-    after = said(KEYED, theirs)[0]
-    assert len(before) == len(after) == 64
-    assert before != after
+    assert "'housing'" in warned
 
 
 LEAVING = ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
@@ -151,63 +101,3 @@ def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_pa
     for file in broken[:-1]:
         assert f"line {LAST_LINE} of {file}" in warned
     assert f"{broken[-1]} is left out: KeyError" in warned
-    assert said(FOUND, *broken)[0] == "[]"
-
-
-NAMES = (
-    "import dpalgos.plugins as p; p.outside_plugins(); import dpalgos;"
-    "print([entry.name for entry in dpalgos.catalog()])"
-)
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    """The names of the catalog without anything from outside."""
-    return ast.literal_eval(said(NAMES)[0])
-
-
-def test_an_order_is_optional_and_removes_nobody(tmp_path, shipped):
-    files = {"mean_at_12": "order=12, ", "their_mean": "", "mean_at_0": "order=0, "}
-    for name, order in files.items():
-        text = ESTIMATOR.replace("order=987, ", order).replace("their_mean", name)
-        (tmp_path / f"{name}.py").write_text(text)
-    names, warned = said(NAMES, *(tmp_path / f"{name}.py" for name in files))
-    assert not files.keys() & set(shipped)
-    assert names == str(sorted([*shipped, *files]))
-    assert "left out" not in warned
-
-
-def test_a_taken_name_is_refused_and_the_estimator_that_has_it_stays(theirs, shipped):
-    theirs.write_text(ESTIMATOR.replace("def their_mean", "def dp_mean"))
-    names, warned = said(NAMES, theirs)
-    assert names == str(shipped)
-    assert "theirs.py is left out" in warned
-    assert "'dp_mean'" in warned
-
-
-def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
-    files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
-    for file, name in zip(files, ("theirs", "housing"), strict=True):
-        file.write_text(DATASET.format(name=name))
-    out, warned = said(ADDED, *files)
-    assert out == "True"
-    assert "'housing'" in warned
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--with", "nowhere.py"], "nowhere.py"),
-        (["--with", "a.txt"], "a.txt"),
-        (["--engine", "dask"], "dask"),
-    ],
-)
-def test_a_plugin_that_cannot_be_used_is_refused(theirs, options, named):
-    from pathlib import Path
-
-    from flows.cli.options import use_plugins
-    from tasks.errors import SpecError
-
-    chosen = dict(zip(options[::2], options[1::2], strict=True))
-    with pytest.raises(SpecError, match=named):
-        use_plugins([Path(chosen.get("--with", str(theirs)))], chosen.get("--engine", "local"))

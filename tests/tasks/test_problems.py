@@ -1,22 +1,16 @@
 """Simulated data: fresh for each replicate, the same for all cells, however the replicates are split."""
 
-from dataclasses import replace
-from itertools import chain
-
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
-from flows.studies.find_study import STUDIES, find_study, study_names
+from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
-from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
-from tests.tasks.blocks import made_block, made_cell, made_problem, refused_study
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
@@ -27,16 +21,6 @@ BLOCK = made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=4, panel="sparse")
 def rows_of(block, **options):
     rows = validate_results(compute_block(block, **options))
     return rows.sort_values(["cell", "replicate"], ignore_index=True)
-
-
-def test_conditions_of_a_printed_proof_that_fail_are_said():
-    printed = replace(PRIVATE, calibration="paper")
-    rows = rows_of(replace(BLOCK, cells=(PLAIN, PRIVATE, printed)))
-    said = rows.groupby("calibration")["message"].unique()
-    assert said["none"].tolist() == said["tight"].tolist() == [""]
-    (message,) = said["paper"]
-    assert message.startswith("the peeling lemma needs epsilon <= 0.5, s >= 10")
-    assert set(rows["status"]) == {"ok"}
 
 
 def test_a_replicate_depends_on_its_own_generators_only():
@@ -63,43 +47,6 @@ def test_one_failing_replicate_leaves_the_others(monkeypatch):
     assert rows["value"].isna().sum() == 1
 
 
-def test_heavy_simulations_are_split_and_light_ones_are_not():
-    study = find_study("mean_truncation")
-
-    def drawn(n):
-        grid = study.grid_of(study.head_panel).model_copy(update={"n": (n,)})
-        panel = study.head_panel.model_copy(update={"grid": grid})
-        blocks = study.model_copy(update={"panels": (panel,)}).blocks("standard", replicates=20, seed=1)
-        return [[*block.replicates.numbers] for block in blocks]
-
-    assert len(drawn(100)) == 1
-    assert drawn(100_000_000) == [[r] for r in range(20)]
-    some = drawn(500_000)
-    assert 1 < len(some) < 20
-    assert [*chain(*some)] == [*range(20)]
-
-
-WRONG = {
-    "d": ('d = "2*n"', 'd = "2*m"', "d must be made of numbers"),
-    "d below one": ('d = "2*n"', 'd = "n/100000"', "d must be at least 1"),
-    "s above d": ("s = 20", 's = "3*n"', "s must be at most d, got s = 6000 and d = 4000 at n = 2000"),
-    "model": ('model = "gaussian_mean"', 'model = "gauss"', "model must be one of bounded_mean"),
-    "model of another task": (
-        'model = "gaussian_mean"',
-        'model = "uniform_regression"',
-        "model must suit the study's task, got 'uniform_regression', which is a regression",
-    ),
-    "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
-    "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_one_sentence(tmp_path, case):
-    old, new, sentence = WRONG[case]
-    assert sentence in refused_study(tmp_path, (STUDIES / "mean_comparison.toml").read_text(), old, new)
-
-
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_loads_and_expands(name):
     study = find_study(name)
@@ -119,60 +66,3 @@ def test_every_study_loads_and_expands(name):
                 counted.setdefault(cell.key, []).extend(block.replicates.numbers)
         assert all(found == [*range(replicates)] for found in counted.values())
         assert study.headline_cells(blocks)
-
-
-GROUPS = made_block(
-    made_problem(
-        "group_differences",
-        dataset="snp_hapmap3",
-        n_snps=6,
-        s=2,
-        selection="public_panel",
-        unit="person",
-    ),
-    replace(PLAIN, n=5, params={"sparsity": 2}),
-    replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
-    n=5,
-    panel="groups",
-)
-
-
-@pytest.fixture(scope="module")
-def groups():
-    rng = np.random.default_rng(3)
-    X = 2.0 * rng.integers(-1, 2, (17, 6))
-    return GroupDifference(
-        X=X,
-        sizes=(9, 8),
-        target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
-        snps=pd.DataFrame({"snp": list("abcdef")}),
-        panel=np.zeros((0, X.shape[1])),
-        panel_labels=np.zeros(0, dtype=int),
-    )
-
-
-def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
-    people = rows_of(GROUPS, prepared=groups)
-    pairs = rows_of(
-        replace(GROUPS, problem=GROUPS.problem.model_copy(update={"unit": "pair"})), prepared=groups
-    )
-    assert set(people["status"]) == {"ok"}
-    people, pairs = (rows[rows["metric"] == "l2_error"] for rows in (people, pairs))
-    plain = people["cell"] == GROUPS.cells[0].key
-    assert people["value"][plain].to_numpy() == pytest.approx(pairs["value"][plain].to_numpy())
-    assert not np.isclose(people["value"][~plain], pairs["value"][~plain]).any()
-    assert set(people["d"]) == {6}
-    assert set(people["s"]) == {2}
-
-
-def test_groups_survive_the_disk(groups, tmp_path):
-    (tmp_path / "groups.npz").write_bytes(groups_bytes(groups))
-    back = GROUPS.problem.load(tmp_path / "groups.npz")
-    for name, value in vars(groups).items():
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(getattr(back, name), value)
-        elif isinstance(value, pd.DataFrame):
-            assert getattr(back, name).equals(value)
-        else:
-            assert getattr(back, name) == value
-    assert groups_bytes(back) == groups_bytes(groups)

@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 
 from data.errors import StoreError, Unreachable
-from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.pages.index import Card
@@ -51,14 +48,6 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     assert fetch("housing", offline=True).origin == "store"
 
 
-def test_a_stand_in_is_simulated_by_all_cores(home, monkeypatch):
-    asked = []
-    monkeypatch.setattr("os.cpu_count", lambda: asked.append("now") or 2)
-    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
-    assert parquet(raw, stand_in_rows=32).n_rows == 32
-    assert asked
-
-
 def made_block(block, design, path):
     part = result_at(path)
     write_block(part, block, design)
@@ -90,18 +79,6 @@ def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "third"))
     with pytest.raises(StoreError, match="DPCOST_STORE"):
         write_block(rows, block, design)
-
-
-def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(ready, block, tmp_path):
-    digests = set()
-    for home in ("one", "two"):
-        part = made_block(block, ready, tmp_path / home / "block.parquet")
-        digests.add(made_results([part], tmp_path / home).sha256)
-    assert len(digests) == 1
-    times = pd.read_parquet(tmp_path / "one" / "timings.parquet")
-    assert list(times) == ["study", "cell", "replicate", "seconds"]
-    assert set(times["cell"]) == {cell.key for cell in block.cells}
-    assert times["seconds"].gt(0).all()
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
@@ -177,25 +154,3 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     (tmp_path / "mine" / "card.json").unlink()
     (tmp_path / "usual").touch()
     assert write_index(tmp_path).stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
-ENDED_BLOCK = """
-import threading
-import numpy
-from threadpoolctl import threadpool_info, threadpool_limits
-from tasks.run.threads import one_blas_thread
-
-def in_a_thread(do, *given):
-    thread = threading.Thread(target=do, args=given)
-    thread.start()
-    thread.join()
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-
-print(in_a_thread(threadpool_limits, 4), in_a_thread(one_blas_thread))
-"""
-
-
-def test_a_block_that_ends_leaves_the_others_their_one_blas_thread():
-    """The number of threads decides the last bits, and the limit is the process's."""
-    done = subprocess.run([sys.executable, "-c", ENDED_BLOCK], capture_output=True, text=True, check=True)
-    assert done.stdout == "{4} {1}\n"

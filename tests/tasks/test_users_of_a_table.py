@@ -1,7 +1,5 @@
 """An analyst's tables in which several rows may belong to one person: whole users are protected."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,24 +11,11 @@ from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.request import checked_request, read_request
-from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal, release, study_of
-
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+from tasks.release.request import checked_request
+from tests.builders import visits
+from tests.tasks.analyst_tables import computed, edited, release, study_of
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
-
-
-def visits(n_users=60, seed=0):
-    """Patients of 1 to 6 visits; those of few visits differ from the others."""
-    rng = np.random.default_rng(seed)
-    n_rows = rng.integers(1, 7, n_users)
-    patient = np.repeat([f"p{u:03}" for u in rng.permutation(n_users)], n_rows)
-    shift = np.repeat(np.where(n_rows < 3, 0.8, -0.8), n_rows)
-    dose, weight = rng.uniform(-1, 1, (2, len(patient)))
-    effect = (1 + shift) * dose - 0.5 * weight + 0.1 * rng.standard_normal(len(patient))
-    table = pd.DataFrame({"patient": patient, "dose": dose + shift, "weight": weight, "effect": effect})
-    return table.sample(frac=1, random_state=seed)
 
 
 study = study_of(visits, bounds=BOUNDS, user_id="patient")
@@ -55,12 +40,6 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert "p001" not in file.read_text()
     release = checked_request(tmp_path / "mine-release.toml")[0]
     assert (release.columns.user_id, release.columns.x) == ("patient", ())
-
-
-def test_a_formula_of_users_is_one_request(tmp_path):
-    study(tmp_path, formula="effect ~ dose + weight")
-    columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).columns
-    assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
@@ -114,76 +93,6 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     assert len(together) == 60
 
 
-@pytest.mark.parametrize(
-    ("ids", "sentence"),
-    [
-        (lambda ids: ids.where(ids != "p007"), "has rows without an id"),
-        (lambda ids: ids.where(ids != "p007", "17"), "mixes numbers with text"),
-        (lambda ids: ids.str[1:].astype(float) + 0.5, "has fractions, or numbers from 2^53 on"),
-        (lambda ids: "9" + ids.str[1:] + "0" * 16, "has fractions, or numbers from 2^53 on"),
-    ],
-)
-def test_missing_or_mixed_ids_are_refused_without_showing_one(tmp_path, home, ids, sentence):
-    table = visits()
-    file = study(tmp_path, table)
-    table.assign(patient=ids(table["patient"])).to_csv(tmp_path / "table.csv", index=False)
-    for told in (
-        refusal(computed, file, tmp_path),
-        refusal(init_study, "other", tmp_path / "table.csv", user_id="patient", folder=tmp_path),
-    ):
-        assert sentence in told
-        assert "p00" not in told.split("table.csv")[1]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("users = 60", "users = 61", "grid.n"),
-        ("users = 60 ", "users = 1 ", "data.users must be at least 2, got 1"),
-        ("users = 60 ", "#", "user_id and users belong together, got 'patient' and None"),
-        ('user_id = "patient"', "#", "user_id and users belong together, got '' and 60"),
-        ('user_id = "patient"', 'user_id = "dose"', "columns must not hold the column of user ids, got"),
-        ("n = [9, 15, 54]", "n = [9, 54, 100]", "grid.n must be at most the 60 users of mine, got 100"),
-        (
-            'name = "user_level_mean"\nform = "clipped per user"\n'
-            'about = "Users\' means are clipped to the public bound."\ncalibrations = ["tight"]\nparams = {',
-            'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #',
-            "estimators must protect a user by 'patient', as [data] declares, got 'dp_mean', which protects "
-            "a row; take one of user_level_*",
-        ),
-    ],
-)
-def test_a_wrong_declaration_of_users_is_one_sentence(tmp_path, home, old, new, sentence):
-    file = study(tmp_path)
-    edited(file, old, new)
-    if "61" in new:
-        assert "data.users = 61" in refusal(computed, file, tmp_path)
-    else:
-        assert sentence in refusal(find_study, str(file))
-
-
-def test_a_family_is_refused_where_users_are_protected(tmp_path):
-    file = study(tmp_path, response="effect")
-    edited(file, 'response = "effect"', 'response = "effect", family = "logistic"')
-    edited(file, 'task = "linear_regression"', 'task = "glm"')
-    assert "got 'logistic'" in refusal(find_study, str(file))
-
-
-def test_an_estimator_of_users_needs_a_column_of_ids(tmp_path):
-    file = initialized(tmp_path, visits().drop(columns="patient"), bounds=BOUNDS)
-    edited(file, 'name = "dp_mean"', 'name = "user_level_mean"')
-    edited(file, "value_bound = 2.0", "value_bound = 2.0, concentration_radius = 1.0")
-    assert "got 'user_level_mean'" in refusal(find_study, str(file))
-
-
-def test_users_whose_rows_all_lack_a_cell_are_missed_by_the_grid(tmp_path, home):
-    table = visits()
-    table.loc[table["patient"].isin(table["patient"].unique()[:10]), "dose"] = np.nan
-    file = study(tmp_path, table)
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    assert "grid.n must be at most the 50 users" in refusal(computed, file, tmp_path)
-
-
 def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):
     study(tmp_path, response="effect")
     ledger = open_ledger(home)
@@ -201,33 +110,3 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     asked = ledger.account("mine").charges[0].question.parameters["settings"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
-
-
-def test_settings_of_the_release_file_replace_the_studys(tmp_path):
-    study(tmp_path)
-    file = tmp_path / "mine-release.toml"
-    edited(file, "[bounds]", "[bounds]\nvalue_bound = 1.5")
-    bounds = read_request(file, "user_level_mean", **BUDGET).bounds
-    assert bounds == {"value_bound": 1.5, "concentration_radius": pytest.approx(2 * 3**0.5)}
-    edited(file, 'form = "clipped per user"', 'form = "winsorized"')
-    assert "dataset.form" in refusal(read_request, file, "user_level_mean", **BUDGET)
-
-
-def test_a_form_for_thousands_of_users_is_written_as_a_comment(tmp_path):
-    file = study(tmp_path)
-    assert [item.form for item in find_study(str(file)).estimators if item.calibrations] == [
-        "clipped per user"
-    ]
-    head, block = file.read_text().split("take the marks off these lines.\n")
-    block, rest = block.split("\n\n", 1) if "\n\n" in block else (block, "")
-    file.write_text("\n".join([head, re.sub("^# ", "", block, flags=re.MULTILINE), "", rest]))
-    names = [item.form for item in find_study(str(file)).estimators if item.calibrations]
-    assert names == ["clipped per user", "winsorized"]
-
-
-def test_all_open_lines_of_a_release_are_named_at_once(tmp_path, home):
-    file = tmp_path / "release.toml"
-    file.write_text('[dataset]\nname = "?"\n[columns]\nx = ["a"]\ny = "b"\n[bounds]\nradius = "?"\n')
-    said = refusal(read_request, file, "user_level_regression", **BUDGET)
-    assert "name in line 2" in said
-    assert "radius in line 7" in said

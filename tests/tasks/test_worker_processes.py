@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from data.store.folders import PROJECT_ROOT
-from tasks.workers import ALL_MEMORY, WorkerKilled, compute, local_workers
+from tasks.workers import ALL_MEMORY, WorkerKilled, Workers, compute, compute_here, local_workers, opened
 from tests.tasks import worker_calls
 
 ASKING = """
@@ -45,17 +45,19 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_without_workers_a_call_stays_in_this_process():
-    assert compute(worker_calls.process) == os.getpid()
-    with local_workers(2, in_threads=True):
-        assert compute(worker_calls.process) == os.getpid()
-
-
 def test_calls_are_made_in_another_process_with_this_environment(monkeypatch):
     monkeypatch.setenv("DPCOST_HOME", "elsewhere")
     with local_workers(1):
         assert compute(worker_calls.process) != os.getpid()
         assert compute(worker_calls.environment, "DPCOST_HOME") == "elsewhere"
+
+
+def test_what_has_to_stay_on_this_machine_is_sent_to_its_processes_alone():
+    assert compute_here(worker_calls.process) == os.getpid()
+    with local_workers(1):
+        assert compute_here(worker_calls.process) != os.getpid()
+    with opened(Workers(lambda: ThreadPoolExecutor(1), 1)):  # as of a cluster
+        assert compute_here(threading.get_ident) == threading.get_ident()
 
 
 @pytest.mark.parametrize(("calls", "threads"), [(1, 4), (2, 2), (3, 1)])
@@ -64,14 +66,6 @@ def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threa
         compute(worker_calls.process)
         asking = [pool.submit(compute, worker_calls.threads, tmp_path, calls) for _ in range(calls)]
         assert {each.result() for each in asking} == {threads}
-
-
-@pytest.mark.parametrize(("n_bytes", "most"), [(0, 3), (30, 3), (40, 1), (90, 1), (2000, 1)])
-def test_no_more_blocks_are_under_way_than_memory_has_room_for(tmp_path, monkeypatch, n_bytes, most):
-    monkeypatch.setattr("tasks.workers._MEMORY", 100)
-    with local_workers(3), ThreadPoolExecutor(3) as pool:
-        asked = [pool.submit(compute, worker_calls.waiting, tmp_path, 3, n_bytes=n_bytes) for _ in range(3)]
-        assert min(each.result() for each in asked) == most
 
 
 def test_errors_arrive_as_they_are(workers):
@@ -87,16 +81,6 @@ def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
         assert compute(worker_calls.process) != os.getpid()
 
 
-def test_so_is_the_process_that_workers_are_forked_from(workers):
-    worker = psutil.Process(compute(worker_calls.process))
-    worker.parent().kill()
-    worker.kill()
-    wait_for(lambda: not worker.is_running())
-    with pytest.raises(WorkerKilled):
-        compute(worker_calls.process)
-    assert compute(worker_calls.process) != os.getpid()
-
-
 def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path):
     with local_workers(2), ThreadPoolExecutor(3) as pool:
         first = pool.submit(compute, worker_calls.waiting, tmp_path, 2)
@@ -105,16 +89,6 @@ def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_
         time.sleep(0.2)
         last = pool.submit(compute, worker_calls.waiting, tmp_path, 3)
         assert [each.result() for each in (first, alone, last)] == [1, 2, 3]
-
-
-def test_workers_leave_neither_threads_nor_open_files():
-    with local_workers(1):  # starts the server that workers are forked from
-        compute(worker_calls.process)
-    threads, files = threading.active_count(), psutil.Process().num_fds()
-    for _ in range(3):
-        with local_workers(1):
-            compute(worker_calls.process)
-    wait_for(lambda: threading.active_count() <= threads and psutil.Process().num_fds() <= files)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

@@ -18,7 +18,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.models.whitened_scores import ScoresAt
+from dpalgos.models.white_rows import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 

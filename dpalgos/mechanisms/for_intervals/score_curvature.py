@@ -20,9 +20,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.mechanisms.private_whitening import Whitening
+from dpalgos.mechanisms.preconditioned.whitening import Whitening
 from dpalgos.models.normal_curvature import normal_curvature
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec, unsvec
@@ -66,7 +66,7 @@ def curvature_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
 def release_curvature(
     transcript: Transcript,
     budget: SplitBudget,
-    scores: WhitenedScores,
+    scores: WhiteRows,
     white: Whitening,
     steps: ReleasedSteps,
     middle: FloatArray,

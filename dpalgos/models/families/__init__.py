@@ -49,6 +49,16 @@ class Family(ABC):
         c1 = sup |ψ'|; infinite if there is none.
     curvature_bound : float
         c2 = sup of ψ'' (of its largest eigenvalue); infinite if there is none.
+    few_rows : float
+        Times √d: the nμ below which slopes are not worth their noise.
+    step_ridge : float
+        Times √d and a score's noise: what is added to the curvature for a Newton step.
+    step_size : float
+        The part of a Newton step that is taken.
+    most_clipped : float
+        The largest share of rows whose scores are clipped.
+    start_above : float
+        How far above the predictor of the mean response steps start.
     """
 
     name: ClassVar[str]
@@ -57,6 +67,11 @@ class Family(ABC):
     needs_classes: ClassVar[bool] = False
     derivative_bound: ClassVar[float]
     curvature_bound: ClassVar[float]
+    few_rows: ClassVar[float] = 15.0
+    step_ridge: ClassVar[float] = 0.75
+    step_size: ClassVar[float] = 1.0
+    most_clipped: ClassVar[float] = 0.25
+    start_above: ClassVar[float] = 0.0
 
     @property
     def classes(self) -> tuple[int, ...]:

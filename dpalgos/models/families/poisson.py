@@ -22,6 +22,10 @@ class Poisson(Family):
     needs_response_bound: ClassVar[bool] = True
     derivative_bound: ClassVar[float] = float("inf")
     curvature_bound: ClassVar[float] = float("inf")
+    few_rows: ClassVar[float] = 25.0
+    step_ridge: ClassVar[float] = 1.5
+    step_size: ClassVar[float] = 0.85
+    start_above: ClassVar[float] = 0.3
 
     response_bound: float | None = None
 

@@ -64,4 +64,10 @@ def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 # Scores of an attack's candidates, of whom the estimator saw some.
-MEMBERSHIP = Measure(measure=measure_scores, metric=lambda traits: AUC, metrics=_metrics, of_attacks=True)
+MEMBERSHIP = Measure(
+    measure=measure_scores,
+    metric=lambda traits: AUC,
+    metrics=_metrics,
+    of_attacks=True,
+    layout="attack_page",
+)

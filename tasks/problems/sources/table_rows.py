@@ -45,12 +45,10 @@ class TableResamples(RegisteredTable):
         name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
         unused = np.random.default_rng(0)
         target = dpalgos.estimate(name, prepared.X, prepared.y, rng=unused, **keywords).estimate
-        public_X, public_y = self.public_X, self.public_y
         for replicate, rng in replicates.generators("rows"):
             rows = rng.integers(0, len(prepared.X), replicates.n)
             y = None if prepared.y is None else prepared.y[rows]
-            sample = dpalgos.Sample(prepared.X[rows], y, public_rows=public_X)
-            yield Draw(sample=sample, first=replicate, target=target, public_y=public_y)
+            yield Draw(sample=dpalgos.Sample(prepared.X[rows], y), first=replicate, target=target)
 
 
 class TableSubsamples(RegisteredTable):
@@ -93,7 +91,6 @@ class TableSubsamples(RegisteredTable):
         draw = Draw(
             sample=self.sample_of(prepared, mask),
             first=0,
-            public_y=self.public_y,
             target=unit @ reference.coef,
             to_target=unit,
             to_signs=self._to_terms(unit),

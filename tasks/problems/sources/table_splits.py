@@ -90,7 +90,6 @@ class TableSplits(RegisteredTable):
         yield SplitDraw(
             sample=self.sample_of(prepared, mask),
             first=replicates.first,
-            public_y=self.public_y,
             column_names=prepared.column_names,
         )
 

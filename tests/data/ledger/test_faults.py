@@ -93,13 +93,6 @@ def test_a_damaged_file_and_one_that_is_no_ledger(home, fits, ask, damage, messa
         refused(use, message)
 
 
-def test_a_folder_in_the_way(tmp_path):
-    (tmp_path / "ledger.sqlite").mkdir()
-    refused(lambda: Ledger(tmp_path).open_dataset("a", 1, 0), r"SQLITE_CANTOPEN")
-    (tmp_path / "file").touch()
-    refused(lambda: Ledger(tmp_path / "file").open_dataset("a", 1, 0), "cannot be created")
-
-
 def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
@@ -127,27 +120,6 @@ def test_a_locked_ledger_is_waited_for_and_refused(home, fits, ask):
     assert error.transient
     other.close()
     charged(Ledger(home), ask(), COST, fits)
-
-
-def test_an_empty_file_is_an_unwritten_ledger(tmp_path):
-    (tmp_path / "ledger.sqlite").touch()
-    assert Ledger(tmp_path).verify().ok
-    assert Ledger(tmp_path).show() == []
-    Ledger(tmp_path).open_dataset("a", 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("mysql://me:secret@host/x", "DPCOST_LEDGER_URL must begin with postgresql://, got 'mysql'"),
-        ("me:secret@host", "DPCOST_LEDGER_URL must begin with postgresql://, got 'none'"),
-        ("postgresql://me:secret@host:many/books", "DPCOST_LEDGER_URL cannot be understood"),
-    ],
-)
-def test_a_bad_url_is_one_sentence_without_its_password(tmp_path, url, message):
-    with pytest.raises(LedgerError, match=message) as caught:
-        Ledger(tmp_path, url)
-    assert "secret" not in str(caught.value)
 
 
 def test_the_driver_is_ours_whatever_the_url_names_and_a_missing_one_is_named(tmp_path, monkeypatch):

@@ -161,7 +161,7 @@ def rows_clipped_one_by_one(estimator):
         with (
             patch.object(UserRows, "means", lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]),
             patch.object(
-                aggregation, "ball_mean", lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)
+                aggregation, "mean_in_ball", lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)
             ),
         ):
             return original(sample, params, transcript)

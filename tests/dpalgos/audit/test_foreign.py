@@ -1,9 +1,7 @@
 """Audits of mechanisms that are not ours."""
 
 import numpy as np
-import pytest
 
-from dpalgos import InputError
 from dpalgos.audit.foreign import audit_callable, table_pairs
 
 PAIRS = table_pairs(5, 2, 1.0)
@@ -32,10 +30,6 @@ def test_a_private_mean_withstands():
 
 def test_too_little_noise_is_seen():
     assert attack(laplace_mean(0.3)).violated
-
-
-def test_a_mechanism_without_noise_is_seen():
-    assert attack(lambda table, seed: table.mean(axis=0)).epsilon_lower_bound > 4
 
 
 def test_values_that_come_again_are_seen():
@@ -82,42 +76,8 @@ def test_lengths_that_tell_are_seen():
     assert attack(longer).violated
 
 
-def test_a_mechanism_that_never_answers_is_refused():
-    def broken(table, seed):
-        raise RuntimeError("broken")
-
-    with pytest.raises(InputError, match="broken"):
-        attack(broken, n_trials=1000)
-    with pytest.raises(InputError, match="pair"):
-        attack(laplace_mean(1.0), pairs=[])
-
-
-def test_labels_are_zero_and_one():
-    for pair in table_pairs(6, 3, 2.0, label=True):
-        for table in (pair.X, pair.other_X):
-            assert set(table[:, -1]) <= {0.0, 1.0}
-            assert table.shape == (6, 3)
-        assert (pair.other_X != pair.X).any(axis=1).sum() == 1
-
-
 def leaves(table, seed):
     raise SystemExit(0)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "named"),
-    [
-        (leaves, "SystemExit"),
-        (lambda table, seed: None, "None"),
-        (lambda table, seed: np.nan, "no finite number"),
-        (lambda table, seed: [np.inf, np.nan], "no finite number"),
-        (lambda table, seed: np.zeros(10**7), "10,000,000"),
-    ],
-    ids=["exit", "none", "nan", "infinite", "long"],
-)
-def test_what_gives_no_number_or_too_many_is_refused(mechanism, named):
-    with pytest.raises(InputError, match=named):
-        attack(mechanism, n_trials=1000)
 
 
 def test_leaving_on_one_data_set_is_seen():
@@ -125,22 +85,3 @@ def test_leaving_on_one_data_set_is_seen():
         return leaves(table, seed) if table[0, 0] < 0 else np.random.default_rng(seed).normal(size=1)
 
     assert attack(sometimes).violated
-
-
-@pytest.mark.parametrize(
-    ("table", "named"),
-    [
-        ((10, 10**8, 1.0), "columns"),
-        ((10, 2, -1.0), "-1"),
-        ((10, 2, np.nan), "nan"),
-        ((10, 2, np.inf), "inf"),
-    ],
-)
-def test_tables_that_cannot_be_made_are_refused(table, named):
-    with pytest.raises(InputError, match=named):
-        table_pairs(*table)
-
-
-def test_more_runs_than_memory_holds_are_refused_before_the_first():
-    with pytest.raises(InputError, match="trials"):
-        attack(lambda table, seed: pytest.fail("it ran"), n_trials=10**8)

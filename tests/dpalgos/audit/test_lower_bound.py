@@ -14,13 +14,12 @@ from dpalgos.api import build_params
 from dpalgos.audit.drawn_noise import DrawnNoise
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
-from dpalgos.audit.trials import BatchNoise, Pair, ReleasedVector, Trials, pairs
+from dpalgos.audit.trials import BatchNoise, ReleasedVector, pairs
 from dpalgos.mechanisms import random_stopping
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release import hardened_noise
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.tuning.quantiles import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
 from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered
 from tests.dpalgos.audit.toys import audit_toy, column_sums
@@ -53,7 +52,7 @@ SLOW = {"screened_sparse_glm"}
 )
 def test_no_false_alarm(estimator):
     """Forms, families and calibrations, with trials for faults of the noise, are under the mark "audit"."""
-    result = audited(estimator, estimator.calibrations[0], 0, n_trials=200)
+    result = audited(estimator, estimator.calibrations[0], 0, n_trials=100)
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 
@@ -65,27 +64,11 @@ def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
     assert not any(result.violated for result in results)
 
 
-@pytest.mark.audit
-@pytest.mark.slow
-@private
-def test_no_false_alarm_in_a_million_runs(estimator, calibration):
-    assert not audited(estimator, calibration, 0, epsilon=0.5, n_trials=1_000_000).violated
-
-
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=10_000 if fault.gross else 60_000, seed=0)
+    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 10_000, seed=0)
     assert result.violated, result
     assert result.verdict == "violated"
-
-
-@pytest.mark.audit
-@pytest.mark.slow
-@faults
-@pytest.mark.parametrize(("epsilon", "n_trials"), [(2.0, 100_000), (0.5, 1_000_000)])
-def test_a_planted_fault_is_caught_by_twenty_seeds(fault, epsilon, n_trials):
-    caught = [fault.audit(epsilon, n_trials, seed).violated for seed in range(1, 21)]
-    assert sum(caught) == 20
 
 
 def test_a_gaussian_release_is_audited_as_well_as_it_can_be():
@@ -94,27 +77,6 @@ def test_a_gaussian_release_is_audited_as_well_as_it_can_be():
     mu = 1 / noise_multiplier(2.0, 1e-5)
     assert 0.8 < result.epsilon_lower_bound / gaussian_audit(mu, 100_000, 1e-5, power=0.5) < 1.2
     assert result.detectable_fault == pytest.approx(1.761, abs=1e-2)
-
-
-def test_no_false_alarm_with_the_noise_source_that_estimators_use():
-    estimator = dpalgos.get_estimator("dp_linear_regression")
-    params = build_params(estimator, {**estimator.example, "epsilon": 2.0, "delta": 1e-5})
-    options = {"n_trials": 2_000, "rng": np.random.default_rng(0)}
-    spawned = lambda rng, n_trials: Noise(rng.spawn(n_trials))  # noqa: E731
-    assert not audit(estimator, params, noise=spawned, **options).violated
-
-
-def test_no_noise_at_all_is_caught():
-    estimator = dpalgos.get_estimator("adassp")
-    params = build_params(estimator, {**estimator.example, "epsilon": 2.0, "delta": 1e-5})
-    result = audit(
-        estimator,
-        params,
-        n_trials=2_000,
-        rng=np.random.default_rng(0),
-        noise=lambda rng, n: NoNoise([rng] * n),
-    )
-    assert result.violated
 
 
 # Selections and others: the toys claim ε = 2 and are told to spend it all, or twice that.
@@ -171,7 +133,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             label="choice",
         )
 
-    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=20_000)
+    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
     assert result.violated == capped, result
 
@@ -236,30 +198,6 @@ def test_the_number_of_releases_must_not_depend_on_the_data():
         audit_toy(varying, ([[1.0]], [[-1.0]]))
 
 
-def test_trials_come_in_chunks_of_the_asked_total():
-    estimator = dpalgos.get_estimator("dp_mean")
-    params = build_params(estimator, {**estimator.example, "epsilon": 1.0, "delta": 1e-5})
-    row = np.ones((1, 2))
-    trials = Trials(estimator, params, np.random.default_rng(0))
-    chunks = list(trials.chunks(Pair("rows", row, None, -row, None), 120_000))
-    assert len(chunks) > 2
-    assert sum(first.answer.shape[1] for first, _ in chunks) == 120_000
-    for first, second in chunks:
-        for runs in (first, second):
-            np.testing.assert_array_equal(runs.first[0].published, runs.second[0].published)
-            assert (runs.first[0].value == 1).all()
-            assert (runs.second[0].value == -1).all()
-    noise = first.first[0].published - first.first[0].value
-    assert np.abs(np.corrcoef(noise)[0, 1]) < 0.05
-
-
-def test_a_batch_source_never_repeats_itself():
-    noise = BatchNoise(np.random.default_rng(0), 5)
-    draws = [noise.normal(3), noise.normal(2, 2), noise.select(slice(1, 3)).laplace(4), noise.gumbel(3)]
-    assert [draw.shape for draw in draws] == [(3, 5), (2, 2, 5), (4, 2), (3, 5)]
-    assert len(np.unique(np.concatenate([draw.ravel() for draw in draws]))) == 15 + 20 + 8 + 15
-
-
 def test_the_seed_decides_and_the_result_is_plain_data():
     options = {"epsilon": 1.0, "delta": 1e-5, "n_trials": 500}
     first, again = (audit_estimator("dp_mean", rng=np.random.default_rng(4), **options) for _ in range(2))
@@ -281,18 +219,6 @@ def test_pairs_are_neighbors():
             )
             assert rows.shape == others.shape
             assert (rows != others).any(axis=1).sum() == 1
-
-
-def test_bad_arguments():
-    budget = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
-    with pytest.raises(dpalgos.InputError, match=r"estimator must .*got 'ols'"):
-        audit_estimator("ols", **budget)
-    with pytest.raises(dpalgos.InputError, match="n_trials must"):
-        audit_estimator("dp_mean", **budget, n_trials=0)
-    with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'clipp'"):
-        audit_estimator("dp_mean", **budget, clipp=1)
-    with pytest.raises(dpalgos.InputError, match="rng must"):
-        audit_estimator("dp_mean", **{**budget, "rng": 3})
 
 
 # Their noise hides no number that an adversary could compare with; tests of their laws see what is wrong.

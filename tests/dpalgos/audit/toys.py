@@ -8,7 +8,7 @@ from dpalgos.catalog import Estimator
 from dpalgos.params import PrivateParams
 
 
-def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=20_000, seed=0, **options):
+def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, seed=0, **options):
     """Audit ``function(sample, params, transcript)`` on one pair of neighbors (X, X') and the far pairs."""
     X, other_X = (np.asarray(rows, dtype=float) for rows in neighbors)
     zero = np.zeros(len(X))

@@ -10,8 +10,8 @@ from scipy.stats import beta, binomtest, ks_2samp, kstest
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer, pure_randomizer
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
+from dpalgos.release.noise_source import Noise
 
 PURE = [HalfSpaceRandomizer, CapRandomizer]
 pure = pytest.mark.parametrize("kind", PURE)
@@ -129,42 +129,6 @@ def test_within_the_region_reports_know_nothing_of_the_vector(kind):
         assert kstest(angles, "uniform").pvalue > 1e-4
 
 
-@pure
-def test_zero_is_reported_symmetrically(kind):
-    randomizer = kind(epsilon=3.0, radius=1.0, size=3)
-    reports = np.concatenate(list(draw(randomizer, np.zeros(3), 40_000)))
-    for axis in range(3):
-        assert binomtest(int((reports[:, axis] > 0).sum()), len(reports), 0.5).pvalue > 1e-4
-
-
-def test_caps_cost_less_the_larger_epsilon_is():
-    def ratio(epsilon):
-        half, cap = (kind(epsilon=epsilon, radius=1.0, size=50) for kind in PURE)
-        return cap.variance(1.0) / half.variance(1.0)
-
-    ratios = [ratio(epsilon) for epsilon in (2.0, 3.0, 4.0, 8.0)]
-    assert all(r <= 1 for r in ratios)
-    assert ratios[-1] <= 0.15
-    assert ratios == sorted(ratios, reverse=True)
-
-
-@pytest.mark.parametrize(("epsilon", "p"), [(0.5, 2), (1.0, 5), (4.0, 50), (8.0, 1)])
-def test_the_better_of_the_two_is_taken_unless_one_is_named(epsilon, p):
-    half, cap = (kind(epsilon=epsilon, radius=3.0, size=p) for kind in PURE)
-    best = pure_randomizer(epsilon, 3.0, p)
-    assert best.variance(3.0) == min(half.variance(3.0), cap.variance(3.0))
-    assert isinstance(pure_randomizer(epsilon, 3.0, p, "l2"), HalfSpaceRandomizer)
-    assert isinstance(pure_randomizer(epsilon, 3.0, p, "privunit"), CapRandomizer)
-
-
-def test_the_threshold_is_the_best_one():
-    best = CapRandomizer(epsilon=3.0, radius=1.0, size=30)
-    for moved in (-0.05, 0.05):
-        other = CapRandomizer(epsilon=3.0, radius=1.0, size=30)
-        object.__setattr__(other, "threshold", best.threshold + moved)
-        assert other.variance(1.0) >= best.variance(1.0)
-
-
 def test_groups_of_people_do_not_add_up():
     report, weak = (HalfSpaceRandomizer(epsilon=e, radius=1.0, size=3).event("report") for e in (1.0, 0.3))
 
@@ -234,11 +198,3 @@ def test_vectors_that_were_not_clipped_are_refused(kind):
         randomizer.exact(np.full((1, 3), np.nan))
     with pytest.raises(ValueError, match="vectors must"):
         randomizer.perturb(np.zeros((2, 4, 1)), noise())
-
-
-@pure
-def test_without_noise_a_report_is_the_vector(kind):
-    randomizer = kind(epsilon=1.0, radius=1.0, size=3)
-    z = vector(3)[None, :, None]
-    reports = randomizer.perturb(z, NoNoise([np.random.default_rng(0)] * 2))
-    np.testing.assert_array_equal(reports, np.repeat(z, 2, axis=2))

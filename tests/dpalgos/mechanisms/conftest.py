@@ -14,10 +14,6 @@ class Transcripts:
     def seeded(self, seed=0, n_replicates=1):
         return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
 
-    def singles(self, seed, n_replicates):
-        """One transcript per generator of :meth:`seeded`: the loop that a batch must equal."""
-        return [Transcript(Noise([rng])) for rng in np.random.default_rng(seed).spawn(n_replicates)]
-
     def silent(self, n_replicates=1):
         return Transcript(NoNoise(np.random.default_rng(0).spawn(n_replicates)))
 

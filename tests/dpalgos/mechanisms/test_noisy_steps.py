@@ -5,7 +5,7 @@ import pytest
 
 from dpalgos.steps.denoising import ReleasedSteps, combined_steps, shrunk_directions
 
-D, T, STEP = 5, 6, 0.8
+D, T, STEP = 5, 6, 1.0
 
 
 def released(steps):
@@ -14,7 +14,7 @@ def released(steps):
 
 
 def combined(steps, curvature, start_variance):
-    return combined_steps(released(steps), STEP, curvature, start_variance, entry_variance=1 / 400)
+    return combined_steps(released(steps), curvature, start_variance, entry_variance=1 / 400)
 
 
 def run(curvature, target, noise_stds, rng, n_replicates=1):

@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from dpalgos.mechanisms.clip_levels import with_response
-from dpalgos.mechanisms.private_whitening import (
-    clipped_second_moments,
-    moments_sensitivity,
-    private_whitening,
-)
+from dpalgos.mechanisms.preconditioned.whitening import WholeRows, clipped_second_moments, private_whitening
+from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -25,9 +21,15 @@ def whitenings():
     transcript = Transcript(Noise([np.random.default_rng(1), np.random.default_rng(2)]))
     sample = Sample(X, X @ np.ones(3), n_replicates=2)
     level = np.full(2, 4.0)
-    first = private_whitening(transcript, sample, with_response, level, noise_multiplier=10.0)
-    sums = clipped_second_moments(sample, lambda group: group.X, level, first.matrix)
-    std = 10 * moments_sensitivity(level, sample.n_rows)
+
+    def rows(group):
+        return np.column_stack([group.X, group.y])
+
+    first = private_whitening(
+        transcript, sample, WholeRows(sample.grouped(rows)), level, noise_multiplier=10.0
+    )
+    sums = clipped_second_moments(sample.grouped(lambda group: group.X), level, first.matrix)
+    std = 10 * outer_product(level, sample.n_rows)
     released = svec(sums / N) + std * rng.standard_normal((6, 2))
     second = first.refined(unsvec(released, 3), std)
     return X.T @ X / N, first, second

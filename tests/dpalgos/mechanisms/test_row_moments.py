@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-import dpalgos
-from dpalgos.mechanisms.private_whitening import clipped_second_moments
+from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
 from dpalgos.models.families import get_family
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
@@ -92,85 +91,6 @@ def test_no_single_row_exceeds_the_bounds():
         assert np.linalg.norm(moments[:4, 4]) <= ROW_BOUND * RESPONSE_BOUND * (1 + 1e-12)
 
 
-def test_the_arrays_of_a_reader_are_left_as_they_are():
-    X, y = rows(4)
-    columns, responses = dict(enumerate(np.asfortranarray(X).T)), y.copy()
-    kept = [column.copy() for column in columns.values()]
-    row_moments(Sample(lambda: [(columns, responses)]), ROW_BOUND, RESPONSE_BOUND)
-    np.testing.assert_array_equal(list(columns.values()), kept)
-    np.testing.assert_array_equal(responses, y)
-
-
-def test_responses_are_needed():
-    X, _ = rows(2)
-    for given in (X, lambda: [X]):
-        with pytest.raises(dpalgos.InputError, match="y is required"):
-            row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
-
-
-@pytest.mark.parametrize("coef", [np.zeros(4), np.array([3.0, -2.0, 1.0, -2.0])])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level(coef, scale):
-    """Whatever a row is, its last entry included, which is the constant 1 in rows that are meant."""
-    rng, n, d = np.random.default_rng(0), 60, 4
-    root = rng.normal(size=(d, d)) + 2 * np.eye(d)
-    W = (root @ root.T / scale)[None]
-    one = np.linalg.inv(W)[:, :, -1].T
-    level = 2.2 / np.linalg.norm(one, axis=0)
-    largest = 0.0
-
-    def total(X, y):
-        scores = WhitenedScores(Sample(X, y), get_family("logistic"), W)
-        scores.keep_constant(one)
-        assert (scores.least_level <= level).all()
-        return n * scores.at(np.linalg.solve(W[0], coef)[:, None]).clipped_mean(level)
-
-    for trial in range(200):
-        X = np.column_stack([rng.normal(size=(n, d - 1)), np.ones(n)])
-        y = rng.integers(0, 2, n).astype(float)
-        other, labels = X.copy(), y.copy()
-        X[trial % n] = rng.normal(size=d) * 10.0 ** rng.uniform(-2, 9)
-        other[trial % n] = -X[trial % n] if trial % 2 else rng.normal(size=d) * 10.0 ** rng.uniform(-2, 9)
-        X[trial % n, -1], other[trial % n, -1] = rng.choice([0.0, 1.0, -5.0, 1e6], 2)
-        labels[trial % n] = rng.integers(0, 2)
-        moved = np.linalg.norm(total(X, y) - total(other, labels))
-        largest = max(largest, float(moved / (2 * level)[0]))
-    assert 0.7 < largest <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("length", [1e3, 1e9, 1e16])
-def test_a_row_whose_score_beside_the_constant_is_rounding_adds_no_more_than_its_clip_level(length):
-    """Beside the constant such a row has a score of 0: what rounding leaves points along the constant."""
-    rng, d = np.random.default_rng(0), 4
-    for _ in range(50):
-        root = rng.normal(size=(d, d))
-        W = (root @ root.T + 0.1 * np.eye(d))[None]
-        one = np.linalg.inv(W)[:, :, -1].T
-        aligned = np.linalg.solve(W[0].T, one[:, 0])
-        X = length * np.array([aligned, -aligned]) / np.linalg.norm(aligned)
-        for row in X:
-            for label in (0.0, 1.0):
-                scores = WhitenedScores(Sample(row[None], np.array([label])), get_family("logistic"), W)
-                scores.keep_constant(one)
-                level = np.atleast_1d(scores.least_level)
-                at = scores.at(-50 * np.sign(label - 0.5) * one)
-                assert np.linalg.norm(at.clipped_mean(level)) <= level * (1 + 1e-9)
-
-
-def test_mean_residuals_are_those_of_all_rows_whatever_the_level_of_scores():
-    rng, n = np.random.default_rng(0), 500
-    X = np.column_stack([10 * rng.normal(size=(n, 3)), np.ones(n)])
-    y = (rng.random(n) < 0.05).astype(float)
-    root = rng.normal(size=(4, 4)) + 2 * np.eye(4)
-    W = (root @ root.T)[None]
-    one = np.linalg.inv(W)[:, :, -1].T
-    scores = WhitenedScores(Sample(X, y), get_family("logistic"), W)
-    scores.keep_constant(one)
-    score = scores.at(np.zeros((4, 1))).clipped_mean(np.atleast_1d(scores.least_level))
-    assert float((one * score).sum()) == pytest.approx(y.mean() - 0.5)
-    assert np.linalg.norm(score) < 0.5 * np.linalg.norm(X.T @ (y - 0.5) / n @ W[0])
-
-
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])
 @pytest.mark.parametrize("released", ["scores", "scores of classes", "squares of scores", "second moments"])
 def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening(condition, released):
@@ -185,8 +105,8 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
     def total(X, y):
         sample = Sample(X, y)
         if released == "second moments":
-            return clipped_second_moments(sample, lambda group: group.X, level, W)
-        scores = WhitenedScores(sample, family, W)
+            return clipped_second_moments(sample.grouped(lambda group: group.X), level, W)
+        scores = WhiteRows(sample, family, W)
         at = scores.at(np.zeros(scores.shape))
         mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
         return n * mean(level)

@@ -6,9 +6,9 @@ import pytest
 import dpalgos
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.mechanisms.preconditioned.gradient_steps import mean_of_step, step_sensitivity
+from dpalgos.mechanisms.preconditioned.steps import mean_of_step, step_sensitivity
 from dpalgos.models.families import get_family
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 
@@ -82,7 +82,7 @@ def test_orthogonal_rows_and_opposite_gradients_attain_the_sensitivity_of_a_step
     values = []
     for row in pair:
         sample = Sample(np.vstack([1e4 * row, np.zeros((4, d))]), np.r_[1e9, np.zeros(4)])
-        scores = WhitenedScores(sample, get_family("gaussian"), W[None])
-        values.append(mean_of_step(scores, scores.at(np.zeros((d, 1))), level, chosen))
+        scores = WhiteRows(sample, get_family("gaussian"), W[None])
+        values.append(mean_of_step(scores, scores.at(np.zeros((d, 1))), level, chosen, True))
     moved = np.linalg.norm(values[0] - values[1])
     assert moved == pytest.approx(step_sensitivity(level, np.full(1, 5.0), chosen)[0])

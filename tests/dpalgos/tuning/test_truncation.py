@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.simulations.paper_models import gaussian_mean
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.hardened_release import rehearse_release
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from dpalgos.tuning.quantiles import exponential_quantiles
 from dpalgos.tuning.truncation import COLUMNS_SHARE, LABEL, RESPONSE_SHARE, truncation_interval
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
@@ -30,18 +29,6 @@ def estimate(name, seed=0, n=200, **keywords):
     X = rng.standard_normal((n, 3))
     y = None if "mean" in name else X[:, 0] + rng.standard_normal(n)
     return dpalgos.estimate(name, X, y, rng=rng, **{**BUDGET, **BOUNDS[name], **keywords})
-
-
-def mean_error(n, noise, n_sets=3, **keywords):
-    """Of 20 means within ±10, truncated within ±16."""
-    errors = []
-    for seed in range(n_sets):
-        rng = np.random.default_rng(seed)
-        data = gaussian_mean(rng, n, 20, noise=noise)
-        budget = {"epsilon": 0.5, "delta": 10 / n**1.1, "value_bound": 16.0}
-        answer = dpalgos.estimate("dp_mean", data.X, rng=rng, **budget, **keywords).estimate
-        errors.append(np.linalg.norm(answer - data.truth))
-    return float(np.mean(errors))
 
 
 @every
@@ -74,12 +61,6 @@ def test_quantiles_get_their_share_and_the_whole_stays_within_the_budget(name):
     assert budget_shares(result.events, BUDGET["delta"])[LABEL] == pytest.approx(share, rel=0.25)
 
 
-def test_printed_noise_with_quantiles_on_top_proves_less_than_was_asked():
-    alone = estimate("dp_mean", calibration="paper", n=50)
-    beside = estimate("dp_mean", calibration="paper", truncation="private_quantiles", n=50)
-    assert alone.certified_epsilon < beside.certified_epsilon
-
-
 def test_replicates_ask_about_columns_of_their_own():
     X = np.random.default_rng(0).standard_normal((400, 5)) + 10 * np.arange(5)
     columns = np.array([[4, 0, 2], [1, 3, 0]])
@@ -98,17 +79,3 @@ def test_reversed_and_equal_quantiles_become_an_interval_of_a_public_width():
     assert (lower < upper).all()
     assert (np.abs([lower, upper]) <= 4.0).all()
     assert (lower[0, 0], upper[0, 0]) == (-2.0, 1.0)
-
-
-def test_quantiles_help_symmetric_rows_and_bias_skewed_ones():
-    n = 100_000
-    safe, symmetric = mean_error(n, "gaussian"), mean_error(n, "gaussian", truncation="private_quantiles")
-    skewed = mean_error(n, "exponential", truncation="private_quantiles")
-    assert symmetric <= 0.5 * safe
-    assert skewed >= 1.5 * mean_error(n, "exponential")
-    assert skewed >= 4 * symmetric
-
-
-def test_no_hardened_quantiles():
-    with pytest.raises(dpalgos.InputError, match="no hardened sampler"):
-        rehearse_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})

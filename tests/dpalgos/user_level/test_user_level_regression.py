@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
-from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme
+from dpalgos.user_level.first_order import LINEAR_LOSSES
 from tests.dpalgos.silence import estimated
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
@@ -34,25 +34,6 @@ def fitted(name, sample, **keywords):
 
 def excess(result):
     return float((((result.estimate - TRUTH[:, None]) ** 2).sum(axis=0) / 2).mean())
-
-
-@pytest.fixture(scope="module")
-def large():
-    return linear(20_000, 80, 3)
-
-
-@pytest.mark.slow
-def test_excess_risks_are_within_the_digests(large):
-    """n = 20,000 users of 80 rows: refined ≤ 2e-4, clipped about 1.3e-3, phased ≤ 4e-3, printed useless."""
-    tau = {"concentration_radius": radius(20_000, 80)}
-    descent = {**tau, "n_iterations": 8, "step_size": 0.8}
-    assert excess(fitted("user_level_regression", large, **descent)) <= 2e-4
-    assert 4e-4 < excess(fitted("user_level_regression", large, aggregation="clipped", **descent)) < 3e-3
-    assert excess(fitted("user_level_phased_erm", large, step_size=1.0, **tau)) <= 4e-3
-    halved = fitted("user_level_phased_erm", large, step_size=1.0, schedule="halving", **tau)
-    assert excess(halved) <= 0.04
-    printed = fitted("user_level_regression", large, calibration="paper", range_failure=1, **descent)
-    assert excess(printed) > 0.3  # answering 0 has .32
 
 
 def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
@@ -101,46 +82,3 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
         assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
         assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
-
-
-def test_what_schemes_return():
-    iterates = [np.full((1, 1), float(t)) for t in range(7)]
-
-    def answered(**settings):
-        return float(Scheme(step_size=1.0, n_iterations=6, **settings).aggregate(iterates)[0, 0])
-
-    assert answered() == 6
-    assert answered(answer="average") == 3.5
-
-
-@pytest.mark.parametrize(
-    ("loss", "answer", "more"),
-    [
-        ("squared", "average", {}),
-        ("huber", "average", {}),
-        ("logistic", "average", {"n_iterations": 30, "step_size": 3.0}),
-        ("welsch", "last", {}),
-    ],
-)
-def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
-    rng, n, m = np.random.default_rng(5), 2000, 4
-    X = rng.choice([-1.0, 1.0], (n * m, 2))
-    truth = np.array([0.8, -0.4])
-    z = X @ truth
-    y = (rng.random(n * m) < 1 / (1 + np.exp(-z))).astype(float) if loss == "logistic" else z
-    settings = {
-        "concentration_radius": 1.0,
-        "n_iterations": 12,
-        "step_size": 1.0,
-        "epsilon": 30.0,
-        "radius": 2.0,
-    }
-    answered = dpalgos.estimate(
-        "user_level_regression",
-        X,
-        y,
-        user_ids=np.arange(n * m) // m,
-        rng=rng,
-        **{**SETTINGS, **settings, "loss": loss, "answer": answer, **more},
-    )
-    assert np.linalg.norm(answered.estimate - truth) < 0.15

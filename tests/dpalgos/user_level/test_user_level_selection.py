@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import dpalgos
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
 
@@ -33,35 +32,3 @@ def test_excess_of_the_best_of_twenty(calibration):
     settings = {"epsilon": 0.5, "concentration_radius": RADIUS_100, "calibration": calibration}
     assert excess(coins(2000, 100, 20), **settings) <= 0.005
     assert excess(coins(2000, 100, 20), rule="exponential", **settings) <= 0.005
-
-
-@pytest.mark.slow
-def test_many_rows_per_user_make_random_stopping_the_better_rule():
-    """n = 5,000, ε = .2, a gap of .004 between a hundred candidates; they cross between m = 1e3 and 1e4."""
-    excesses = {}
-    for m in (100, 100_000):
-        sample = coins(5000, m, 20, np.linspace(0.3, 0.7, 100))
-        tau = float(np.sqrt(np.log(2 * 100 * 5000 / 0.2) / (2 * m)))
-        settings = {
-            "epsilon": 0.2,
-            "concentration_radius": tau,
-            "range_failure": 1.0,
-            "miss_probability": 0.2,
-        }
-        for rule in ("random_stopping", "exponential"):
-            excesses[m, rule] = excess(sample, rule=rule, **settings)
-    assert excesses[100, "exponential"] < excesses[100, "random_stopping"]
-    assert excesses[100_000, "random_stopping"] < excesses[100_000, "exponential"]
-
-
-def test_a_number_of_candidates_stands_for_the_columns():
-    sample, settings = (
-        coins(200, 100, 2),
-        {"epsilon": 2.0, "concentration_radius": 0.3, "rule": "exponential"},
-    )
-    assert excess(sample, candidates=20, **settings) == excess(sample, **settings)
-
-
-def test_too_few_users_are_refused():
-    with pytest.raises(dpalgos.InputError, match="100 users"):
-        excess(coins(100, 10, 1), epsilon=0.05, concentration_radius=0.5)

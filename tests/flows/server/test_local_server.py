@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -17,43 +16,9 @@ from flows import ServerError
 from flows import local_server as client
 from flows.local_server import (
     KEEP_DAYS,
-    OF_ONE_COMMAND,
-    SETTINGS,
-    settings_of_home,
     wait_until_recorded,
 )
 from tasks.run.watch import watched
-
-
-@pytest.mark.parametrize(("name", "value"), (SETTINGS | OF_ONE_COMMAND).items())
-def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
-    import prefect.settings
-
-    monkeypatch.setenv(name, value)
-    setting = getattr(prefect.settings, name)
-    found = setting.value_from(prefect.settings.Settings())
-    assert found in (value, set(value.split(","))) or found == json.loads(value)
-
-
-def test_events_are_written_in_batches_of_prefects_own_size(home, monkeypatch):
-    """A batch whose writing met a locked database is lost as a whole, and few are lost with a small one."""
-    import prefect.settings
-
-    for name, value in (SETTINGS | settings_of_home(home)).items():
-        monkeypatch.setenv(name, value)
-    assert prefect.settings.Settings().server.services.event_persister.batch_size == 20
-
-
-def test_history_is_kept_for_as_many_days_as_the_one_setting_says(home, monkeypatch):
-    import prefect.settings
-
-    monkeypatch.setenv(KEEP_DAYS, "30")
-    for name, value in (SETTINGS | settings_of_home(home)).items():
-        monkeypatch.setenv(name, value)
-    server = prefect.settings.Settings().server
-    assert server.services.db_vacuum.enabled == {"events", "flow_runs"}
-    assert server.services.db_vacuum.retention_period.days == 30
-    assert server.events.retention_period.days == 7
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])

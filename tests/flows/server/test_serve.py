@@ -244,6 +244,33 @@ def change_history(serving, statement):
         return history.execute(statement).rowcount
 
 
+def test_a_run_that_prefect_marks_as_crashed_while_the_server_comes_back_starts_again(project, start):
+    """After a break of minutes Prefect's automation may be faster than what a start puts in order."""
+    write_flow(project, GATE)
+    with open(project / "flows" / "study.py", "a") as flow:  # which the server imports to deploy it
+        flow.write("\nwhile not Path('deploy').exists():\n    time.sleep(0.1)\n")
+    (project / "deploy").touch()
+    serving = start()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states(serving) == ["RUNNING"])
+    watched = "UPDATE automation_bucket SET "
+    until(lambda: change_history(serving, watched + "count = count") == 1)
+    serving.process.kill()
+    until(lambda: processes_of(serving.home) == [], 6)
+    a_while_ago = "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
+    assert change_history(serving, watched + a_while_ago) == 1
+    (project / "deploy").unlink()
+    serving = start(up=False)
+    until(lambda: answers(serving.api_url))
+    until(lambda: states(serving) == ["CRASHED"])
+    (project / "deploy").touch()
+    serving.wait_until_up()
+    (project / "gate").touch()
+    until(lambda: states(serving) == ["COMPLETED", "CRASHED"], timeout=120)
+    assert (project / "report.txt").read_text() == "housing standard 3"
+    assert serving.stop() == 0
+
+
 def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_one_runs(project, start):
     study = project / "flows" / "studies" / "housing.toml"
     study.write_text(study.read_text().replace("0 3 * * 1", "*/5 * * * *"))

@@ -86,11 +86,6 @@ def test_no_request_outside_the_reports_makes_a_browser_ask_for_the_password(ask
         assert "www-authenticate" not in ask(path).headers, path
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/api/collections/views/x"])
-def test_the_description_of_the_api_and_lists_of_integrations_are_not_offered(ask, path):
-    assert ask(path, **KNOWN).status_code == 404
-
-
 def test_no_browser_keeps_a_report(ask):
     for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
         assert ask(path, **KNOWN).headers["cache-control"] == "no-store"
@@ -103,36 +98,7 @@ def test_another_site_neither_frames_a_report_nor_loads_it(ask):
     assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_a_folder_of_reports_is_not_created_and_is_served_once_it_is_there(reports):
-    async def prefect(scope, receive, send):
-        await PlainTextResponse("yes")(scope, receive, send)
-
-    folder = reports / "later"
-    guarded = with_reports(prefect, folder, "dpcost:right", HOSTS)
-    client = TestClient(guarded, base_url="http://127.0.0.1:4200", headers=KNOWN)
-    assert client.get("/reports/").status_code == 404
-    assert not folder.exists()
-    folder.mkdir()
-    (folder / "index.html").write_text("all studies")
-    assert client.get("/reports/").text == "all studies"
-
-
-@pytest.mark.parametrize(
-    "path", ["", "%2e%2e/secret", "link", "/etc/passwd", "no", "circle", "circle/deeper", "x" * 5000]
-)
-def test_what_is_no_report_is_not_found(ask, path):
-    answer = ask(f"/reports/{path}", **KNOWN)
-    assert (answer.status_code, answer.text) == (
-        404,
-        "there is no such report; the first run writes the index",
-    )
-
-
 def test_the_documentation_is_shown_or_the_page_says_how_to_build_it(ask, reports):
     assert "make docs" in ask("/site/", site=reports / "no", **KNOWN).text
     (reports / "index.html").write_text("the site")
     assert ask("/site/", site=reports, **KNOWN).text == "the site"
-
-
-def test_before_the_first_run_there_is_no_report(ask, tmp_path):
-    assert ask("/reports/", folder=tmp_path / "new" / "out", **KNOWN).status_code == 404

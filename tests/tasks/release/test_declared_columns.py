@@ -8,12 +8,9 @@ import statsmodels.formula.api as smf
 import dpalgos
 from data.errors import DataError
 from data.ledger import open_ledger
-from data.tables.declared import table_schema
-from dpalgos import InputError
 from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
-from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns
@@ -78,45 +75,6 @@ def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monk
         assert low is None or low < value < high
 
 
-def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, monkeypatch):
-    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
-    found = {}
-    for k, formula in enumerate(("cost ~ C(smoker)*age + region", "cost ~ C(smoker)*I(age - 55) + region")):
-        folder = tmp_path / str(k)
-        folder.mkdir()
-        study(folder, formula=formula)
-        answer = asked(folder, ledger, interval=0.95)
-        record = record_of(answer)
-        found[k] = {each["name"]: each for each in record["release"]["answer"]}
-        for each in found[k].values():
-            assert each["estimate"] == pytest.approx((each["lower"] + each["upper"]) / 2)
-        assert "least squares" in record["release"]["covers"]  # costs: means are wanted
-        assert "least squares" in text_of([record])
-        assert "centers of their intervals" in text_of([record])
-    plain, moved = found[0], found[1]
-    table = people()
-    exact = smf.ols("cost ~ C(smoker)*age + region", table).fit()
-    assert set(plain) == set(exact.params.index)
-    assert next(iter(plain)) == "Intercept"
-    for name, each in plain.items():
-        assert each["lower"] - 30 < exact.params[name] < each["upper"] + 30
-    for end in ("estimate", "shrunk", "lower", "upper"):
-        assert plain["age"][end] == pytest.approx(moved["I(age - 55)"][end])
-        assert plain["region[T.west]"][end] == pytest.approx(moved["region[T.west]"][end])
-    product = "C(smoker)[T.yes]:age", "C(smoker)[T.yes]:I(age - 55)"
-    assert plain[product[0]]["lower"] == pytest.approx(moved[product[1]]["lower"])
-    at_55 = plain["C(smoker)[T.yes]"]["shrunk"] + 55 * plain[product[0]]["shrunk"]
-    assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
-
-
-def test_a_column_called_like_the_intercept_is_refused_and_not_lost(tmp_path, ledger):
-    table, bounds = people(400).rename(columns={"age": AT_CENTERS}), {**BOUNDS, AT_CENTERS: (0, 120)}
-    initialized(tmp_path, table, bounds=bounds, categories=CATEGORIES, response="cost")
-    with pytest.raises(SpecError, match=f"{AT_CENTERS!r}; rename"):
-        asked(tmp_path, ledger)
-    assert not ledger.account("mine").charges
-
-
 @pytest.mark.parametrize(
     "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
 )
@@ -129,29 +87,6 @@ def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypa
     answer = asked(tmp_path, ledger)
     assert list(answer.estimate) == ["Intercept", names[0], f"Q('{names[1]}')"]
     np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
-
-
-@pytest.mark.parametrize(
-    ("options", "estimator", "names"),
-    [
-        ({}, "dp_mean", ["age", "region=south", "region=west", "smoker=yes", "cost"]),
-        (
-            {"response": "smoker"},
-            "preconditioned_glm",
-            ["age", "region=south", "region=west", "cost", AT_CENTERS],
-        ),
-    ],
-)
-def test_means_and_labels_of_text_are_released_without_another_line(
-    tmp_path, ledger, options, estimator, names
-):
-    study(tmp_path, **options)
-    answer = asked(tmp_path, ledger, estimator)
-    assert list(answer.estimate) == names
-    if estimator == "dp_mean":
-        table = people()
-        means = [table["age"].mean(), *((table["region"] == r).mean() for r in ("south", "west"))]
-        np.testing.assert_allclose(list(answer.estimate.values())[:3], means, rtol=0.02)
 
 
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
@@ -265,27 +200,6 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     south, west = -0.333 / 0.472, 0.667 / 0.472
     np.testing.assert_allclose(after.X[7], [(110 - 60) / 30, south, west, -1, 1])
     np.testing.assert_allclose(after.y[7], (9000 - 2500) / 3750)
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "sentence"),
-    [
-        ("mine-release", '# x = ["age", ', 'x = ["aged", ', "among those that the study file declares, got"),
-        ("mine-release", 'y = "cost"', 'y = "region"', "of numbers or of two categories, got 'region'"),
-        ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml cannot be read"),
-        ("mine-release", 'y = "cost"', 'y = "cost"\nuser_id = "other"', "columns.user_id must be left out"),
-        ("mine", "upper = 120", 'upper = "?"', "is yours to declare: upper"),
-        ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
-        ("mine", "rows = 4000", "rows = 3999", "has another number of rows than data.rows = 3999"),
-    ],
-)
-def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new, sentence):
-    study(tmp_path, response="cost")
-    edited(tmp_path / f"{file}.toml", old, new)
-    with pytest.raises((SpecError, DataError, InputError)) as refused:
-        asked(tmp_path, ledger)
-    assert sentence in str(refused.value)
-    assert not ledger.account("mine").charges
 
 
 def with_gaps():
@@ -402,12 +316,6 @@ def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, e
     assert ledger.account("mine").charges == []
 
 
-def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
-    study(tmp_path, response="cost")
-    edited(tmp_path / "mine-release.toml", '# x = ["age", "region", "smoker"]', 'x = ["age"]')
-    assert list(asked(tmp_path, ledger).estimate) == ["age", AT_CENTERS]
-
-
 def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
     """It is not public: a neighbor may have more rows."""
     file = study(tmp_path, people().assign(person=np.arange(4000) // 2), user_id="person")
@@ -415,20 +323,6 @@ def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
     text = (tmp_path / "mine-release.toml").read_text()
     (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
     assert asked(tmp_path, ledger, "user_level_mean").estimate
-
-
-def test_whole_users_are_released_as_declared(tmp_path, ledger):
-    table = people().assign(person=np.arange(4000) // 2)
-    study(tmp_path, table, user_id="person")
-    text = (tmp_path / "mine-release.toml").read_text()
-    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
-    answer = asked(tmp_path, ledger, "user_level_mean")
-    assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
-    assert ledger.account("mine").charges[0].cost.unit == "user by person"
-    edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
-    with pytest.raises(SpecError, match="'person', got 'nobody'"):
-        asked(tmp_path, ledger, "user_level_mean")
-    assert table_schema(tmp_path / "table.csv")[1] == 4000
 
 
 def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_consent(

@@ -117,21 +117,3 @@ def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, mon
     status, _, err = ask(dpcost, tmp_path / "visits.csv", tmp_path, epsilon=19)
     assert status == 0, err
     assert drawn[0].user_codes.tolist() == (person - 1).tolist()
-
-
-def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
-    table = pd.read_csv(visits)
-    one, blank = tmp_path / "one.csv", tmp_path / "blank.csv"
-    table.assign(person="Maria").to_csv(one, index=False)
-    table.assign(person=table["person"].where(table.index != 5)).to_csv(blank, index=False)
-    for data, change, message in (
-        (visits, {"columns": ""}, "user_ids is required by user_level_mean"),
-        (visits, {"columns": 'user_id = "nobody"'}, "no column 'nobody'"),
-        (visits, {"bounds": "value_bound = 100.0"}, "user_level_mean needs the keyword"),
-        (visits, {"epsilon": 0.01}, "from 3000 users: about"),
-        (one, {}, "at least two users"),
-        (blank, {}, "has rows without an id"),
-    ):
-        assert message in sentence(ask(dpcost, data, tmp_path, **change))
-    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
-    assert shown["charges"] == []

@@ -1,0 +1,174 @@
+"""The tables of the league: public ones, in public units and within the bounds that ``league.toml`` declares.
+
+Rows with a missing cell are left out, those of a large table are drawn by a fixed seed, and values are
+moved into their bounds. A category but the first becomes a column of −1 and 1; a logistic response is 0 or 1.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.collections import wang2018
+from data.dataset import PACKAGED, Column, Dataset, Source
+from data.errors import CorruptSource
+
+MOST_ROWS = 20_000
+_GROUPS = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # and "means", of all tables
+_PREFIX = "league_"
+_R_TABLES = (
+    "https://raw.githubusercontent.com/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae"
+)
+_OF_SKLEARN = {"diabetes": "diabetes_data_raw.csv.gz", "breast_cancer": "breast_cancer.csv"}
+_TARGET = ("diabetes_target.csv.gz", "8e53f65eb811df43c206f3534bb3af0e5fed213bc37ed6ba36310157d6023803")
+_CODEBOOK = "the codebook, or general knowledge, before the values were looked at"
+
+
+@cache
+def declarations() -> dict[str, dict[str, Any]]:
+    """Return what ``league.toml`` says of each table of the league."""
+    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {name: about for name, about in found.items() if "rows" in about}
+
+
+def tables() -> tuple[str, ...]:
+    return tuple(f"{_PREFIX}{name}" for name in declarations())
+
+
+def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what a panel's problem is on each table of some groups: its response and covariates."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, about in declarations().items():
+        response, family = about["response"], about.get("family", "")
+        settings = {"covariates": [each.name for each in columns_of(about) if each.name != response]}
+        if _GROUPS[family] in groups:
+            settings |= {"response": response, "family": family}
+        elif "means" not in groups:
+            continue
+        found[f"{_PREFIX}{name}"] = settings
+    return found
+
+
+def developed_on(dataset: str) -> bool:
+    """Return whether estimators may be tuned on a table: a rule that knows nothing but its name."""
+    name = dataset.removeprefix(_PREFIX)
+    return int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0
+
+
+@cache
+def load(dataset: str) -> ModuleType:
+    """Return a table's dataset, parser and stand-in."""
+    about = declarations()[dataset.removeprefix(_PREFIX)]
+    package, item = about["source"]
+    source = _source(package, item, about.get("sha256", ""))
+    module = ModuleType(__name__)
+    module.__file__ = __file__
+    module.DATASET = Dataset(  # type: ignore[attr-defined]
+        name=dataset,
+        title=dataset.removeprefix(_PREFIX).replace("_", " ").capitalize(),
+        description=f"The table {item} of {package}.",
+        privacy_unit="one row",
+        n_rows=about["rows"],
+        license="as its package says: these tables are published for teaching",
+        citation=f"The table {item} of {package}.",
+        source=source,
+        columns=columns_of(about),
+    )
+
+    def parse(path: Path) -> pd.DataFrame:
+        return _in_bounds(_read(package, item, path), about)
+
+    def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        return _made_up(about, n_rows, rng)
+
+    module.PARSERS, module.stand_in = {source.layout: parse}, stand_in  # type: ignore[attr-defined]
+    return module
+
+
+def _source(package: str, item: str, sha256: str) -> Source:
+    if package == "wang2018":
+        return wang2018.load(f"wang2018_{item}").DATASET.source  # type: ignore[no-any-return]
+    if package == "statsmodels":
+        url, file = f"{PACKAGED}statsmodels/datasets/{item}/{item}.csv", f"{item}.csv"
+        return Source(file=f"league/{file}", url=url, layout="csv", sha256=sha256)
+    if package == "sklearn":
+        folder, file = f"{PACKAGED}sklearn/datasets/data", _OF_SKLEARN[item]
+        target = Source(f"league/{_TARGET[0]}", f"{folder}/{_TARGET[0]}", "target", _TARGET[1])
+        more = (target,) if item == "diabetes" else ()
+        return Source(f"league/{file}", f"{folder}/{file}", "csv", sha256, companions=more)
+    url = f"{_R_TABLES}/csv/{package}/{item}.csv"
+    return Source(file=f"league/{package}-{item}.csv", url=url, layout="csv", sha256=sha256)
+
+
+def _read(package: str, item: str, path: Path) -> pd.DataFrame:
+    """Return the rows of a file; a library that ships a table reads it."""
+    if package == "wang2018":
+        return pd.DataFrame(wang2018.load(f"wang2018_{item}").PARSERS["npz"](path))
+    if package == "sklearn":
+        from sklearn import datasets
+
+        raw = {"scaled": False} if item == "diabetes" else {}
+        return pd.DataFrame(getattr(datasets, f"load_{item}")(as_frame=True, **raw).frame)
+    if package == "statsmodels":
+        import statsmodels.api as sm
+
+        return pd.DataFrame(getattr(sm.datasets, item).load_pandas().data)
+    return pd.read_csv(path, keep_default_na=False, na_values=["", "NA"])
+
+
+def _in_bounds(frame: pd.DataFrame, about: dict[str, Any]) -> pd.DataFrame:
+    """Return the declared columns as numbers within their bounds, of at most 20,000 rows."""
+    declared = about["columns"]
+    if missing := sorted(set(declared) - set(frame)):
+        raise CorruptSource(f"the file must have the declared columns, it lacks {', '.join(missing)}")
+    frame = frame[list(declared)].dropna()
+    if len(frame) > MOST_ROWS:
+        frame = frame.sample(MOST_ROWS, random_state=0)
+    found: dict[str, Any] = {}
+    for name, entry in declared.items():
+        column = frame[name]
+        if name == about["response"] and about.get("family") == "logistic":
+            last = entry[-1]
+            is_last = column.astype(str) == last if isinstance(last, str) else column.astype(float) >= last
+            found[name] = is_last.to_numpy(float)
+        elif isinstance(entry[0], str):
+            text = column.astype(str)
+            found |= {f"{name}={each}": 2.0 * (text == each).to_numpy() - 1 for each in entry[1:]}
+        else:
+            found[name] = np.clip(column.to_numpy(float), *entry[:2])
+    return pd.DataFrame(found)
+
+
+def columns_of(about: dict[str, Any]) -> tuple[Column, ...]:
+    source, found = about.get("bounds", _CODEBOOK), list[Column]()
+    for name, entry in about["columns"].items():
+        if name == about["response"] and about.get("family") == "logistic":
+            found.append(Column(name, "float64", "", 0.0, 1.0, source, 0.0, 1.0))
+        elif isinstance(entry[0], str):
+            found += [
+                Column(f"{name}={each}", "float64", "", -1.0, 1.0, source, 0.0, 1.0) for each in entry[1:]
+            ]
+        else:
+            low, high, *unit = map(float, entry)
+            center, scale = unit or ((low + high) / 2, (high - low) / 4)
+            found.append(Column(name, "float64", "", low, high, source, center, scale))
+    return tuple(found)
+
+
+def _made_up(about: dict[str, Any], n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Make rows up from the declarations alone: independent columns of one unit around their centers."""
+    found = {}
+    for column in columns_of(about):
+        if (column.lower, column.upper, column.scale) in ((0.0, 1.0, 1.0), (-1.0, 1.0, 1.0)):
+            found[column.name] = rng.choice([column.lower, column.upper], n_rows)
+        else:
+            values = rng.normal(column.center or 0.0, column.scale or 1.0, n_rows)
+            whole = column.name == about["response"] and about.get("family") == "poisson"
+            found[column.name] = np.clip(np.rint(values) if whole else values, column.lower, column.upper)
+    return pd.DataFrame(found)

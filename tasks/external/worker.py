@@ -1,0 +1,153 @@
+"""Runs one file of methods in its own environment: ``python worker.py FILE``, a request and an answer a line.
+
+Imports nothing of this project, so that any environment can run it. A request is a JSON object: either
+``{"table": FILE.npz}``, to load what the next fits are of, or ``{"method", "epsilon", "delta", "seed"}``,
+with ``X`` and ``y`` where an audit has rows of its own. An answer holds ``coef``, ``seconds`` and the
+``releases`` that the method shows, or ``error``.
+"""
+
+import importlib.util
+import itertools
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+MEMORY = 4 * 2**30  # bytes of a worker
+
+
+class Table:
+    """What a method gets: the rows, what is public, and what several libraries need around their call."""
+
+    family: str
+    X: np.ndarray
+    y: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    y_lower: float
+    y_upper: float
+
+    def __init__(self, **public: Any) -> None:
+        self.__dict__.update(public)
+        self.releases: list[dict[str, float]] = []
+
+    def shows(self, multiplier: float, rate: float = 1.0, times: int = 1) -> None:
+        """Record Gaussian releases: the noise over what replacing a row moves, and the share drawn."""
+        self.releases.append({"multiplier": multiplier, "rate": rate, "times": times})
+
+    def products(self) -> list[tuple[np.ndarray, float, float]]:
+        """Return the columns whose sums make the answer, each with its public bounds.
+
+        Those of means are the covariates, those of a regression the products of its normal equations.
+        """
+        if self.family == "means":
+            return list(zip(self.X.T, self.lower.tolist(), self.upper.tolist(), strict=True))
+        Z = [*self.X.T, np.ones(len(self.X)), self.y]
+        lower, upper = [*self.lower, 1.0, self.y_lower], [*self.upper, 1.0, self.y_upper]
+        found = []
+        for i, j in self._pairs():
+            ends = [float(a * b) for a in (lower[i], upper[i]) for b in (lower[j], upper[j])]
+            low = 0.0 if i == j and lower[i] < 0 < upper[i] else min(ends)
+            found.append((Z[i] * Z[j], low, max(ends)))
+        return found
+
+    def solved(self, sums: Any) -> np.ndarray:
+        """Return the means, or the least squares, that noisy sums of the products imply."""
+        if self.family == "means":
+            return np.array(list(sums)) / len(self.X)
+        size = self.X.shape[1] + 2
+        moments = np.full((size, size), float(len(self.X)))
+        for (i, j), total in zip(self._pairs(), sums, strict=True):
+            moments[i, j] = moments[j, i] = total
+        return np.asarray(np.linalg.lstsq(moments[:-1, :-1], moments[:-1, -1], rcond=None)[0])
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        one = self.X.shape[1]  # the place of the constant: the number of rows is public
+        pairs = itertools.combinations_with_replacement(range(one + 2), 2)
+        return [pair for pair in pairs if pair not in ((one, one), (one + 1, one + 1))]
+
+    def regression(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the ordinary regression of synthetic rows, by Newton steps with a ridge of 10⁻⁴ of them."""
+        X = np.column_stack([X, np.ones(len(X))])
+        if self.family == "linear":
+            return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
+        coef = np.zeros(X.shape[1])
+        for _ in range(100):
+            u = np.clip(X @ coef, -30, 30)
+            mean = np.exp(u) if self.family == "counts" else 1 / (1 + np.exp(-u))
+            weights = mean if self.family == "counts" else mean * (1 - mean)
+            ridge = 1e-4 * len(X)
+            hessian = (X * weights[:, None]).T @ X + ridge * np.eye(X.shape[1])
+            step = np.linalg.solve(hessian, X.T @ (mean - y) + ridge * coef)
+            coef = coef - step / max(1.0, np.abs(step).max())
+        return coef
+
+
+def _end_with(parent: int) -> None:
+    """End this process, whatever it computes, when its parent was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def main(file: str) -> None:
+    """Answer requests until there are no more."""
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr  # what libraries print is no answer
+    warnings.simplefilter("ignore")
+    methods = _methods(file)
+    table = Table()
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if "table" in request:
+                table = Table(**{key: _plain(value) for key, value in np.load(request["table"]).items()})
+                answer: dict[str, Any] = {}
+            else:
+                answer = _answered(methods[request["method"]], table, request)
+        except MemoryError:
+            answer = {"error": "it needs more than 4 GB"}
+        except Exception as error:
+            first = next((line for line in str(error).splitlines() if line.strip()), "")
+            answer = {"error": f"{type(error).__name__}: {first.strip()}"[:200]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _methods(file: str) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location("methods", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.METHODS)
+
+
+def _plain(value: np.ndarray) -> Any:
+    return value if value.ndim else value.item()
+
+
+def _answered(fit: Any, table: Any, request: dict[str, Any]) -> dict[str, Any]:
+    table = Table(
+        **{**vars(table), **{name: np.array(request[name]) for name in ("X", "y") if name in request}}
+    )
+    seed = request["seed"]
+    np.random.seed(seed)  # noqa: NPY002 (of libraries that take no seed)
+    table.releases = []
+    start = time.perf_counter()
+    coef = np.asarray(fit(table, request["epsilon"], request["delta"], seed), dtype=float)
+    return {
+        "coef": coef.tolist(),
+        "seconds": time.perf_counter() - start,
+        "releases": [{key: float(value) for key, value in each.items()} for each in table.releases],
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,97 @@
+"""All rows of a table in every repetition, with new noise; its public bounds are known to estimators."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import dpalgos
+from data.prepare.table_design import PreparedTable, Units, public_units
+from tasks.cells import Cell, Replicates, derive_seed
+from tasks.external.libraries import answer
+from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale, ScaledDraw
+from tasks.problems.problem import ALL, Cost, Kind, Traits
+from tasks.problems.registered_table import RegisteredTable
+
+_SECONDS = 60.0  # of all fits of a cell by another library; what it imports is not counted
+_FAMILIES = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # as methods of libraries know them
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoundedDraw(ScaledDraw):
+    """Rows with the public bounds of their columns."""
+
+    table: Mapping[str, Any]  # as libraries get it: rows without a constant, their bounds, the family
+
+    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        """Return a cell's answer; the table's bounds take the place of the study's keywords of that name."""
+        entry = dpalgos.get_estimator(cell.estimator)
+        if entry.foreign:
+            assert cell.epsilon is not None
+            assert cell.delta is not None
+            seeds = [derive_seed(replicates.seed_of(cell), number) % 2**31 for number in replicates.numbers]
+            budget = {"epsilon": cell.epsilon, "delta": cell.delta}
+            return answer(cell.estimator, self.table, seeds=seeds, seconds=_SECONDS, **budget)
+        bounds: dict[str, Any] = {name: tuple(self.table[name].tolist()) for name in ("lower", "upper")}
+        if self.table["family"] == "counts":
+            bounds["response_bound"] = self.table["y_upper"]
+        params = {name: bounds.get(name, value) for name, value in cell.params.items()}
+        return super().answer(replace(cell, params=params), replicates)
+
+
+class WholeTable(RegisteredTable):
+    """All rows of a table, which are what is protected: a regression, or without a response their means."""
+
+    units: Units = "public"
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, measured=_MEASURED, panel_word="table")
+
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        """Refuse an analyst's own table, too: what a library says of a failure may quote its rows."""
+        super().check(n, task, estimators)
+        if self.analyst_table:
+            raise ValueError("dataset must be a registered one, got a table of one's own; name another kind")
+
+    def cost(self, n: int) -> Cost:
+        return replace(super().cost(n), batch=ALL)
+
+    def check_data(self, n: int) -> None:
+        """Refuse frames and a part of the rows, too."""
+        super().check_data(n)
+        if self.about.kind == "frames" or n != self.about.n_rows:
+            raise ValueError(f"grid.n must be all {self.about.n_rows:,} rows of a table, got {n}; write 'n'")
+
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[BoundedDraw]:
+        X, y = prepared.X, prepared.y
+        yield BoundedDraw(
+            sample=dpalgos.Sample(X, y, n_replicates=replicates.count),
+            first=replicates.first,
+            scale=MeanScale(X) if y is None else RegressionScale(X, y, self.family),
+            table=self._for_libraries(X, y),
+        )
+
+    def _for_libraries(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+        columns = self.columns()
+        centers, scales = public_units(self.about, columns)
+        lower, upper = (
+            (np.array([getattr(column, end) for column in columns]) - centers) / scales
+            for end in ("lower", "upper")
+        )
+        d = len(self.covariates)
+        found = {"X": X[:, :d], "lower": lower[:d], "upper": upper[:d]}
+        if y is None:
+            return {**found, "y": np.zeros(len(X)), "y_lower": 0.0, "y_upper": 1.0, "family": "means"}
+        ends = (columns[-1].lower, columns[-1].upper) if self.family else (float(lower[-1]), float(upper[-1]))
+        return {**found, "y": y, "y_lower": ends[0], "y_upper": ends[1], "family": _FAMILIES[self.family]}
+
+
+_MEASURED = (
+    "In every repetition all rows are used, with new noise. The error of a regression is the share of what "
+    "it can explain that the coefficients miss: 0 for the answer without privacy, 1 for the constant alone. "
+    "The error of means is their root mean squared distance from the means of the rows, in standard "
+    "deviations of the columns. An error is at most 100."
+)
+KINDS = {"whole_table": Kind(WholeTable, EXPLAINED)}

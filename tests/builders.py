@@ -1,0 +1,54 @@
+"""What tests are made of: a table, a user's file, a study, a result, a home; and how a refusal is checked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+REGIONS = ["north", "south", "west"]
+
+
+def refused(use, error, *named, hidden=()):
+    """Check that a call is refused in one sentence with some words and without others; return it."""
+    with pytest.raises(error) as caught:
+        use()
+    sentence = str(caught.value)
+    assert "\n" not in sentence.strip()
+    assert not [word for word in named if str(word) not in sentence], sentence
+    assert not [word for word in hidden if str(word) in sentence], sentence
+    assert not hidden or caught.value.__suppress_context__ or caught.value.__context__ is None
+    return sentence
+
+
+def refusals(table):
+    """Parametrize a test by a table of refusals: the exception, what its sentence names, what is tried."""
+    rows = [
+        pytest.param(error, *rest, id=f"{number}: {rest[0]}") for number, (error, *rest) in enumerate(table)
+    ]
+    return pytest.mark.parametrize(("error", "named", "use"), rows)
+
+
+def words(named):
+    """Return the words that a row of a table names: one, or several."""
+    return named if isinstance(named, tuple) else (named,)
+
+
+def people(n=600):
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, n).round(1)})
+    table["region"] = rng.choice(REGIONS, n)
+    table["smoker"] = np.where(rng.random(n) < 0.5, "yes", "no")
+    west = 500 * (table["region"] == "west")
+    table["cost"] = (1000 + 30 * table["age"] + west + rng.normal(0, 300, n)).round(1)
+    return table.assign(person=np.arange(n) // 2)
+
+
+def visits(n_users=60, seed=0):
+    """Patients of 1 to 6 visits; those of few visits differ from the others."""
+    rng = np.random.default_rng(seed)
+    n_rows = rng.integers(1, 7, n_users)
+    patient = np.repeat([f"p{u:03}" for u in rng.permutation(n_users)], n_rows)
+    shift = np.repeat(np.where(n_rows < 3, 0.8, -0.8), n_rows)
+    dose, weight = rng.uniform(-1, 1, (2, len(patient)))
+    effect = (1 + shift) * dose - 0.5 * weight + 0.1 * rng.standard_normal(len(patient))
+    table = pd.DataFrame({"patient": patient, "dose": dose + shift, "weight": weight, "effect": effect})
+    return table.sample(frac=1, random_state=seed)

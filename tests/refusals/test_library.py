@@ -1,0 +1,241 @@
+"""What the library refuses, by the argument: an input is one line. Keywords of estimators: contract/test_bad_keywords."""
+
+import numpy as np
+import pandas as pd
+
+import dpalgos
+from dpalgos import Budget, InputError, Sample
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.events import PureEvent, Relation
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.audit.foreign import audit_callable, table_pairs
+from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.audit.rates import auc_ceiling, clopper_pearson, detectable_fault, threshold, tpr_ceiling
+from dpalgos.hardened_release import rehearse_release
+from dpalgos.local import ldp_nldp
+from dpalgos.local.rounds import device_reports, first_state, mean_reports
+from dpalgos.mechanisms.private_range import private_range
+from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k
+from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.partitions import PartitionedRows
+from dpalgos.sklearn import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMultinomialRegression,
+    PublicScaler,
+)
+from dpalgos.steps.moments import row_moments
+from tests.builders import refusals, refused, words
+
+B = {"epsilon": 1.0, "delta": 1e-6}
+LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
+ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
+FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
+HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
+PAIRS = table_pairs(5, 2, 1.0)
+SHAPES = (np.zeros(3), np.zeros((3, 2)), np.zeros((0, 1)), np.full((3, 1), np.nan))
+BAD_BLOCKS = [
+    ([], "at least one row"),
+    ([np.ones((3, 2)), np.ones((3, 4))], "the same columns"),
+    ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "NaN"),
+    ([np.full((1, 2), 1e61)], "within"),
+    ([np.ones(3)], "(n, d)"),
+    ([{}], "at least one row"),
+    ([{"a": np.ones(3), "b": np.ones(2)}], "one length"),
+    ([{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}], "the same columns"),
+    ([{"a": np.array([1, np.nan, np.inf])}], "NaN"),
+    ([{"a": np.full(3, -1e61)}], "within"),
+    ([{"a": np.array(["1"])}], "numbers"),
+    ([{"a": np.ones((3, 1))}], "shape"),
+]
+
+
+def estimate(name="preconditioned_regression", X=ONES, y=ONES[:, 0], **keywords):
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(0), **{**B, **keywords})
+
+
+def linear(X=ONES, y=ONES[:, 0], **given):
+    return DPLinearRegression(**{**B, **given}).fit(X, y)
+
+
+def users(ids):
+    keywords = {"value_bound": 1.0, "concentration_radius": 1.0, "user_ids": ids}
+    return estimate("user_level_mean", np.zeros((4, 2)), None, **keywords)
+
+
+def top(scores=ONES[:3, :1], **changes):
+    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, "label": "x", **changes}
+    return gumbel_top_k(Transcript(Noise([np.random.default_rng(0)])), scores, **given)
+
+
+def chosen(epsilon):
+    transcript = Transcript(Noise([np.random.default_rng(0)]))
+    return exponential_mechanism(transcript, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")
+
+
+def ranged(bound):
+    width, transcript = np.ones(1), Transcript(Noise([np.random.default_rng(0)]))
+    return private_range(transcript, [ONES[:, :1]], bound=bound, bin_width=width, epsilon=1.0, label="range")
+
+
+def split(**changes):
+    return SplitBudget(**{"epsilon": 0.5, "delta": 1e-5, "shares": {"a": 1.0}, **changes})
+
+
+def attack(mechanism=lambda table, seed: 0.0, pairs=PAIRS, n_trials=1000):
+    return audit_callable(mechanism, epsilon=1.0, delta=0.0, pairs=pairs, n_trials=n_trials)
+
+
+def leaves(table, seed):
+    raise SystemExit(0)
+
+
+def audited(name="dp_mean", **keywords):
+    return audit_estimator(name, **{**B, "rng": np.random.default_rng(0), **keywords})
+
+
+def planned(name, **keywords):
+    return rehearse_release(name, 100, 3, {**B, **keywords})
+
+
+def reports(content):
+    return mean_reports(ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL), 3, 100), first_state(3), content)
+
+
+def gaussian_device():
+    algorithm = ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism="gaussian"), 3, 100)
+    return device_reports(algorithm, first_state(3), np.ones((1, 3)), np.ones(1))
+
+
+NO_SAMPLER = "no hardened sampler"
+ROWS = [
+    # Budgets and accounting
+    *[
+        (InputError, name, lambda e=e, d=d: gaussian_mu(e, d))
+        for e, d, name in ((0, 1e-5, "epsilon"), (np.inf, 0.1, "epsilon"), (1.0, 0.0, "delta"), (1.0, 1.0, "delta"))
+    ],
+    (InputError, ("shares", "1.2"), lambda: split(shares={"a": 0.6, "b": 0.6})),
+    (InputError, ("shares", "0.9"), lambda: split(shares={"a": 0.6, "b": 0.3})),
+    (InputError, "'a'", lambda: split(shares={"a": 0.0})),
+    (InputError, ("epsilon", "-1"), lambda: split(epsilon=-1)),
+    (InputError, "gaussian=False", lambda: split().selection_epsilon("a")),
+    (InputError, "part must", lambda: split().gaussian_multiplier("b")),
+    (InputError, "failure_delta", lambda: Budget(**B, failure_delta=1.0)),
+    (InputError, "failure_delta", lambda: Budget(**B, failure_delta=-1.0)),
+    (InputError, "failure_delta", lambda: Budget(**B, failure_delta="all")),
+    (InputError, "replicates", lambda: estimate(budget=Budget(epsilon=9.0, delta=1e-6), replicates=2)),
+    (InputError, "a row", lambda: estimate(budget=Budget(epsilon=9.0, delta=1e-6, relation=Relation.USER))),
+    (InputError, "budget", lambda: estimate(budget=1.0)),
+    # Rows
+    *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
+    (InputError, "partition", lambda: PartitionedRows([])),
+    (InputError, ("X", "masked"), lambda: estimate(X=HIDDEN)),
+    (InputError, ("X", "masked"), lambda: estimate(X=list(HIDDEN))),
+    (InputError, ("y", "masked"), lambda: estimate(y=HIDDEN[:, 0])),
+    (InputError, ("X", "masked"), lambda: estimate(X=lambda: iter([(HIDDEN, np.ones(50))]), y=None)),
+    (InputError, ("y", "masked"), lambda: estimate(X=lambda: iter([(ONES, HIDDEN[:, 0])]), y=None)),
+    (InputError, "masked", lambda: linear(X=HIDDEN)),
+    (InputError, "masked", lambda: linear(y=HIDDEN[:, 0])),
+    (InputError, "masked", lambda: linear(X=EYE[:, :2] * 1.0).predict(HIDDEN)),
+    (InputError, "y is", lambda: row_moments(Sample(ONES), 1.0, 1.0)),
+    (InputError, "y is", lambda: row_moments(Sample(StreamedRows(lambda: [ONES])), 1.0, 1.0)),
+    # Users
+    (InputError, "user_ids", lambda: users(None)),
+    (InputError, "one entry per row", lambda: users([1, 1, 2])),
+    (InputError, "missing", lambda: users([1, None, 2, 2])),
+    (InputError, "user_ids", lambda: users([1, "secret", 2, 2])),
+    (InputError, "whole numbers", lambda: users(np.array([1.0, np.nan, 2.0, 2.0]))),
+    (InputError, "whole numbers", lambda: users(np.array([1.0, 0.5, 2.0, 2.0]))),
+    (InputError, "whole numbers", lambda: users(np.array([1.0, 2.0**53, 2.0, 2.0]))),
+    (InputError, "whole numbers", lambda: users([np.True_, np.False_, True, False])),
+    (InputError, "bool", lambda: users(np.array([True, False, True, False]))),
+    (InputError, "two users", lambda: users(["secret"] * 4)),
+    (InputError, ("user_ids", "masked"), lambda: users(np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0]))),
+    # The classes of scikit-learn
+    (InputError, "bounds", lambda: linear(bounds=3.0)),
+    (InputError, "bounds", lambda: linear(bounds=(1, 1))),
+    (InputError, "bounds", lambda: linear(bounds=([0.0, 1.0], 2.0))),
+    (InputError, "bounds", lambda: linear(bounds=("a", 1))),
+    (InputError, "y_bounds", lambda: linear(y_bounds=(0, float("inf")))),
+    (InputError, "'visits'", lambda: linear(FRAME, bounds={"age": (18, 90)})),
+    (InputError, "'height'", lambda: linear(FRAME, bounds={"age": (1, 9), "visits": (0, 2), "height": (1, 2)})),
+    (InputError, "data frame", lambda: linear(FRAME.to_numpy(), bounds={"age": (18, 90), "visits": (0, 30)})),
+    (InputError, "scale", lambda: PublicScaler(scale=[1.0, 0.0, 1.0]).fit(ONES)),
+    (InputError, "bounds", lambda: PublicScaler(bounds=(0, 1), scale=2.0).fit(ONES)),
+    (InputError, "center", lambda: PublicScaler(center=[1.0, 2.0]).fit(ONES)),
+    (InputError, "center", lambda: PublicScaler(center="a").fit(ONES)),
+    (InputError, "3 classes", lambda: DPLogisticRegression(**B).fit(ONES, LABELS)),
+    (InputError, ("epsilon", "-1"), lambda: linear(epsilon=-1)),
+    (TypeError, "delta", lambda: DPLinearRegression(epsilon=1.0)),
+    *[
+        ((InputError, TypeError), "classes", lambda c=c: DPMultinomialRegression(**B, classes=c).fit(ONES, LABELS > 0))
+        for c in (["a"], ["a", "a"], "ab", [["a", "b"]], [], 3, ["a", 1])
+    ],
+    # Estimators that need another one's keywords
+    (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),
+    (InputError, "covariate_bound", lambda: estimate("private_frank_wolfe_lasso", value_bound=1.0, coef_l1_bound=1.0)),
+    (InputError, "n_iterations", lambda: estimate("output_perturbation_glm", X=EYE, y=LABELS % 2, family="logistic", covariate_bound=2.0, ridge=1e-3, n_iterations=1)),
+    *[
+        (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
+        for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
+    ],
+    *[
+        (InputError, "offset_bounds", lambda bounds=bounds: estimate("preconditioned_glm", y=LABELS % 2, family="poisson", offset_bounds=bounds))
+        for bounds in ((1.0, 1.0), (0.0, np.inf), (0.0, 1e3), 3.0)
+    ],
+    (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
+    (InputError, ("500 users", "about "), lambda: estimate("user_level_mean", np.zeros((500, 4)), None, user_ids=np.arange(500), value_bound=1.0, concentration_radius=0.1)),
+    # Mechanisms
+    (InputError, "k must", lambda: top(k=4)),
+    (InputError, "k must", lambda: top(k=True)),
+    (InputError, "noise_multiplier", lambda: top(noise_multiplier=np.nan)),
+    (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
+    *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
+    *[(InputError, "epsilon", lambda epsilon=epsilon: chosen(epsilon)) for epsilon in (0, None)],
+    (InputError, "2e+16", lambda: ranged(1e16)),
+    # Releases that have no hardened sampler, or no plan
+    (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
+    (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),
+    (InputError, NO_SAMPLER, lambda: planned("objective_perturbation_glm", family="logistic", covariate_bound=2.0)),
+    (InputError, NO_SAMPLER, lambda: planned("dp_mean", value_bound=1.0, truncation="private_quantiles")),
+    (InputError, NO_SAMPLER, lambda: SecureTranscript().choose(ONES[:3, :1], None, PureEvent(label="a", epsilon=0.5, sensitivity=1.0))),
+    (InputError, NO_SAMPLER, lambda: SecureTranscript().gaussian_of_drawn_rows(lambda drawn: drawn, np.ones((1, 1), dtype=bool), sampling_rate=0.5, l2_sensitivity=1.0, noise_multiplier=1.0, label="g")),
+    (InputError, "private", lambda: planned("ols")),
+    (InputError, "'adassp'", lambda: planned("adasp")),
+    (InputError, "calibration", lambda: planned("dp_mean", value_bound=1.0, calibration="paper")),
+    (InputError, "value_bound", lambda: planned("dp_mean")),
+    (InputError, "epsilon", lambda: planned("dp_mean", value_bound=1.0, epsilon=-1)),
+    # Audits
+    (InputError, ("estimator", "'ols'"), lambda: audited("ols")),
+    (InputError, "n_trials", lambda: audited(n_trials=0)),
+    (InputError, "'clipp'", lambda: audited(clipp=1)),
+    (InputError, "rng must", lambda: audited(rng=3)),
+    *[(InputError, "n_trials", lambda n=n: detectable_fault(n, 1.0, 1e-5)) for n in (0, -1, True)],
+    (InputError, "hits", lambda: clopper_pearson(3, 2)),
+    (InputError, "false_positive_rate", lambda: threshold(np.zeros((5, 5)), 0.0)),
+    (InputError, "false_positive_rate", lambda: tpr_ceiling(1.5, 1.0, 1e-3)),
+    (InputError, ("epsilon", "-1.0"), lambda: auc_ceiling(-1.0, 1e-3)),
+    (InputError, "SystemExit", lambda: attack(leaves)),
+    (InputError, "None", lambda: attack(lambda table, seed: None)),
+    (InputError, "finite", lambda: attack(lambda table, seed: np.nan)),
+    (InputError, "finite", lambda: attack(lambda table, seed: [np.inf, np.nan])),
+    (InputError, "10,000,000", lambda: attack(lambda table, seed: np.zeros(10**7))),
+    (InputError, "ZeroDivisionError", lambda: attack(lambda table, seed: 1 / 0)),
+    (InputError, "pair", lambda: attack(pairs=[])),
+    (InputError, "trials", lambda: attack(n_trials=10**8)),
+    (InputError, "columns", lambda: table_pairs(10, 10**8, 1.0)),
+    *[(InputError, str(bound), lambda bound=bound: table_pairs(10, 2, bound)) for bound in (-1.0, np.nan, np.inf)],
+    # Devices
+    (InputError, ("reports", "9"), lambda: reports(np.zeros((0, 9)))),
+    (InputError, ("reports", "9"), lambda: reports(np.zeros((4, 8)))),
+    (InputError, ("reports", "finite"), lambda: reports(np.full((4, 9), np.inf))),
+    (InputError, "mechanism", gaussian_device),
+]  # fmt: skip
+
+
+@refusals(ROWS)
+def test_a_bad_argument_is_refused_by_name(error, named, use):
+    refused(use, error, *words(named), hidden=("secret",))

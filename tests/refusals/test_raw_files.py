@@ -1,0 +1,430 @@
+"""Published files that are refused, by what is wrong with them: a fault is one line. No sentence shows a cell."""
+
+import gzip
+import hashlib
+import io
+import math
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from data.dataset import GenotypeGroup
+from data.datasets import get_dataset, housing
+from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
+from data.fetch import frames
+from data.fetch.genotypes import NO_GROUP
+from data.fetch.ingest import to_parquet
+from data.fetch.raw import RawFile, fetch
+from data.formats.cohort import MISSING, label_people
+from data.prepare.frame_features import load_frames, scales
+from data.prepare.genotype_groups import choose_evenly, draw_people, group_difference, traced_group
+from data.prepare.table_design import draw_rows, draw_training_rows, prepare_table
+from data.simulations import simulator
+from data.simulations.paper_models import uniform_glm
+from tests.builders import refusals, refused, words
+from tests.data import test_genotypes as plink
+from tests.data import test_genotypes_geo as geo
+from tests.data import test_swarm_frames as swarm
+from tests.data.conftest import make_tgz, rows_of, with_tgz
+from tests.data.test_frame_features import small as few_frames
+from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
+
+SECRET = "123456.789"
+HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")
+
+
+def edited(row, column, text):
+    def edit(lines):
+        fields = lines[row].split(",")
+        fields[column] = text
+        return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
+
+    return edit
+
+
+def many(edit_of_row, rows):
+    def edit(lines):
+        for row in rows:
+            lines = edit_of_row(row)(lines)
+        return lines
+
+    return edit
+
+
+def without_last_line(payload):
+    return payload[: payload.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+def without(start):
+    return lambda lines: [line for line in lines if not line.startswith(start)]
+
+
+def changed(row, old, new):
+    return lambda lines: [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
+
+
+def with_row(cells):
+    return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
+
+
+BED, BIM, FAM, LABELS = range(4)
+BOTH, PENN, MAP3 = ("snp_hapmap3", "snp_penncath"), ("snp_penncath",), ("snp_hapmap3",)
+# Data sets, which of their files, how it is changed, what the sentence names
+PLINK = [
+    (BOTH, BED, lambda p: b"\x6c\x1c" + p[2:], "bed file"),
+    (BOTH, BED, lambda p: b"", "bed file"),
+    (BOTH, BED, lambda p: p[:2] + b"\x00" + p[3:], ("sample-major", "--make-bed")),
+    (BOTH, BED, lambda p: p[:2] + b"\x07" + p[3:], "SNP-major"),
+    (BOTH, BED, lambda p: p[:2], "SNP-major"),
+    (BOTH, BED, lambda p: p[:-1], ("188 bytes", "22 people", "31 SNPs", "189")),
+    (BOTH, BED, lambda p: p + b"\0", "190 bytes"),
+    (BOTH, BED, lambda p: p[:3], "3 bytes"),
+    (BOTH, BIM, without_last_line, ("189 bytes", "30 SNPs", "183")),
+    (BOTH, FAM, lambda p: b"".join(p.splitlines(True)[:16]), ("189 bytes", "16 people")),
+    (BOTH, FAM, lambda p: b"", "no rows"),
+    (BOTH, BIM, lambda p: p.replace(b"\tA\tC", b"\tA", 3), ("3 of 31 rows", "6 fields")),
+    (BOTH, BIM, lambda p: p.replace(b"\t100\t", b"\trs987654321\t"), "positions"),
+    (BOTH, BIM, lambda p: p.replace(b"\trs1\t", b"\trs2\t"), "1 of 31 SNPs"),
+    (BOTH, LABELS, lambda p: b"", "no columns"),
+    (BOTH, LABELS, lambda p: p.replace(b"5003", b"9003"), ("label", "1 ")),
+    (BOTH, LABELS, lambda p: p.replace(b"50", b"90"), "22 people"),
+    (BOTH, BED, lambda p: p[:3] + b"\x55" * (len(p) - 3), ("22 people", "31 SNPs", "missing")),
+    (PENN, LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "2 people"),
+    (PENN, LABELS, lambda p: p + b'"5000",1,1\n', ("1 people", "twice")),
+    (MAP3, LABELS, lambda p: p + b"1 2 3\n", "header"),
+]
+GEO = [
+    (without("!series_matrix_table_begin"), "series matrix"),
+    (without("!series_matrix_table_end"), "!series_matrix_table_end"),
+    (without("!Sample_geo_accession"), "!Sample_geo_accession"),
+    (without("!Sample_characteristics"), "!Sample_characteristics_ch1"),
+    (lambda lines: [line.replace("IQ", "SECRET7") for line in lines], "groups"),
+    (lambda lines: [*lines[:11], lines[-1]], "no SNP"),
+    (lambda lines: [*lines[:10], lines[-1]], "RAW"),
+    (changed(10, '"ID_REF"', "PROBE"), "ID_REF"),
+    (changed(10, '"GSM2850003"', '"GSM1"'), ("1 people", "14")),
+    (changed(10, '\t"GSM2850013"', ""), ("1 people", "13")),
+    (changed(6, '\t"tissue: blood"', ""), "14 samples"),
+    (changed(6, '"iq group: Average IQ"', '"x"'), "label"),
+    (lambda lines: [line.replace("Low", "Average") for line in lines], "'low IQ'"),
+    (with_row(["AA"] * 13), ("13 calls", "14 samples")),
+    (with_row(["AA"] * 12 + ["SECRET7"] * 2), "2 of 14 entries"),
+    (with_row(["0.1273"] * 14), "not supported"),
+    (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
+]
+SWARM = [
+    (edited(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
+    (lambda lines: [*lines[:5], lines[5] + f",{SECRET}", *lines[6:]], ("row 5", "26 fields", "25")),
+    (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("24 columns", "25")),
+    (edited(0, 3, "speed"), ("column 4", "'yVel1'")),
+    (lambda lines: lines[1:], ("column 1", "'x1'")),
+    (lambda lines: lines[:1], "no rows"),
+    (lambda lines: lines[:-5], ("95 rows", "100")),
+    (edited(7, 24, "2"), ("'Class'", "1 rows")),
+    (edited(7, 0, SECRET), ("x outside", "1 entries")),
+    (edited(7, 23, "-1"), ("nS outside", "1 entries")),
+    (many(lambda row: edited(row, 1, "NaN"), (7, 8)), ("3 of 100 rows", "y1: 2")),
+    (many(lambda row: edited(row, 1, "inf"), (7, 8)), ("infinity", "y1: 2")),
+]
+HOUSING = [
+    (many(lambda row: edited(row, 3, f"x{SECRET}"), range(20)), ("20 of 300 rows", "total_rooms")),
+    (many(lambda row: edited(row, 7, SECRET), range(20)), ("median_income", "20 rows")),
+    (edited(4, 8, "600000"), ("median_house_value", "1 rows")),
+    (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("8 columns", "9")),
+    (lambda lines: [f"{line},{SECRET}" for line in lines], ("10 columns", "9")),
+    (lambda lines: [*lines, f"{lines[0]},{SECRET}"], ("columns", "9")),
+    (lambda lines: [], "no rows"),
+]
+
+
+def nothing_stored(folder):
+    return not [path for path in folder.rglob("*.parquet*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "change", "named"), [(name, *rest) for names, *rest in PLINK for name in names]
+)
+def test_faulty_plink_files_are_refused(tmp_path, name, position, change, named):
+    files = plink.made_up(tmp_path / "raw", name)
+    plink.rewrite(files.path(position), change)
+    use = lambda: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
+    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+    assert nothing_stored(tmp_path / "home")
+
+
+@pytest.mark.parametrize(("change", "named"), GEO)
+def test_faulty_series_matrices_are_refused(tmp_path, web, change, named):
+    dataset = geo.served(web, geo.payload_of(change(geo.series_matrix())))
+    refused(lambda: geo.ingest(dataset, tmp_path), CorruptSource, *words(named), hidden=HIDDEN)
+    assert nothing_stored(tmp_path)
+
+
+@pytest.mark.parametrize(("change", "named"), SWARM)
+def test_faulty_frames_are_refused(tmp_path, change, named):
+    dataset = swarm.small(n_boids=2)
+    lines = change(swarm.lines_of(dataset, *swarm.made(swarm.N, n_boids=2)))
+    payload = swarm.zipped({"Flocking": "\n".join(lines)})
+    use = lambda: swarm.stored(dataset, payload, tmp_path)  # noqa: E731
+    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+    assert nothing_stored(tmp_path)
+
+
+@pytest.mark.parametrize(("change", "named"), HOUSING)
+def test_faulty_tables_are_refused(tmp_path, change, named):
+    table = housing.stand_in(300, np.random.default_rng(1))
+    lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
+    payload = make_tgz("".join(line + "\n" for line in lines))
+    dataset = replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256="")
+    use = lambda: to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path / "home")  # noqa: E731
+    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+    assert nothing_stored(tmp_path)
+
+
+def raw_of(folder, dataset, payload, layout=""):
+    path, source = folder / "raw.bin", dataset.source
+    path.write_bytes(payload)
+    sha256 = hashlib.sha256(payload).hexdigest()
+    return RawFile(dataset.name, str(path), sha256, source.url, layout or source.layout, "mirror")
+
+
+def packed(folder, payload, name="housing", layout="", **changes):
+    dataset = replace(get_dataset(name), **changes)
+    return to_parquet(dataset, raw_of(folder, dataset, payload, layout), home=folder / "home")
+
+
+def frames_of(folder, payload):
+    return swarm.stored(swarm.small(n_boids=2), payload, folder)
+
+
+def genotypes(folder, name="snp_hapmap3", damaged=None, **changes):
+    files = plink.made_up(folder / "raw", name)
+    if damaged is not None:
+        files.path(damaged).write_bytes(files.path(damaged).read_bytes()[:-9])
+    companions = changes.pop("companions", files.raw.companions)
+    raw = replace(files.raw, companions=companions)
+    return to_parquet(replace(files.dataset, **changes), raw, home=folder / "home")
+
+
+def cels(pack):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("GSM2850000.CEL.gz"), io.BytesIO(b""))
+    return pack(buffer.getvalue())
+
+
+def brought(folder, url, sha256="0" * 64):
+    dataset = get_dataset("fair")
+    other = replace(dataset, source=replace(dataset.source, url=url, sha256=sha256))
+    return fetch(other, home=folder, mirror=None, offline=True)
+
+
+def endless(folder):
+    path = folder / "mirror" / get_dataset("housing").source.file
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/dev/zero")
+    return from_mirror(folder, folder / "mirror")
+
+
+def from_mirror(folder, mirror):
+    dataset = with_tgz(get_dataset("housing"), b"published")
+    return fetch(dataset, home=folder / "home", mirror=mirror, offline=True)
+
+
+def simulated_frames(folder):
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    dataset = replace(get_dataset("swarm"), n_rows=16)
+    return dataset, to_parquet(dataset, raw, home=folder)
+
+
+def scaled(folder, units="public", bare=False):
+    dataset, ref = simulated_frames(folder)
+    if bare:
+        dataset = replace(
+            dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns)
+        )
+    return scales(ref, dataset, units)
+
+
+def broken_frames(folder):
+    dataset, ref = simulated_frames(folder)
+    return load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
+
+
+COVARIATES = ["median_income", "population", "households"]
+
+
+def designed(constant=(), drop=(), **changes):
+    table = housing.stand_in(300, np.random.default_rng(1)).astype(float)
+    table = table.drop(columns=list(drop)).assign(**dict.fromkeys(constant, float(SECRET)))
+    asked = {"response": "median_house_value", "covariates": COVARIATES, "units": "public", **changes}
+    return prepare_table(table, get_dataset("housing"), **asked)
+
+
+def traced(group):
+    return traced_group(cohort(CALLS, group))
+
+
+RNG = [np.random.default_rng(0)]
+NOTHING = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
+FEW = cohort(np.array([[1, 1, *[MISSING] * 4]] * 4), [0, 0, 1, 1])
+# The exception, what the sentence names, what is tried in a folder
+FETCHED = [
+    (CorruptSource, "archive", lambda at: packed(at, b"\x1f\x8b junk")),
+    (CorruptSource, "cal_housing.data", lambda at: packed(at, make_tgz("0", member="other.txt"))),
+    (DataError, "'other'", lambda at: packed(at, b"", layout="other")),
+    (DataError, "nowhere.py", lambda at: nowhere(at)),
+    (CorruptSource, ("digest", "housing"), lambda at: packed(at, small_tgz(), n_rows=300, table_sha256="0" * 64)),
+    (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_tgz(), n_rows=301, table_sha256="")),
+    (Unreachable, "package", lambda at: brought(at, "package://no_such_package/a.csv")),
+    (Unreachable, "package", lambda at: brought(at, "package://statsmodels/no_such_file.csv")),
+    (CorruptSource, "fair", lambda at: brought(at, get_dataset("fair").source.url)),
+    (Unreachable, "regular file", endless),
+    (Unreachable, "DPCOST_DATA_MIRROR", lambda at: from_mirror(at, at / "none")),
+    (Unreachable, "MIRROR/housing/cal_housing.tgz", lambda at: from_mirror(at, at)),
+    *[(CorruptSource, "archive", lambda at, payload=payload: frames_of(at, payload)) for payload in (b"PK\x03\x04", b"no zip")],
+    (CorruptSource, "Flocking.csv", lambda at: frames_of(at, swarm.zipped({"Aligned": "x"}))),
+    *[(CorruptSource, "damaged", lambda at, k=k: genotypes(at, "snp_penncath", damaged=k)) for k in (BED, BIM, FAM)],
+    (CorruptSource, "bim file", lambda at: genotypes(at, companions=())),
+    (CorruptSource, ("22 people", "23"), lambda at: genotypes(at, n_rows=23)),
+    (CorruptSource, ("31 SNPs", "32"), lambda at: genotypes(at, n_snps=32)),
+    (CorruptSource, "nobody", lambda at: genotypes(at, groups=(GenotypeGroup("a", ("CEU",)), GenotypeGroup("b", ("nobody",))))),
+    (DataError, "'odd'", lambda at: scaled(at, "odd")),
+    (DataError, "'x' of swarm", lambda at: scaled(at, bare=True)),
+    (CorruptTable, "written", broken_frames),
+]  # fmt: skip
+ASKED = [
+    (CorruptSource, "1 of 3 people", lambda: label_people(["a", "a", "b"], {"a": "1", "b": "0"}, labels_file="f", others_expected=True)),
+    (CorruptSource, ("a.csv", "100 bytes"), lambda: long_line()),
+    (DataError, ("n_snps", "6 SNPs", "7"), lambda: choose_evenly(6, 7)),
+    (DataError, ("n_snps", "0"), lambda: choose_evenly(6, 0)),
+    (DataError, "outside", lambda: chosen(random_cohort(), 2, "public_panel")),
+    (DataError, "'controls'", lambda: group_difference(cohort(random_cohort().calls, 0 * random_cohort().group))),
+    (DataError, ("m must", "20 people", "21"), lambda: draw_people((30, 20), 21, [])),
+    (DataError, ("m must", "0"), lambda: draw_people((30, 20), 0, [])),
+    (DataError, "4 people", lambda: chosen(NOTHING, 1)),
+    (DataError, "people", lambda: group_difference(NOTHING)),
+    (DataError, ("2 SNPs", "3"), lambda: chosen(FEW, 3)),
+    (DataError, "'cases'", lambda: traced([1, 1, 1, NO_GROUP, NO_GROUP])),
+    (DataError, "outside", lambda: traced([0, 0, 1, 1, 1])),
+    (DataError, "groups='simulations'", lambda: draw_training_rows(few_frames(simulated=False), 20, RNG, whole_groups=True)),
+    (DataError, ("n must", "0"), lambda: draw_training_rows(few_frames(), 0, RNG, whole_groups=False)),
+    (DataError, ("n must", "40"), lambda: draw_training_rows(few_frames(), 40, RNG, whole_groups=False)),
+    (DataError, ("10 groups", "3"), lambda: draw_training_rows(few_frames(), 3, RNG, whole_groups=True)),
+    (DataError, ("units", "'secret'"), lambda: designed(units="secret")),
+    (DataError, "covariates", lambda: designed(covariates=[])),
+    (DataError, "once", lambda: designed(covariates=["population", "population"])),
+    (DataError, "response", lambda: designed(covariates=["median_house_value"])),
+    (DataError, "'population'", lambda: designed(covariates=["populatio"])),
+    (DataError, "'latitude'", lambda: designed(covariates=["latitude"])),
+    (DataError, "'population'", lambda: designed(drop=["population"])),
+    (DataError, ("'population'", "'households'"), lambda: designed(constant=("population", "households"), units="standardised")),
+    (DataError, "'median_house_value'", lambda: designed(constant=("median_house_value",))),
+    (DataError, ("m must", "0"), lambda: draw_rows(20, 0, RNG)),
+    (DataError, ("m must", "21"), lambda: draw_rows(20, 21, RNG)),
+    (DataError, ("noise", "'cauchy'"), lambda: simulator("gaussian_mean")(RNG[0], 50, 3, noise="cauchy")),
+    (DataError, ("noise", "'cauchy'"), lambda: simulator("uniform_regression")(RNG[0], 50, 3, noise="cauchy")),
+    (DataError, ("family", "'probit'"), lambda: uniform_glm(RNG[0], 5, 2, family="probit")),
+    (DataError, ("'housin'", "'housing'"), lambda: get_dataset("housin")),
+    (DataError, "'zebra'", lambda: get_dataset("zebra")),
+    (DataError, "'median_income'", lambda: get_dataset("housing").column("median_incom")),
+]  # fmt: skip
+
+
+def small_tgz():
+    table = housing.stand_in(300, np.random.default_rng(1))
+    return make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
+
+
+def nowhere(folder):
+    dataset = get_dataset("housing")
+    return to_parquet(replace(dataset, name="nowhere"), raw_of(folder, dataset, b""), home=folder)
+
+
+def long_line():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PIECE_BYTES", 100)
+        return list(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))
+
+
+@refusals(FETCHED)
+def test_a_file_that_is_not_the_published_one_is_refused(tmp_path, error, named, use):
+    refused(lambda: use(tmp_path), error, *words(named))
+
+
+@refusals(ASKED)
+def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
+    refused(use, error, *words(named), hidden=HIDDEN)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
+    refused(lambda: geo.ingest(geo.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
+
+
+TABLE = get_dataset("housing")
+
+
+def source(**changes):
+    return {"source": replace(TABLE.source, **changes)}
+
+
+def column(**changes):
+    return {"columns": (replace(TABLE.column("housing_median_age"), **changes),)}
+
+
+DECLARATIONS = [
+    ("housing", lambda: {"n_rows": "many"}, "n_rows"),
+    ("housing", lambda: {"n_rows": True}, "n_rows"),
+    ("housing", lambda: {"table_sha256": "Z" * 64}, "table_sha256"),
+    ("housing", lambda: {"license": ""}, "license"),
+    ("housing", lambda: {"kind": "music"}, "kind"),
+    ("housing", lambda: {"kind": "genotypes"}, "two groups"),
+    ("housing", lambda: {"columns": TABLE.columns[:1] * 2}, "columns"),
+    ("housing", lambda: source(companions=(TABLE.source,)), "files"),
+    ("housing", lambda: source(sha256="aaa"), "sha256"),
+    ("housing", lambda: source(sha256=""), "note"),
+    ("housing", lambda: source(file="../houses.zip"), "mirror"),
+    ("housing", lambda: source(url="ftp://somewhere"), "url"),
+    ("housing", lambda: source(url=""), "note"),
+    ("housing", lambda: column(lower=60.0), "lower"),
+    ("housing", lambda: column(lower=math.nan), "lower"),
+    ("housing", lambda: column(scale=None), "center"),
+    ("housing", lambda: column(scale=0.0), "scale"),
+    ("housing", lambda: column(dtype="int8"), "dtype"),
+    ("snp_hapmap3", lambda: {"kind": "table"}, "columns"),
+    ("snp_hapmap3", lambda: {"groups": (GenotypeGroup("a", ("CEU",)),) * 2}, "two groups"),
+    ("swarm", lambda: {"n_boids": 0}, "n_boids"),
+    ("swarm", lambda: {"label": ""}, "label"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "named"), DECLARATIONS)
+def test_a_dataset_that_contradicts_itself_is_refused(name, changes, named):
+    with pytest.raises(ValidationError) as caught:
+        replace(get_dataset(name), **changes())
+    assert named in str(caught.value)
+
+
+def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
+    parse = housing.PARSERS["cal_housing_tgz"]
+    for change, named in (
+        (lambda table: table.drop(columns="population"), "'population'"),
+        (lambda table: table.assign(extra=1), ("10 columns", "9")),
+    ):
+        monkeypatch.setitem(
+            housing.PARSERS, "cal_housing_tgz", lambda path, change=change: change(parse(path))
+        )
+        refused(
+            lambda: packed(tmp_path, small_tgz(), n_rows=300, table_sha256=""), CorruptSource, *words(named)
+        )
+
+
+@pytest.mark.parametrize("arrays", [{"X": np.ones((3, 2))}, {"X": np.ones(3), "y": np.ones(3)}])
+def test_a_table_of_a_collection_in_another_layout_is_refused(tmp_path, monkeypatch, arrays):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    (tmp_path / "wang2018").mkdir()
+    np.savez(tmp_path / "wang2018" / "odd.npz", **arrays)
+    refused(lambda: get_dataset("wang2018_odd"), CorruptSource, "odd.npz")

@@ -1,0 +1,152 @@
+"""What a release refuses before it charges: by which exception, and naming which argument and value."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.errors import DataError, LedgerError
+from data.ledger import open_ledger
+from dpalgos import InputError
+from tasks.errors import SpecError
+from tests.builders import refused, words
+from tests.tasks.analyst_tables import edited, initialized, release
+
+SECRET = 987654.321
+REGRESSION = {"y": 'y = "cost"', "bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}
+CONFIG = """
+[dataset]
+name = "{name}"
+[columns]
+x = {x}
+{y}
+[bounds]
+{bounds}
+[params]
+{params}
+"""
+
+
+@pytest.fixture
+def ask(home, tmp_path):
+    open_ledger(home).open_dataset("people", 1.0, 1e-5)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (400, 3)), columns=["age", "weight", "cost"])
+    table.loc[0, "cost"] = SECRET
+    table.to_csv(tmp_path / "people.csv", index=False)
+
+    def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, **parts):
+        usual = {"name": "people", "x": '["age", "weight"]', "y": "", "params": ""}
+        (tmp_path / "release.toml").write_text(
+            CONFIG.format(**{**usual, "bounds": "value_bound = 1.0", **parts})
+        )
+        options = {"epsilon": epsilon, "delta": delta, "interval": interval}
+        return release(open_ledger(home), estimator, tmp_path / file, tmp_path / "release.toml", **options)
+
+    return asked
+
+
+REQUESTS = [
+    ({"bounds": ""}, InputError, "value_bound", "none"),
+    ({"bounds": 'value_bound = "auto"'}, InputError, "value_bound", "'auto'"),
+    ({"bounds": "value_bound = true"}, InputError, "value_bound", "True"),
+    ({"bounds": "value_bound = [2.0, 1.0]"}, InputError, "value_bound", "(2.0, 1.0)"),
+    ({"bounds": "value_bound = -1.0"}, InputError, "value_bound", "-1"),
+    ({"bounds": "", "params": "value_bound = 1.0"}, SpecError, "params.value_bound", "[bounds]"),
+    ({"params": "shrinkag = 1"}, InputError, "shrinkag", "'shrinkage'"),
+    ({"params": "epsilon = 0.9"}, InputError, "params.epsilon", "0.9"),
+    ({"params": "delta = 1e-3"}, InputError, "params.delta", "0.001"),
+    ({"bounds": "value_bound = 1.0\nepsilon = 0.9"}, InputError, "bounds.epsilon", "0.9"),
+    ({"params": 'calibration = "tight"'}, InputError, "params.calibration", "'tight'"),
+    ({"params": 'reuse = "ledger"'}, InputError, "keyword", "'reuse'"),
+    ({"params": "public_X = 1"}, SpecError, "params.public_X", "left out"),
+    ({"params": "interval = 0.9", "interval": 0.95}, SpecError, "params.interval", "0.9"),
+    ({"interval": 95}, InputError, "interval", "95"),
+    ({"interval": float("nan")}, InputError, "interval", "nan"),
+    ({"x": "[]"}, SpecError, "columns.x", "[]"),
+    ({"x": '["age", "age"]'}, SpecError, "columns", "'age'"),
+    ({"x": '["height"]'}, DataError, "column", "'height'"),
+    ({"y": 'y = "cost"'}, InputError, "columns.y", "dp_mean"),
+    ({"y": 'user_id = "cost"'}, InputError, "columns.user_id", "dp_mean"),
+    ({**REGRESSION, "y": "", "estimator": "adassp"}, InputError, "columns.y", "adassp"),
+    ({**REGRESSION, "y": 'y = "age"', "estimator": "adassp"}, SpecError, "columns", "'age'"),
+    ({"estimator": "dp_glm", **REGRESSION, "bounds": "covariate_bound = 1.0", "params": 'family = "logistic"'}, InputError, "y", "'logistic'"),
+    ({"estimator": "ols"}, InputError, "estimator", "'ols'"),
+    ({"estimator": "dp_men"}, InputError, "estimator", "'dp_mean'"),
+    ({"estimator": "ldp_nldp", **REGRESSION}, InputError, "ldp_nldp", "device"),
+    ({"name": "nobody"}, LedgerError, "dataset", "'nobody'"),
+    ({"name": "?"}, SpecError, "name", "?"),
+    ({"file": "absent.csv"}, DataError, "absent.csv", "file"),
+    ({"file": "release.toml"}, DataError, "release.toml", "'.toml'"),
+    ({"epsilon": 0}, InputError, "epsilon", "0"),
+    ({"epsilon": float("inf")}, InputError, "epsilon", "inf"),
+    ({"epsilon": 2.0}, LedgerError, "epsilon", "2"),
+    ({"delta": 1.0}, InputError, "delta", "1"),
+    ({"delta": 0.0}, InputError, "delta", "0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "exception", "argument", "value"), REQUESTS)
+def test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows(
+    ask, home, asked, exception, argument, value
+):
+    refused(lambda: ask(**asked), exception, argument, value, hidden=(SECRET,))
+    assert open_ledger(home).account("people").charges == []
+
+
+BOUNDS, CATEGORIES = {"age": (0, 120), "cost": (-5000, 10000)}, {"region": ["north", "south", "west"]}
+# A file of the request, a line of it, what stands in its place, what the sentence names
+DECLARED = [
+    ("mine-release", '# x = ["age", ', 'x = ["aged", ', "'aged'"),
+    ("mine-release", 'y = "cost"', 'y = "region"', "'region'"),
+    ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml"),
+    ("mine-release", 'y = "cost"', 'y = "cost"\nuser_id = "other"', "columns.user_id"),
+    ("mine-release", "[params]", "[params]\npublic_X = [[0.0, 1.0]]", "params.public_X"),
+    ("mine", "upper = 120", 'upper = "?"', "upper"),
+    ("mine", "upper = 120", "upper = 61", ("'age'", "bounds")),
+    ("mine", "rows = 400", "rows = 399", "data.rows = 399"),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "named"), DECLARED)
+def test_what_is_not_as_declared_costs_nothing(tmp_path, home, file, old, new, named):
+    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, 400), "cost": rng.uniform(0, 9000, 400)})
+    table["region"] = rng.choice(CATEGORIES["region"], 400)
+    initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, response="cost")
+    edited(tmp_path / f"{file}.toml", old, new)
+    config, budget = tmp_path / "mine-release.toml", {"epsilon": 0.5, "delta": 1e-7}
+    asked = (open_ledger(home), "preconditioned_regression", tmp_path / "table.csv", config)
+    refused(lambda: release(*asked, **budget), (SpecError, DataError, InputError), *words(named))
+    assert open_ledger(home).account("mine").charges == []
+
+
+MEAN_OF_USERS = "value_bound = 10.0\nconcentration_radius = 5.0"
+# Cells of the ids of users, changes of the request, what the sentence names
+USERS = [
+    (range(400), {"y": ""}, "user_ids"),
+    (range(400), {"y": 'user_id = "nobody"'}, "'nobody'"),
+    (range(400), {"bounds": "value_bound = 100.0"}, "user_level_mean"),
+    (range(400), {"epsilon": 0.01}, "400 users"),
+    (["Maria"] * 400, {}, "two users"),
+    ([None, *range(399)], {}, "without an id"),
+]
+
+
+@pytest.mark.parametrize(("ids", "changes", "named"), USERS)
+def test_a_wrong_request_about_users_costs_nothing(tmp_path, home, ask, ids, changes, named):
+    table = pd.read_csv(tmp_path / "people.csv").assign(person=pd.Series(ids))
+    table.to_csv(tmp_path / "people.csv", index=False)
+    usual = {"y": 'user_id = "person"', "bounds": MEAN_OF_USERS, "estimator": "user_level_mean"}
+    refused(lambda: ask(**{**usual, **changes}), (DataError, InputError, SpecError), named, hidden=("Maria",))
+    assert open_ledger(home).account("people").charges == []
+
+
+def test_rows_of_parquet_are_refused_as_those_of_csv(tmp_path, home, ask):
+    table = pd.read_csv(tmp_path / "people.csv")
+    table.assign(age=np.nan).to_parquet(tmp_path / "blank.parquet")
+    table.to_parquet(tmp_path / "labels.parquet")
+    labels = {**REGRESSION, "bounds": "covariate_bound = 1.0", "params": 'family = "logistic"'}
+    refused(lambda: ask(file="blank.parquet"), DataError, "'age'")
+    refused(lambda: ask("dp_glm", "labels.parquet", **labels), InputError, "'logistic'", hidden=(SECRET,))
+    assert open_ledger(home).account("people").charges == []

@@ -1,0 +1,205 @@
+"""An analyst's tables, users and requests to the ledger that are refused: an input is one line, a cell never shown."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from data.dataset import Declaration, DeclaredColumn, Marks
+from data.errors import DataError, LedgerError, LedgerUnavailable, StoreError
+from data.ledger import Charge, Ledger, Question
+from data.ledger.key import load_keys
+from data.store.folders import atomic_write
+from data.store.shared import check_shared_store
+from data.tables.declared import declared_to_parquet, read_declared, table_schema
+from data.tables.reading import load_numbers
+from tests.builders import refusals, refused, words
+from tests.data.ledger.charging import COST, charged
+from tests.data.ledger.test_content import fingerprint
+
+SECRET = "123456.789"
+# The content of a file whose columns x and y are read, and what the sentence names
+FILES = [
+    (f"x,z\n{SECRET},1\n", "'y'"),
+    (f"{SECRET},y\n1,2\n", "'x'"),
+    (f"x,y\n1,{SECRET}b\n2,3\n", "'y'"),
+    ("x,y\n1,True\n2,False\n", "'y'"),
+    (f"x,y\n{SECRET},\n2,3\n", "'y'"),
+    (f"x,y\n{SECRET},nan\n", "'y'"),
+    (f"x,y\n{SECRET},inf\n", ("infinity", "'y'")),
+    ("x,y\n", "no rows"),
+    ("", "empty"),
+    (f"x,x,y\n{SECRET},1,2\n", "name"),
+    (f"x,y\n{SECRET},1,2\n", "lengths"),
+    (f"x,y\n{SECRET}\n", "lengths"),
+    (f"x,y\n1,2\n{SECRET},1,2\n", "well-formed .csv"),
+    ('x,"y\n' + "1,2\n" * 40_000, "well-formed .csv"),
+    (b"x,y\n1,\xff\xfe\n", "well-formed .csv"),
+    (b"sep=;\nx;y\n1;2\n", "sep="),
+    (b"\xef\xbb\xbfSEP=,\nx,y\n1,2\n", "sep="),
+    ("x,y\n1,2\n".encode("utf-16"), "UTF-8"),
+    ("x,y\n1,2\n".encode("utf-16-le"), "UTF-8"),
+    (b"x,y\r1,2\r3,4\r", "carriage returns"),
+    (b"\nx,y\n1,2\n", "blank line"),
+    (b"  \r\nx,y\r\n1,2\r\n", "blank line"),
+    (b"x,y,\n1,2,\n", "end of its lines"),
+    (b"x,y\n1,2,\n3,4,\n", "end of its lines"),
+    (b"x;y;\r\n1;2;\r\n", "end of its lines"),
+    (b"x,z,x\n1,2,3\n", "1, 3"),
+]
+BLANK = ["\n", "  \n", '""\n']
+# Numbers that can be read in two ways, and the marks that are declared
+UNCLEAR = [
+    ("x;y\n512,5;1\n1.234;1\n7;1\n", {}),
+    ("x;y\n1.234;1\n2.500;2\n7;1\n", {}),
+    ("x;y\n1,234;1\n2,500;2\n7;1\n", {}),
+    ("x;y\n1.234.567;1\n2;2\n7;1\n", {}),
+    ('x,y\n"1,234",1\n2,2\n', {}),
+    ('x,y\n"$1,234.50",1\n2,2\n', {}),
+    ("x,y\n1 234 €,1\n2,2\n", {}),
+    ('x,y\n"0,5",1\n2,2\n', {}),
+    ('x,y\n"12,34,567",1\n2,2\n', {}),
+    ("x\ty\n0,5\t1\n2\t2\n", {}),
+    ("x;y\n12.5;1\n1.234;1\n7;1\n", {"decimal": ",", "thousands": "."}),
+]
+AGE = DeclaredColumn(name="age", lower=0, upper=120)
+REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
+SEVEN = tuple(DeclaredColumn(name=f"x{j}") for j in range(7))
+# A table, its declared columns, and what the sentence names; of the rows at fault it says neither value nor number
+DECLARED = [
+    ("region,age\nnorth,1\neast,2\nwest,3\n", (REGION, AGE), "'region'"),
+    ("region,age\nnorth,1\n2,131.25\nwest,3\n", (REGION, AGE), ("'age'", "bounds")),
+    ("region,age\nnorth,1\n2,-1\nwest,-1\n", (REGION, AGE), ("'age'", "bounds")),
+    ("region,age\nnorth,old\n2,inf\nwest,3\n", (REGION, AGE), "'age'"),
+    ("region,aged\nnorth,1\n2,1\nwest,3\n", (REGION, AGE), "'age'"),
+    ("region,age\nnorth,1\n2,1\n", (REGION, AGE), "data.rows = 3"),
+    ("region,age\n", (REGION, AGE), "no rows"),
+    ("region,age\neast,1\nwest,131\nwest,NA\n", (REGION, AGE), ("'region'", "'age'")),
+    ("region,age\n,1\nwest,NA\nwest,NA\n", (REGION, AGE), ("region", "age")),
+    (",".join(f"x{j}" for j in range(7)) + "\n" + 3 * "5,5,5,5,5,5,5\n", SEVEN, ("'x4'", "2 more")),
+]
+CELLS = ("east,", "131", "old,", " 1 ", " 2 ", " of 3")
+
+
+def written(folder, content):
+    path = folder / "mine.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(("content", "named"), FILES)
+def test_a_faulty_file_is_refused_without_its_cells(tmp_path, content, named):
+    file = written(tmp_path, content)
+    refused(lambda: load_numbers(file, ["x", "y"]), DataError, *words(named), hidden=(SECRET,))
+
+
+@pytest.mark.parametrize("blank", BLANK)
+def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blank):
+    refused(lambda: load_numbers(written(tmp_path, f"x\n1\n{blank}2\n"), ["x"]), DataError, "blank", "'x'")
+
+
+@pytest.mark.parametrize(("text", "marks"), UNCLEAR)
+def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_path, text, marks):
+    column = DeclaredColumn(name="x", lower=-1e6, upper=1e6)
+    declaration = Declaration(columns=(column,), marks=Marks(**marks), missing="refuse", n_rows=None)
+    file = written(tmp_path, text)
+    calls = [lambda: read_declared(file, declaration), lambda: table_schema(file, Marks(**marks))]
+    for call in calls + ([] if marks else [lambda: load_numbers(file, ["x"])]):
+        with pytest.raises(DataError, match=r"(?s)decimal.*thousands") as caught:
+            call()
+        assert "1234" not in str(caught.value).replace(",", "").replace(".", "")
+
+
+@pytest.mark.parametrize(("text", "columns", "named"), DECLARED)
+def test_what_is_not_as_declared_is_refused_without_a_value(tmp_path, text, columns, named):
+    declaration = Declaration(columns=columns, missing="refuse", n_rows=3)
+    use = lambda: declared_to_parquet("mine", written(tmp_path, text), declaration, home=tmp_path)  # noqa: E731
+    said = refused(use, DataError, *words(named))
+    assert not [cell for cell in CELLS if cell in said.split("mine.csv")[1].replace("2 more", "")]
+
+
+def question(**changes):
+    usual = {"dataset": "patients", "content": "a" * 64, "estimator": "dp_mean", "parameters": {}}
+    return Question(**{**usual, "epsilon": 0.3, "delta": 1e-6, **changes})
+
+
+def ledger_of(folder):
+    ledger = Ledger(folder)
+    ledger.open_dataset("patients", 1.0, 1e-5)
+    return ledger
+
+
+def answered(folder, answer):
+    ledger = ledger_of(folder)
+    return ledger.store(charged(ledger, question(), COST, lambda *_: None), answer)
+
+
+def key(folder, mode, text):
+    path = folder / "ledger.key"
+    path.write_text(text)
+    path.chmod(mode)
+    return load_keys(folder, create=True)
+
+
+def in_the_way(folder, name):
+    (folder / name).mkdir() if name.endswith("sqlite") else (folder / name).touch()
+    return Ledger(folder if name.endswith("sqlite") else folder / name).open_dataset("a", 1, 0)
+
+
+def parquet(folder):
+    (folder / "mine.parquet").write_text(SECRET)
+    return load_numbers(folder / "mine.parquet", ["x"])
+
+
+def folder_of_a_table(folder):
+    (folder / "folder.csv").mkdir()
+    return load_numbers(folder / "folder.csv", ["x"])
+
+
+def a_file_for_a_folder(folder):
+    (folder / "a").touch()
+    atomic_write(folder / "a" / "b", b"")
+
+
+def stored_at(address):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPCOST_STORE", address)
+        check_shared_store()
+
+
+HEX = "ab" * 32
+TABLES = [
+    (DataError, "none.csv", lambda at: load_numbers(at / "none.csv", ["x"])),
+    (DataError, "'.xlsx'", lambda at: load_numbers(at / "mine.xlsx", ["x"])),
+    (DataError, "file", folder_of_a_table),
+    (DataError, "well-formed .parquet", parquet),
+    (StoreError, "folder", a_file_for_a_folder),
+    (LedgerError, "0 rows", lambda at: fingerprint(pa.table({"x": []}))),
+    (LedgerError, "one of each", lambda at: fingerprint(pa.table({}))),
+    (LedgerError, "names", lambda at: fingerprint(pa.table([[1.0], [2.0]], names=["x", "x"]))),
+    (LedgerError, "'x'", lambda at: fingerprint(pa.table({"x": [[1], [2]]}))),
+    (StoreError, "'/a/folder'", lambda at: stored_at("/a/folder")),
+    (StoreError, "DPCOST_STORE=nowhere://a", lambda at: stored_at("nowhere://a")),
+    (StoreError, "folder", lambda at: stored_at("file:///proc/version/store")),
+    *[(LedgerError, ("epsilon", repr(e)), lambda at, e=e: question(epsilon=e)) for e in (0, float("inf"), "1", True)],
+    (LedgerError, ("epsilon", "nan"), lambda at: question(epsilon=float("nan"))),
+    *[(LedgerError, ("delta", f"{d:g}"), lambda at, d=d: question(delta=d)) for d in (1, -1e-9)],
+    *[(LedgerError, "dataset", lambda at, name=name: question(dataset=name)) for name in (" a", "", "a\u200bb")],
+    (LedgerError, "parameters", lambda at: question(parameters={"a": [1, float("nan")]})),
+    (LedgerError, ("parameters", "tolist"), lambda at: question(parameters={"X": np.ones(2)})),
+    (LedgerError, "question", lambda at: ledger_of(at).store(Charge(question(), 1, COST, ""), {})),
+    (LedgerError, "answer", lambda at: answered(at, {"estimate": float("inf")})),
+    (LedgerError, "answer", lambda at: answered(at, {"estimate": np.array([float(SECRET)])})),
+    (LedgerError, ("644", "chmod 600"), lambda at: key(at, 0o644, HEX)),
+    (LedgerError, "damaged", lambda at: key(at, 0o600, HEX[2:])),
+    (LedgerError, "damaged", lambda at: key(at, 0o600, "zz" * 32)),
+    (LedgerUnavailable, "SQLITE_CANTOPEN", lambda at: in_the_way(at, "ledger.sqlite")),
+    (LedgerUnavailable, "created", lambda at: in_the_way(at, "file")),
+    (LedgerError, ("DPCOST_LEDGER_URL", "'mysql'"), lambda at: Ledger(at, "mysql://me:pass@host/x")),
+    (LedgerError, "DPCOST_LEDGER_URL", lambda at: Ledger(at, "me:pass@host")),
+    (LedgerError, "DPCOST_LEDGER_URL", lambda at: Ledger(at, "postgresql://me:pass@host:many/books")),
+]  # fmt: skip
+
+
+@refusals(TABLES)
+def test_a_file_or_a_request_is_refused_by_name(tmp_path, error, named, use):
+    refused(lambda: use(tmp_path), error, *words(named), hidden=(SECRET, "pass@"))
