@@ -381,7 +381,6 @@ def _start(
     if intercept and _of_events(family):
         # Slopes of 2y − 1, orthogonal to the constant, over the variance of y.
         slopes = theta / 2 - white.one * (white.mean_row * theta / 2).sum(axis=0)
-        slopes = james_stein(slopes, variance / 4)
         slopes = slopes / np.maximum(family.second_derivative(origin[-1]), _LEAST_VARIANCE)
         theta = slopes * clip_factor(np.linalg.norm(slopes, axis=0), _LONGEST_START)
     if family.start_above and intercept:

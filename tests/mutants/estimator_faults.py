@@ -29,7 +29,6 @@ ESTIMATOR_FAULTS = {
         "an answer that is mostly noise is not shrunk": Fault("_TOO_FEW", {"= 14.0": "= 1e-09"}, "test_an_answer_about_very_few_rows_is_near_zero"),
         "rows count in their full length": Fault("_REACH", {"= 5.0": "= 1000000000.0"}, "test_a_rare_category_in_a_unit_far_too_small_costs_no_more_than_it_could_explain"),
         "scores of rare events are clipped": Fault("preconditioned", {"np.abs(1 - 2 * mean)": "0 * mean"}, "test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped"),
-        "a start by slopes of noise is kept": Fault("_start", {"james_stein(slopes, variance / 4)": "slopes"}, "test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped"),
         "directions below the floor count as resolved": Fault("_answer", {"np.where(made.is_whitened, 0.0, _LEAST_CURVATURE)": "np.where(made.is_whitened, 0.0, 1.0)"}, "test_an_answer_about_columns_without_signal_is_hardly_worse_than_a_constant"),
     },
     "dpalgos/models/secant_curvature.py": {"a steeper direction is forgotten": Fault("SecantCurvature.at", {"self._steeper.append((unit, kept))": "None"}, "test_a_direction_that_was_steeper_stays_so_and_a_flatter_one_does_not")},

@@ -220,7 +220,7 @@ MECHANISM_FAULTS = {
     "dpalgos/steps/denoising.py": {"noise in a cube is counted as normal": Fault("normal_equivalent", {'max(\n        coordinate_std(size), coordinate_quantile(size, level) / float(scipy.special.ndtri((1 + level) / 2))\n    ': "coordinate_std(size"}, "test_intervals")},
     "dpalgos/steps/moments.py": {
         "sums of one bound on the responses are those of another": Fault("row_moments", {'"row moments", row_bound, response_bound, response_scale': '"row moments", row_bound, response_scale'}, "test_row_moments"),
-        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", {"row_lengths(rows)": "row_lengths(Z[None])"}, "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
+        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", {"row_lengths(rows)": "row_lengths(Z[None])"}, "test_a_white_row_adds_no_more_than_its_level_where_its_norm_is_not_given"),
         "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", {"clip_factor(row_lengths(rows), level[some, None": "np.ones(rows.shape[:2"}, witness("preconditioned_regression-tight")),
         "rows are whitened after they are summed": Fault("clipped_row_sums", {"_whitened_in_cache(Z, matrices": "(((some, np.repeat(Z[None], len(matrices[some]), axis=0)) for some in replicates_in_cache(Z, len(matrices)))", "row_lengths(rows)": "row_lengths(whitened(Z, matrices[some]))", "@ rows).": "@ rows @ matrices[some])."}, "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
         "summed rows are not clipped": Fault("row_moments.of", {"clip_rows_l2(group.X, row_bound)": "group.X"}, "test_row_moments"),

@@ -8,7 +8,7 @@ from dpalgos.models.families import get_family
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
+from dpalgos.steps.moments import clipped_row_sums, row_moments
 
 N, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
 
@@ -124,3 +124,10 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
         moved = np.linalg.norm(total(one, y) - total(other, y))
         largest = max(largest, float(moved / limit.get(released, 2 * level)[0]))
     assert 0.2 < largest <= 1 + 1e-9
+
+
+def test_a_white_row_adds_no_more_than_its_level_where_its_norm_is_not_given():
+    W = np.diag([1.0, 1e2, 1e4])[None]
+    for row in np.random.default_rng(0).standard_normal((20, 1, 3)):
+        total = clipped_row_sums(row, W, np.ones((1, 1)), np.array([1.5]))
+        assert np.linalg.norm(total) == pytest.approx(min(1.5, np.linalg.norm(row @ W[0])))
