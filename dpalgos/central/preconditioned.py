@@ -137,22 +137,6 @@ class PreconditionedParams(RegressionInterval):
         """Return the family; its residuals are not bounded, scores are clipped here."""
         return get_family("gaussian")
 
-    def plan(self, size: float, n_features: int) -> FitPlan:
-        """Return how the budget is spent where ``size`` is nμ."""
-        return plan_of(
-            size,
-            n_features,
-            self.made(),
-            intercept=self.intercept,
-            has_offset=getattr(self, "offset_bounds", None) is not None,
-            for_interval=self.interval is not None,
-        )
-
-    def budget(self, plan: FitPlan, n_rows: float, n_features: int) -> SplitBudget:
-        """Return how μ² is spent: an interval's shares are of the whole, the plan's of what these leave."""
-        reserved = {} if plan.is_constant else self.interval_shares(n_rows, n_features, self.made())
-        return self.split_budget(dict(plan.shares), reserved)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
@@ -190,8 +174,7 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
     wide = np.full((1, d), 1e20)
     narrow = np.array([[*np.ones(d - 1), 1e-6]])
     far = np.array([[*np.full(d - 1, 1e20), 1e15]])  # from its last entry times any center
-    counts = not np.isfinite(family.curvature_bound)
-    row, label = (1e-5 * first, np.full(1, 1e30)) if counts else (first, np.ones(1))
+    row, label = (1e-5 * first, np.full(1, 1e30)) if family.has_counts else (first, np.ones(1))
     score = (first, 1e9 * large, first, -1e9 * large) if family.is_linear else (row, label, -row, label)
     return {
         UNITS: (far, far[0, :1], narrow, narrow[0, :1]),
@@ -203,7 +186,7 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
         LOGARITHM: (first, label, first, zero),
         ROWS_ABOVE: (first, large if family.is_linear else zero, 0 * first, zero),
         "second moments": (first, zero, second, zero),
-        SCORES_ABOVE: (row, 1e9 * large if family.is_linear else label, 0 * row, zero * 0),
+        SCORES_ABOVE: (row, 1e9 * large if family.is_linear else label, 0 * row, zero),
         SCORE: score,
         **params.interval_witnesses(d),
     }
@@ -263,15 +246,24 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
     sample.check_response()
     family, mu, d = params.made(), gaussian_mu(params.epsilon, params.delta), sample.n_features
     n_rows = float(sample.n_rows.min())
-    plan = params.plan(mu * n_rows, d)
-    budget = params.budget(plan, n_rows, d)
+    plan = plan_of(
+        mu * n_rows,
+        d,
+        family,
+        intercept=params.intercept,
+        has_offset=sample.offset_bounds is not None,
+        for_interval=params.interval is not None,
+    )
+    # An interval's shares are of the whole, the plan's of what these leave.
+    reserved = {} if plan.is_constant else params.interval_shares(n_rows, d, family)
+    budget = params.split_budget(plan.shares, reserved)
     start, offset = _constant(transcript, sample, family, params, budget, plan)
     if plan.is_constant:
         transcript.note("unresolved_directions", np.full(sample.n_replicates, d - 1.0))
         if params.interval is not None:
             params.note_too_few(transcript, sample)
         return start
-    levels = Levels(transcript, sample, family, plan, mu, plan.count_multiplier(budget))
+    levels = Levels(transcript, sample, family, plan, budget)
     if family.is_linear:
         origin = private_origin(transcript, sample, budget, plan.origin_columns)
         start, levels.unit = origin.coef, origin.units[-1]
@@ -279,15 +271,15 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         origin = private_columns(transcript, sample, budget)
         if CONSTANT in budget.shares and not family.classes:
             mean = family.mean(start[-1] + offset)
-            levels.unit = np.maximum(mean, 1 - mean if _of_events(family) else 1.0)
-            if _of_events(family):  # rare events keep their scores, lest their rate suffer
+            levels.unit = np.maximum(mean, 1 - mean if family.has_events else 1.0)
+            if family.has_events:  # rare events keep their scores, lest their rate suffer
                 levels.least = np.abs(1 - 2 * mean)
     white = _whitened(transcript, sample, params, budget, levels, origin)
     reach = _REACH * np.sqrt(d) if family.is_linear and params.interval is None else np.inf
     rows = WhiteRows(sample, family, white.matrix, start, offset, reach)
     theta, start_variance = _start(family, white, start, params.intercept)
     if "start" in budget.shares:
-        levels.unit = levels.typical_response(budget)
+        levels.unit = levels.typical_response()
         one = np.linalg.solve(white.matrix, white.ridge_start()[0])[..., 0].T
         theta = one * (np.log(levels.unit) - offset)
     if plan.public_levels is not None:
@@ -357,16 +349,11 @@ def _rows_of(family: Family, intercept: bool) -> Callable[[Group], FloatArray]:
         last: FloatArray = np.ones(len(group.X))
         if family.is_linear:
             last = group.y - np.ravel(group.offset)
-        elif intercept and _of_events(family):
+        elif intercept and family.has_events:
             last = 2 * group.y - 1
         return np.column_stack([group.X, last])
 
     return rows
-
-
-def _of_events(family: Family) -> bool:
-    """Whether responses are 0 or 1."""
-    return bool(np.isfinite(family.curvature_bound) and not (family.is_linear or family.classes))
 
 
 def _start(
@@ -375,10 +362,10 @@ def _start(
     """Return θ at which steps begin, in the shape of ``origin``, and its noise's variance, (R,)."""
     theta: FloatArray = np.zeros_like(origin)
     variance: FloatArray = np.zeros(origin.shape[-1])
-    if family.is_linear or (intercept and _of_events(family)):
+    if family.is_linear or (intercept and family.has_events):
         start, variance = white.ridge_start()
         theta = np.linalg.solve(white.matrix, start)[..., 0].T
-    if intercept and _of_events(family):
+    if intercept and family.has_events:
         # Slopes of 2y − 1, orthogonal to the constant, over the variance of y.
         slopes = theta / 2 - white.one * (white.mean_row * theta / 2).sum(axis=0)
         slopes = slopes / np.maximum(family.second_derivative(origin[-1]), _LEAST_VARIANCE)

@@ -6,12 +6,12 @@ second moments, and three Newton-like steps start from the answer (as in
 :mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
 shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
 
-    quantity                       sensitivity  share  made in            forms
-    rows above a level             1            .043   search_level       all
-    second moments                 √2 C_A²/n    .2     private_whitening  all
-    scores above a level           1            .087   search_level       all
-    preconditioned score           2C/n         .42    released_steps     all
-    those of intervals.regression  its own      .25    note_interval      all
+    quantity                       sensitivity  share   made in            forms
+    rows above a level             1            .03     search_level       all
+    second moments                 √2 C_A²/n    .2      private_whitening  all
+    scores above a level           1            .1      search_level       all
+    preconditioned score           2C/n         .42     released_steps     all
+    those of intervals.regression  its own      .25     note_interval      all
 
 Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
 
@@ -46,7 +46,7 @@ from dpalgos.typing import FloatArray
 
 TOTAL = 0.5
 _N_STEPS, _N_SEARCHES, _OWN = 3, 2, 0.25
-_SHARES = {"levels": 0.13, "moments": 0.2, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
+_SHARES = {"rows": 0.03, "moments": 0.2, "scores": 0.1, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
 _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 
 
@@ -106,10 +106,10 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES)
-        mu, multiplier = gaussian_mu(budget.epsilon, budget.delta), plan.count_multiplier(budget)
-        levels = Levels(transcript, sample, family, plan, mu, multiplier)
-        whole = WholeRows(sample.grouped(_with_one))
+        is_bounded = bool(np.isfinite(family.residual_bound))
+        plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES, knows_unit=is_bounded)
+        levels = Levels(transcript, sample, family, plan, budget)
+        whole = WholeRows(sample.grouped(_with_one), ones=-1)
         white = private_whitening(
             transcript,
             sample,

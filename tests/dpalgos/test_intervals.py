@@ -634,3 +634,19 @@ def test_the_worst_coordinate_is_covered_where_slopes_are_strong_or_columns_corr
     hits, _ = covered(name, rows, coef, 100, 1.0, **keywords)
     for each in hits.T[np.isfinite(hits).any(axis=0)]:
         check_coverage(each)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e2, 1e4])
+def test_an_interval_after_an_answer_needs_no_unit_of_the_response(unit):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.uniform(-1, 1, (20_000, 3)), np.ones(20_000)])
+    y = X @ [0.5, -0.3, 0.2, 1.0] + 0.5 * rng.normal(size=20_000)
+    widths = []
+    for scale in (1.0, unit):
+        ask = {"epsilon": 1.0, "delta": 1e-8, "covariate_bound": 2.0, "response_bound": 4 * scale}
+        found = dpalgos.estimate(
+            "adassp", X, scale * y, rng=np.random.default_rng(1), replicates=10, interval=0.95, **ask
+        )
+        widths.append(found.diagnostics["half_width"][:3] / scale)
+    assert np.isfinite(widths[1]).all()
+    np.testing.assert_allclose(np.median(widths[1], axis=1), np.median(widths[0], axis=1), rtol=0.1)

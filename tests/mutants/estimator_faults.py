@@ -25,7 +25,7 @@ ESTIMATOR_FAULTS = {
         "what is pruned depends on the true means": Fault("sparse_mean", {"(released.values": "(np.take_along_axis(_means(sample, params, transcript), released.support, axis=0)"}, replayed("dp_sparse_mean: s by noise level-tight")),
     },
     "dpalgos/central/preconditioned.py": {
-        "what is asked depends on the spread of responses": Fault("preconditioned", {"params.plan(mu * n_rows": "params.plan(mu * n_rows * min(1, 0.1 + float(sample.response().std()))"}, "test_what_is_asked_depends_on_public_numbers_alone"),
+        "what is asked depends on the spread of responses": Fault("preconditioned", {"        mu * n_rows,\n": "        mu * n_rows * min(1, 0.1 + float(sample.response().std())),\n"}, "test_what_is_asked_depends_on_public_numbers_alone"),
         "an answer that is mostly noise is not shrunk": Fault("_TOO_FEW", {"= 14.0": "= 1e-09"}, "test_an_answer_about_very_few_rows_is_near_zero"),
         "rows count in their full length": Fault("_REACH", {"= 5.0": "= 1000000000.0"}, "test_a_rare_category_in_a_unit_far_too_small_costs_no_more_than_it_could_explain"),
         "scores of rare events are clipped": Fault("preconditioned", {"np.abs(1 - 2 * mean)": "0 * mean"}, "test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped"),

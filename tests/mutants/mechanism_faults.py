@@ -129,12 +129,11 @@ MECHANISM_FAULTS = {
         "the mean residual is used without its noise": Fault("release_mean_residual", {"at.residual_moments(level": "((exact := at.residual_moments(level))", "one * mean": "(one * level * exact[0])"}, replayed("preconditioned_regression: interval-tight")),
         "residuals are not cut": Fault("residual_sensitivity", {"n_rows)": "n_rows) / 2"}, witness("preconditioned_regression: interval-tight")),
     },
-    "dpalgos/mechanisms/preconditioned/plan.py": {
-        "searches for the scores' levels are not paid for": Fault("FitPlan.count_multiplier", {"(1 + self.n_searches)": "1"}, certified("preconditioned_regression-tight", "preconditioned_glm-tight")),
-    },
     "dpalgos/mechanisms/preconditioned/levels.py": {
+        "searches for the scores' levels cost one": Fault("Levels.step", {"self._plan.n_searches * counts_needed(len(first))": "counts_needed(len(first))"}, certified("preconditioned_regression-tight", "preconditioned_glm-tight")),
         "the search for a typical response costs one count": Fault("Levels.typical_response", {", counts_needed(len(_RESPONSES))": ""}, certified("preconditioned_glm: poisson-tight")),
-        "noise lifts the level of scores at will": Fault("_NEAR", {"np.geomspace(0.5, 1.41": "np.geomspace(0.5, 100.0"}, "test_noise_does_not_lift_the_level_of_gradients_from_search_to_search"),
+        "scores of any unit are searched in that of one": Fault("Levels.step", {"np.broadcast_to(_UNKNOWN[:, None], (len(_UNKNOWN), len(self.unit)))": "np.repeat(first, 4, axis=0)"}, "test_an_interval_after_an_answer_needs_no_unit_of_the_response"),
+        "noise lifts the level of scores at will": Fault("_NEAR", {"0.5, 1.41": "0.5, 100.0"}, "test_noise_does_not_lift_the_level_of_gradients_from_search_to_search"),
     },
     "dpalgos/mechanisms/preconditioned/steps.py": {
         "steps are combined from the true scores": Fault("released_steps", {"0.0, released[:size]": "0.0, mean_of_step(rows, at, level, whitens, may_whiten)[:size]"}, replayed("preconditioned_regression-tight")),

@@ -8,8 +8,9 @@ c = 60 for the first rows, which have unknown units, and 20 for white rows and s
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.mechanisms.preconditioned.plan import N_LEVELS, FitPlan
+from dpalgos.mechanisms.preconditioned.plan import FitPlan
 from dpalgos.mechanisms.preconditioned.whitening import WholeRows
 from dpalgos.models.families import Family
 from dpalgos.models.white_rows import ScoresAt
@@ -21,23 +22,24 @@ from dpalgos.steps.moments import row_norms
 from dpalgos.typing import BoolArray, FloatArray
 
 SCORES_ABOVE, RESPONSES_ABOVE = "scores above a level", "responses above a level"
-_ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), np.geomspace(0.5, 4, N_LEVELS)  # times √d
+N_LEVELS, N_UNKNOWN = 16, 64  # candidates of a search; of scores whose unit is not known
+_ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), (0.5, 4.0)  # times √d
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
-_NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the level of the step before
+_UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
+_NEAR = 0.5, 1.41  # times the level of the step before
+_LESS_NEAR = 0.25, 2.0  # the same, after a search of all units
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
-_CLIPPED_ROWS, _CLIPPED_SCORES, _MOST_ROWS = 60.0, 20.0, 0.9
+_CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
+_MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
+_DETECTABLE = 4.0  # times the noise of a count: so many rows are told from none
 _REFERENCE_SIZE = 489.0
 
 
 class Levels:
     """The clip levels of one estimate, released as its steps need them.
 
-    Parameters
-    ----------
-    mu : float
-        μ(ε, δ) of the whole estimate: how few rows may be clipped depends on it.
-    noise_multiplier : float
-        Of each noisy count.
+    How few rows may be clipped depends on μ(ε, δ) of the whole budget. ``unit`` (R,) is that of residuals,
+    ``least`` (R,) a public or released floor under levels of scores, times √d.
     """
 
     def __init__(
@@ -46,16 +48,15 @@ class Levels:
         sample: Sample,
         family: Family,
         plan: FitPlan,
-        mu: float,
-        noise_multiplier: float,
+        budget: SplitBudget,
     ) -> None:
         self._transcript, self._sample, self._family, self._plan = transcript, sample, family, plan
-        self._mu, self._noise_multiplier = mu, noise_multiplier
+        self._budget, self._mu = budget, gaussian_mu(budget.epsilon, budget.delta)
         self._score_level = np.full(sample.n_replicates, np.inf)
         bounded = np.isfinite(family.residual_bound)
         self.clipped_share = np.zeros(sample.n_replicates)  # of the rows, about, in a step
-        self.least = np.zeros(sample.n_replicates)  # times √d, of scores
-        self.unit = np.full(sample.n_replicates, family.residual_bound if bounded else 1.0)  # of residuals
+        self.least = np.zeros(sample.n_replicates)
+        self.unit = np.full(sample.n_replicates, family.residual_bound if bounded else 1.0)
 
     def rows(self, whole: WholeRows) -> FloatArray:
         """Return the level for the rows z in their coordinates, (R,)."""
@@ -71,7 +72,7 @@ class Levels:
             np.sqrt(self._sample.n_features + 1) * _ROWS,
             self._wanted(_CLIPPED_ROWS, _MOST_ROWS),
             whole.rows.then(norms),
-            noise_multiplier=self._noise_multiplier,
+            noise_multiplier=self._budget.gaussian_multiplier("rows", counts_needed(N_LEVELS)),
             label=ROWS_ABOVE,
         )
 
@@ -86,16 +87,24 @@ class Levels:
             return self._score_level
         root = np.sqrt(self._sample.n_features)
         is_known = np.isfinite(self._score_level)
-        near = _NEAR[:, None] * np.where(is_known, self._score_level, 1.0)
-        candidates = np.where(is_known, near, root * _SCORES[:, None] * self.unit)
-        n_classes = int(np.prod(self._family.classes))
-        wanted = self._wanted(_CLIPPED_SCORES * np.sqrt(n_classes), self._family.most_clipped)
+        first, ends, most, least = _SCORES[:, None] * self.unit, _NEAR, self._family.most_clipped, 0.0
+        if not self._plan.knows_unit:  # a count that noise mistakes may lead far up
+            first = np.broadcast_to(_UNKNOWN[:, None], (len(_UNKNOWN), len(self.unit)))
+            ends, most, least = _LESS_NEAR, _MOST_OF_UNKNOWN, _DETECTABLE
+        multiplier = self._budget.gaussian_multiplier(
+            "scores", self._plan.n_searches * counts_needed(len(first))
+        )
+        near = np.geomspace(*ends, len(first))[:, None] * np.where(is_known, self._score_level, 1.0)
+        candidates = np.where(is_known, near, root * first)
+        white = root * np.geomspace(*_WHITE_ROWS, len(first))[:, None]
+        base = _CLIPPED_SCORES * float(np.sqrt(np.prod(self._family.classes)))
+        wanted = self._wanted(base, most, least * multiplier)
         found = search_level(
             self._transcript,
-            np.where(whitens, root * _WHITE_ROWS[:, None], candidates),
+            np.where(whitens, white, candidates),
             wanted,
             at.norms(whitens),
-            noise_multiplier=self._noise_multiplier,
+            noise_multiplier=multiplier,
             label=SCORES_ABOVE,
         )
         self.clipped_share = wanted / self._sample.n_rows
@@ -103,7 +112,7 @@ class Levels:
         self._score_level = np.where(whitens, self._score_level, found)
         return found
 
-    def typical_response(self, budget: SplitBudget) -> FloatArray:
+    def typical_response(self) -> FloatArray:
         """Return the power of two below the upper quartile of the responses, at least 1, (R,)."""
 
         def responses(group: Group) -> FloatArray:
@@ -114,13 +123,13 @@ class Levels:
             _RESPONSES,
             0.25 * self._sample.n_rows,
             self._sample.grouped(responses),
-            noise_multiplier=budget.gaussian_multiplier("start", counts_needed(len(_RESPONSES))),
+            noise_multiplier=self._budget.gaussian_multiplier("start", counts_needed(len(_RESPONSES))),
             label=RESPONSES_ABOVE,
         )
         return np.maximum((found + 0.5) / 2, 1.0)
 
-    def _wanted(self, base: float, most: float) -> FloatArray:
-        """Return about how many rows are to be clipped, at most a share ``most`` of them."""
+    def _wanted(self, base: float, most: float, least: float = 0.0) -> FloatArray:
+        """Return about how many rows are to be clipped: ``least`` or more, at most a share ``most``."""
         scale = (self._sample.n_rows * self._mu / _REFERENCE_SIZE) ** -0.25
         wanted = base * np.sqrt(self._sample.n_features) / self._mu * scale
-        return np.asarray(np.minimum(wanted, most * self._sample.n_rows))
+        return np.asarray(np.minimum(np.maximum(wanted, least), most * self._sample.n_rows))

@@ -3,8 +3,8 @@
 Size is nμ, of which a mean of n numbers within ± 1 would have noise 2/(nμ). What depends on it:
 
     size                    what
-    below 15 √d             no slopes: the constant alone, of ε and with Laplace noise; of linear models, and
-    (25 √d of counts)       without an intercept, slopes at public levels, which shrink
+    below 15 √d             with an intercept no slopes but the constant alone, of ε and with Laplace noise;
+    (25 √d of counts)       linear models have slopes in any case, at public levels, which shrink
     below 140               the response of a linear model stays in its declared unit
     100 √d and more         columns are centered at medians
     30 √d and more          there is an interval (:mod:`dpalgos.intervals.regression`)
@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.mechanisms.preconditioned.constant import (
     CONSTANT,
     constant_shares,
@@ -26,8 +24,8 @@ from dpalgos.mechanisms.preconditioned.constant import (
 from dpalgos.mechanisms.preconditioned.origin import column_shares, origin_shares, released_columns
 from dpalgos.models.families import Family
 
-N_LEVELS = 16  # candidates of every search for a clip level
-_MOMENT_SHARE, _LEVEL_SHARE, _START_SHARE = 0.14, 0.07, 0.02  # of what the origin leaves
+_MOMENT_SHARE, _START_SHARE = 0.14, 0.02  # of what the origin leaves
+_ROW_SHARE, _SCORE_SHARE = 0.07 / 6, 0.35 / 6  # the same; searches of levels, so that all counts are alike
 _N_STEPS, _N_WHITENINGS, _N_SEARCHES = 12, 4, 5  # the first may whiten rows again; the first search levels
 _FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
 
@@ -43,14 +41,9 @@ class FitPlan:
     n_searches: int = 0  # of levels, at the first steps
     public_levels: tuple[float, float] | None = None  # of rows and of scores, in the place of searches
     is_constant: bool = False
+    knows_unit: bool = True  # of residuals, which is public or released
     for_interval: bool = False
     origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
-
-    def count_multiplier(self, budget: SplitBudget) -> float:
-        """Return the noise of each count of the searches for levels; 0 where there are none."""
-        if "levels" not in budget.shares:
-            return 0.0
-        return budget.gaussian_multiplier("levels", (1 + self.n_searches) * counts_needed(N_LEVELS))
 
 
 def plan_of(
@@ -64,10 +57,9 @@ def plan_of(
 ) -> FitPlan:
     """Return how the budget is spent where ``size`` is nμ."""
     root = float(np.sqrt(n_features))
-    counts = not np.isfinite(family.curvature_bound)
     few = size < family.few_rows * root
     if few and intercept and not family.is_linear:
-        shares = lone_constant_shares(of_counts=counts, has_offset=has_offset)
+        shares = lone_constant_shares(of_counts=family.has_counts, has_offset=has_offset)
         return FitPlan(shares=shares, is_constant=True)
     if few and family.is_linear:
         # Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
@@ -81,13 +73,17 @@ def plan_of(
         columns = released_columns(size, n_features, intercept=intercept)
         shares = origin_shares(size, columns)
     elif intercept:
-        shares = constant_shares(size, has_offset=has_offset) if counts else {CONSTANT: rate_share(size)}
+        shares = (
+            constant_shares(size, has_offset=has_offset)
+            if family.has_counts
+            else {CONSTANT: rate_share(size)}
+        )
         left = 1 - sum(shares.values())
         shares |= {part: left * share for part, share in column_shares(size, n_features - 1).items()}
-    elif counts:
+    elif family.has_counts:
         shares = {"start": _START_SHARE}
     left = 1 - sum(shares.values())
-    shares |= {"moments": left * _MOMENT_SHARE, "levels": left * _LEVEL_SHARE}
+    shares |= {"moments": left * _MOMENT_SHARE, "rows": left * _ROW_SHARE, "scores": left * _SCORE_SHARE}
     each = (1 - sum(shares.values())) / _N_STEPS
     return FitPlan(
         shares={**shares, **{f"step {t}": each for t in range(_N_STEPS)}},

@@ -99,7 +99,7 @@ def released_steps(
         full.append(step.reshape(size, -1))
         full_stds.append(np.where(whitens, np.inf, gain * std))
         step = family.step_size * step
-        if not np.isfinite(family.curvature_bound):
+        if family.has_counts:
             step = step / np.maximum(np.linalg.norm(step, axis=0), 1)
         theta = theta + step
     made = ReleasedSteps(np.array(points), np.array(scores), np.array(stds), level, theta)

@@ -84,6 +84,16 @@ class Family(ABC):
         return bool(np.isfinite(self.curvature_bound) and not np.isfinite(self.derivative_bound))
 
     @property
+    def has_events(self) -> bool:
+        """Whether responses are 0 or 1: ψ' and ψ'' are bounded, and there are no classes."""
+        return bool(np.isfinite(self.curvature_bound)) and not (self.is_linear or self.classes)
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether responses are counts, as far as it matters: ψ'' has no bound."""
+        return not np.isfinite(self.curvature_bound)
+
+    @property
     @abstractmethod
     def residual_bound(self) -> float:
         """Return the public bound on the size of a residual (ℓ2 over classes); infinite if not clipped."""

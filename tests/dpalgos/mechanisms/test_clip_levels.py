@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import PreconditionedParams, preconditioned_regression
 from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.mechanisms.preconditioned.levels import Levels
@@ -67,8 +69,13 @@ def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search()
     assert reader.passes - before <= 1 + 1 + 1 + 12 + 5
 
 
-def gradient_levels(noise_multiplier, sizes):
-    """Return the levels found one after the other for gradients of a size each, (len(sizes), R)."""
+def gradient_levels(share, sizes, mu=1.0):
+    """Return the levels found one after the other for gradients of a size each, (len(sizes), R).
+
+    Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
+    """
+    shares = {"scores": share, "steps": 1 - share}
+    budget = SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares)
     n_replicates, family = 40, get_family("gaussian")
     record = Transcript(Noise([np.random.default_rng(seed) for seed in range(n_replicates)]))
     found, levels = [], None
@@ -76,20 +83,20 @@ def gradient_levels(noise_multiplier, sizes):
         sample = Sample(X, size * Y, n_replicates=n_replicates)
         if levels is None:
             plan = plan_of(1e4, 3, family, intercept=False)
-            levels = Levels(record, sample, family, plan, 1.0, noise_multiplier)
+            levels = Levels(record, sample, family, plan, budget)
         rows = WhiteRows(sample, family, np.tile(np.eye(3), (n_replicates, 1, 1)))
         found.append(levels.step(rows.at(np.zeros((3, n_replicates))), step, np.zeros(n_replicates, bool)))
     return np.array(found)
 
 
 def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
-    first, *later = gradient_levels(400.0, (1.0, 1.0, 1.0))
+    first, *later = gradient_levels(20 / 400**2, (1.0, 1.0, 1.0))
     assert first.max() > 10 * first.min()
     for before, after in zip((first, *later), later, strict=False):
         assert (after <= 1.5 * before).all()
 
 
 def test_the_level_of_gradients_falls_with_their_size():
-    first, second, third = gradient_levels(1e-9, (8.0, 2.0, 0.5))
+    first, second, third = gradient_levels(0.999, (8.0, 2.0, 0.5))
     assert (second <= 0.51 * first).all()
     assert (third <= 0.51 * second).all()
