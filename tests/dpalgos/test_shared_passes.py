@@ -53,12 +53,32 @@ def test_each_gets_what_it_would_get_alone(sample):
     assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
 
 
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_rows_that_are_held_by_column_give_what_they_give_otherwise(sample, bound):
+    runs = [descent(sample, 3, n_used=2, bound=bound) for _ in range(D // 2 + 1)]
+    alone = runs[0]()
+    for answer, _ in sample.side_by_side(runs):
+        np.testing.assert_allclose(answer[0], alone[0], rtol=1e-5, atol=1e-7)
+    assert sample.rows.keeps_columns
+    np.testing.assert_array_equal(runs[0]()[0], alone[0])
+
+
 def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
     rows = np.arange(N)
     apart = sample.derived(row_mask=np.column_stack([rows < 300, rows >= 300, rows >= 900]), n_replicates=R)
     values = np.random.default_rng(2).standard_normal((N, R))
     found = Design(apart).mean_product(values)
     plain = apart.X.T @ (apart.row_mask * values) / apart.row_mask.sum(axis=0)
+    np.testing.assert_allclose(found, plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_used", [D, 2])
+def test_a_sum_of_many_blocks_is_the_plain_one(sample, n_used):
+    coef = np.random.default_rng(1).standard_normal((D, R))
+    coef[n_used:] = 0
+    y, mask = sample.response()[:, None], sample.row_mask
+    found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
+    plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
     np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
