@@ -12,6 +12,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
+from dpalgos.cautions import cautions
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
@@ -20,7 +21,6 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level
 from dpalgos.typing import FloatArray
 
 _LARGEST_EPSILON = 20.0
@@ -98,7 +98,8 @@ def estimate(
         released = run_estimator(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
-        _warn_of_units(transcript)
+        for caution in cautions(transcript.diagnostics):
+            warnings.warn(caution, UserWarning, stacklevel=2)
     _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
@@ -222,17 +223,6 @@ def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: Private
             f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
             f"{unit} drawn at random would keep that promise; choose e.g. delta = 1/{people}**2",
             PrivacyWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_units(transcript: Transcript) -> None:
-    """Warn where the released clip level of the rows says that they are far from order one."""
-    if np.any(transcript.diagnostics.get(at_the_last_level(ROWS_ABOVE), False)):
-        warnings.warn(
-            "more rows than are clipped without harm lie beyond the largest clip level: are the units "
-            "right? Columns and response should be of order one in public units",
-            UserWarning,
             stacklevel=3,
         )
 

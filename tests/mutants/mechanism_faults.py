@@ -39,7 +39,10 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/api.py": {
         "a delta that publishes somebody passes without a warning": Fault("_warn_of_weak_promises", {"delta * people >= 1": "False"}, "test_promises_that_protect_nobody_are_warned_about"),
-        "rows beyond all levels pass without a warning": Fault("_warn_of_units", {"np.any(transcript.diagnostics.get(at_the_last_level(ROWS_ABOVE), False))": "False"}, "test_raw_units_are_warned_about"),
+    },
+    "dpalgos/cautions.py": {
+        "rows beyond all levels pass without a warning": Fault("cautions", {"np.any(notes.get(at_the_last_level(label), False))": "False"}, "test_what_released_numbers_say_against_an_answer_is_said"),
+        "hidden directions pass without a warning": Fault("cautions", {"int(np.max(notes.get(UNRESOLVED, 0)))": "0"}, "test_what_released_numbers_say_against_an_answer_is_said"),
     },
     "dpalgos/result.py": {
         "intervals of combinations are not shifted": Fault("Result.coefficients", {"interval + shift": "interval"}, "test_two_ways_of_writing_a_model_give_one_answer"),
