@@ -20,9 +20,18 @@ NARROW = 340  # pixels of a chart on a phone
 _LETTER, _MOST_ROOM = 6.4, 300  # pixels of a letter of a name, and of all names
 _WIDE = 520  # pixels of a plot from which on there is room for names
 _NAME_HEIGHT = 15
-_LOG_TICKS = [round(power + math.log10(digit), 6) for power in range(-12, 13) for digit in (1, 2, 5)]
-_LOG_VALUES = f"is_log && domain('y')[1] - domain('y')[0] > 0.7 ? {_LOG_TICKS} : null"
-_LOG_LABEL = "is_log ? format(pow(10, datum.value), '.2~g') : datum.label"
+
+
+def _ticks(*digits: float) -> list[float]:
+    return [round(power + math.log10(digit), 6) for power in range(-12, 13) for digit in digits]
+
+
+_LOG_SPAN = "domain('y')[1] - domain('y')[0]"
+_LOG_VALUES = (
+    f"!is_log ? null : {_LOG_SPAN} > 0.7 ? {_ticks(1, 2, 5)} : "
+    f"{_LOG_SPAN} > 0.2 ? {_ticks(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)} : null"
+)
+_LOG_LABEL = "is_log ? format(pow(10, datum.value), '.3~g') : datum.label"
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Line:
 class Axes:
     """What the axes show, and the chart's size in pixels; a range that is not given follows from the data."""
 
-    x_title: str
+    x_title: str | Mapping[str, str]
     y_title: str
     x_ticks: Sequence[float] | Mapping[str, str] = ()
     x_log: bool = True
@@ -126,8 +135,8 @@ def chart_of_rows(
     params.append({"name": "is_log", "expr": is_log})
     transform = list[Chart]()
     if choices:
-        params += [*choices.params, _EVERY_LINE]
-        drawn = {"or": [{"param": "shown"}, "lines == 'all'", "!datum.line"]}
+        params += choices.params
+        drawn = {"or": [{"param": "shown"}, "!datum.line"]}
         transform += [*choices.transform, {"filter": drawn}]
     return {
         "data": dict(data),
@@ -139,18 +148,6 @@ def chart_of_rows(
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
     }
-
-
-_EVERY_LINE: Chart = {
-    "name": "lines",
-    "value": "some",
-    "bind": {
-        "input": "select",
-        "name": "Lines",
-        "options": ["some", "all"],
-        "labels": ["chosen in the legend", "all"],
-    },
-}
 
 
 def _styles(looks: Mapping[str, Look]) -> dict[str, Any]:
