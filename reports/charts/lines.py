@@ -167,7 +167,7 @@ def _axes(axes: Axes, room: float) -> dict[str, Any]:
     """Return the encoding of both axes, with room for names at the right where the chart is wide."""
     x_axis: dict[str, Any] = {
         "title": axes.x_title or None,
-        "format": ",.6~g",
+        "format": ",.9~g",
         "titleLimit": {"expr": "width"},
     }
     if axes.x_ticks:

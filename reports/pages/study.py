@@ -76,8 +76,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
         number=headline.number,
         pictures=pictures,
         caption=layout.caption,
-        answers=layout.answers,
-        lead=[page.question, f"{_run_line(view)}."],
+        lead=[page.question, *layout.answers, f"{_run_line(view)}."],
         scripts=["filter.js", *(["chart.js"] if live else [])],
         data={"chart-data": packed_chart(live), "vega-library": packed_library()} if live else {},
     )

@@ -22,7 +22,7 @@ from reports.writing import words
 _SCRIPTS = "<!-- scripts -->"
 _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("heading", "banner", "sentence", "caption", "search"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "answers"), ()),
+    **dict.fromkeys(("links_on_top", "lead"), ()),
     **dict.fromkeys(("number", "pictures")),
 }
 
