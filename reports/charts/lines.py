@@ -31,6 +31,7 @@ _LOG_VALUES = (
     f"!is_log ? null : {_LOG_SPAN} > 0.7 ? {_ticks(1, 2, 5)} : "
     f"{_LOG_SPAN} > 0.2 ? {_ticks(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)} : null"
 )
+_IN_RANGE = "datum.value < domain('x')[0] || datum.value > domain('x')[1] ? '' : datum.label"
 _LOG_LABEL = "is_log ? format(pow(10, datum.value), '.3~g') : datum.label"
 
 
@@ -168,6 +169,7 @@ def _axes(axes: Axes, room: float) -> dict[str, Any]:
     x_axis: dict[str, Any] = {
         "title": axes.x_title or None,
         "format": ",.9~g",
+        "labelExpr": _IN_RANGE,
         "titleLimit": {"expr": "width"},
     }
     if axes.x_ticks:
