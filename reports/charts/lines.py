@@ -75,9 +75,7 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
         for (x, y), (low, high) in zip(line.points, line.band or _no_band(line), strict=True)
     ]
     looks = {line.label: line.look for line in lines}
-    ends = {line.label: line.points[-1] for line in lines if line.points}
-    named = names_in_legend(ends, axes)
-    return chart_of_rows({"values": rows}, looks, axes, legend=named)
+    return chart_of_rows({"values": rows}, looks, axes, legend=names_in_legend(rows, axes))
 
 
 def _no_band(line: Line) -> Sequence[tuple[Any, Any]]:
@@ -89,20 +87,26 @@ def line_picture(lines: Sequence[Line], axes: Axes, name: str, description: str,
     return draw_chart(line_chart(lines, axes), name, description, data_source)
 
 
-def names_in_legend(ends: Mapping[str, tuple[float, float]], axes: Axes) -> list[str]:
+def names_in_legend(rows: Sequence[Mapping[Any, Any]], axes: Axes) -> list[str]:
     """Return which names the legend of a picture has: those of lines that end too near to another."""
-    usable = {
-        name: y for name, (_, y) in ends.items() if name and math.isfinite(y) and (y > 0 or not axes.y_log)
-    }
-    if not usable or isinstance(axes.width, str) or axes.width < _WIDE:
-        return [name for name in ends if name]
-    last = max(x for x, _ in ends.values())
-    at = sorted((math.log10(y) if axes.y_log else y, name) for name, y in usable.items())
-    room = _NAME_HEIGHT * ((at[-1][0] - at[0][0]) or 1) / axes.height
-    near = {name for pair in pairwise(at) if pair[1][0] - pair[0][0] <= room for _, name in pair}
-    return [
-        name for name, (x, _) in ends.items() if name and (name in near or x < last or name not in usable)
-    ]
+
+    def is_drawn(value: float | None) -> bool:
+        return value is not None and math.isfinite(value) and (value > 0 or not axes.y_log)
+
+    def height(value: float) -> float:
+        return math.log10(value) if axes.y_log else value
+
+    names = list(dict.fromkeys(row["line"] for row in rows if row["line"]))
+    drawn = sorted((row for row in rows if is_drawn(row["mean"])), key=lambda row: float(row["x"]))
+    if not drawn or isinstance(axes.width, str) or axes.width < _WIDE:
+        return names
+    last = drawn[-1]["x"]
+    ends = sorted((height(row["mean"]), row["line"]) for row in drawn if row["x"] == last)
+    values = [height(row[key]) for row in drawn for key in ("low", "mean", "high") if is_drawn(row[key])]
+    room = _NAME_HEIGHT * (max(values) - min(values)) / axes.height
+    near = {name for pair in pairwise(ends) if pair[1][0] - pair[0][0] <= room for _, name in pair}
+    at_ends = {name for _, name in ends} - near
+    return [name for name in names if name not in at_ends]
 
 
 @dataclass(frozen=True)

@@ -185,16 +185,15 @@ class StudyChart:
     def of_lines(self, lines: Sequence[str], *, width: float = 660, height: int = 340, pad: int = 5) -> Chart:
         """Return the chart of some lines at the choice, without menus."""
         rows = self.chosen(lines)
-        last = rows.dropna(subset="mean").sort_values("x").groupby("line")[["x", "mean"]].last()
         label, _ = metric_words(self.choice["metric"], self.page)
         is_log = self.is_log(self.choice["metric"])
         axes = Axes(_axis_words(self.page, self.choice["axis"]), label if width > NARROW else "",
                     sorted(rows["x"].unique()), y_log=is_log, width=width, height=height)  # fmt: skip
-        legend = names_in_legend({name: (x, y) for name, x, y in last.itertuples()}, axes)
         listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
         values = listed.where(listed.notna(), None).to_dict("records")
         looks = {name: look for name, look in self.looks.items() if name in lines}
-        return {**chart_of_rows({"values": values}, looks, axes, legend=legend), "padding": pad}
+        chart = chart_of_rows({"values": values}, looks, axes, legend=names_in_legend(values, axes))
+        return {**chart, "padding": pad}
 
     def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
         """Return the rows of some lines at the choice, with their place ``x`` on the axis."""
