@@ -57,8 +57,8 @@ def estimate(
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
-        The user of every row, for estimators whose unit of privacy is the user: whole numbers or text; ``7``,
-        ``7.0`` and ``"007"`` are one user, and so is a name in either Unicode form.
+        The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text, of
+        which two notations are two users.
     budget : Budget, optional
         Counts this answer among others, and withholds what would exceed it; answers of one budget never share
         noise.

@@ -179,9 +179,14 @@ class Result:
         """Return the facts of the answer as a data frame of one row.
 
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
-        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
-        response, by public bounds.
+        released second moments and what was clipped cannot matter, else a ``fit_note``.
+
+        Parameters
+        ----------
+        intercept : int, optional
+            The position of the column of ones.
+        reach : (d + 1,) sequence of float, optional
+            The largest absolute values of columns and response, by public bounds.
         """
         return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 

@@ -176,7 +176,7 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 
 def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private logistic regression by formula; parameters as of :func:`ols`.
+    """Fit a private logistic regression by formula; parameters, result and errors are those of :func:`ols`.
 
     The response is a column of 0 and 1, or of two levels, of which the second is the event.
     """
@@ -184,7 +184,7 @@ def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 
 def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private Poisson regression of counts by formula; parameters as of :func:`ols`."""
+    """Fit a private Poisson regression of counts by formula; all else is as of :func:`ols`."""
     return _fitted("poisson", formula, frame, **options)
 
 
