@@ -21,7 +21,7 @@ from dpalgos.coefficients import (
 )
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, goodness
-from dpalgos.intervals.half_widths import along
+from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 
 
@@ -54,9 +54,8 @@ class Result:
         What one run released.
     diagnostics : dict
         Facts computed from released or public quantities only.
-    interval : (2, d) array, or (2, d, R), or None
-        Lower and upper ends where ``interval`` asked for them; NaN where no honest ones exist, and then
-        ``diagnostics["interval_note"]`` says why.
+    intervals : Interval or None
+        The intervals where ``interval`` asked for them; ``intervals.note`` says why some have none.
     """
 
     estimate: FloatArray
@@ -64,8 +63,21 @@ class Result:
     delta: float
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
-    interval: FloatArray | None = None
+    intervals: Interval | None = None
     about: AnswerFacts = field(default_factory=lambda: AnswerFacts())
+
+    @property
+    def interval(self) -> FloatArray | None:
+        """Lower and upper ends, (2, d) or (2, d, R), NaN where no honest ones exist; or None."""
+        if self.intervals is None:
+            return None
+        ends = self.intervals.ends(self._answers)
+        return ends[..., 0] if self.estimate.ndim == 1 else ends
+
+    @property
+    def _answers(self) -> FloatArray:
+        """The estimate without classes, (d, R)."""
+        return self.estimate.reshape(len(self.estimate), -1)
 
     def table(self, names: Sequence[str] | None = None) -> Any:
         """Return the coefficients as a data frame: a row per term.
@@ -165,9 +177,10 @@ class Result:
 
         By released covariances where there are any; else half-widths add up, which is never too narrow.
         """
-        if self.interval is None:
-            return combinations @ self.estimate, None
-        return combinations @ self.estimate, along(self.diagnostics, self.interval, combinations)[0]
+        value = combinations @ self.estimate
+        if self.intervals is None:
+            return value, None
+        return value, self.intervals.along(combinations, self._answers).ends(value[:, None])[..., 0]
 
     def conf_int(self) -> FloatArray:
         """Return the ends of the intervals, (d, 2), NaN where there are none."""

@@ -21,7 +21,7 @@ from dpalgos.formula.design import (
     public_rows,
 )
 from dpalgos.goodness import binned, farthest, in_units
-from dpalgos.intervals.half_widths import WHY, warn_of_none
+from dpalgos.interval import warn_of_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
@@ -223,7 +223,7 @@ def _fitted(
     found = estimate(_FAMILIES[family], design.matrix(rows), y, rng=rng, **keywords)
     result = FormulaResult(**vars(found), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
-    warn_of_none(result.coefficients().interval, result.diagnostics.get(WHY, np.zeros((0, 1))), columns)
+    warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
 
 

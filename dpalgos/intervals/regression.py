@@ -39,7 +39,7 @@ intercept, half the squared length of the step times the relative slope of ψ'' 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -49,18 +49,8 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    ALONG,
-    BENT,
-    CLIPPED,
-    FEW,
-    GROSS,
-    HIDDEN,
-    IntervalParams,
-    interval_notes,
-    note_interval,
-    reach_along,
-)
+from dpalgos.interval import BENT, CLIPPED, FEW, GROSS, HIDDEN, Interval
+from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
 from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
@@ -77,14 +67,13 @@ from dpalgos.mechanisms.for_intervals.score_curvature import (
 )
 from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
-from dpalgos.mechanisms.preconditioned.whitening import Whitening
+from dpalgos.mechanisms.preconditioned.steps import Steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import clipped_score
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import ReleasedSteps, combination_weights
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -105,8 +94,8 @@ _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionInterval(IntervalParams):
-    """Keywords of regressions that have intervals, and all that their estimators need for them."""
+class RegressionIntervalParams(IntervalParams):
+    """The keywords of regressions that have intervals."""
 
     interval_target: str = choice(
         "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
@@ -123,113 +112,101 @@ class RegressionInterval(IntervalParams):
                 "are known up to a common vector"
             )
 
-    def resolves(self, n_rows: float, n_features: int) -> bool:
-        """Return whether there will be an interval, from public numbers alone."""
-        size = n_rows * gaussian_mu(self.epsilon, self.delta)
-        return bool(self.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
 
-    def interval_shares(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
-        """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
-        if not self.resolves(n_rows, n_features):
-            return {}
-        if self.interval_target == LEAST_SQUARES:
-            return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
-        return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
+def resolves(params: RegressionIntervalParams, n_rows: float, n_features: int) -> bool:
+    """Return whether there will be an interval, from public numbers alone."""
+    size = n_rows * gaussian_mu(params.epsilon, params.delta)
+    return bool(params.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
 
-    def note_too_few(self, transcript: Transcript, sample: Sample) -> None:
-        """Note that there is no interval."""
-        nothing = np.full((sample.n_features, sample.n_replicates), np.nan)
-        note_interval(
-            transcript,
-            self.interval or 0.5,
-            variance=nothing,
-            variance_std=0.0,
-            sampling=nothing,
-            biases={},
-            flags={FEW: np.isnan(nothing)},
-            center=nothing,
-        )
 
-    def note_interval(
-        self,
-        transcript: Transcript,
-        budget: SplitBudget,
-        scores: WhiteRows,
-        white: Whitening,
-        steps: ReleasedSteps,
-        middle: FloatArray | None = None,
-    ) -> None:
-        """Release what the interval needs, and note its ends.
+def interval_shares(
+    params: RegressionIntervalParams, n_rows: float, n_features: int, family: Family
+) -> dict[str, float]:
+    """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
+    if not resolves(params, n_rows, n_features):
+        return {}
+    if params.interval_target == LEAST_SQUARES:
+        return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
+    return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
 
-        ``budget`` has the parts of :meth:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
-        """
-        if self.interval is None:
-            return
-        if not self.resolves(float(scores.sample.n_rows.min()), scores.sample.n_features):
-            self.note_too_few(transcript, scores.sample)
-            return
-        wide, n_rows = self.interval_target == LEAST_SQUARES, scores.sample.n_rows
-        if wide:
-            steps = _wide_step(transcript, budget, scores, steps)
-        middle = np.zeros(len(n_rows)) if middle is None else middle
-        curvature = release_curvature(transcript, budget, scores, white, steps, middle)
-        center = center_of(curvature, steps)
-        at, outer = scores.at(center.theta), scores.whitening
-        lost: FloatArray = np.zeros_like(center.theta)
-        if np.isfinite(scores.family.residual_bound):
-            row = white.mean_row
-            typical = middle - (row * steps.end).sum(axis=0)
-            score = clipped_score(scores.family, center.theta, row, typical, steps.level)
-            lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
-        moments, moments_std = release_second_moments(
-            transcript,
-            at.clipped_second_moments(steps.level),
-            bound=steps.level,
-            n_rows=n_rows,
-            multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
-        )
-        coef = scores.coef(center.theta - lost)
-        shift = InterceptShift(np.zeros_like(coef))
-        if not wide and not np.isfinite(scores.family.residual_bound):
-            shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
-        tail = None
-        if wide:
-            above = shares_above(scores.sample, at.norms(), steps.level)
-            tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
-            if scores.family.is_linear:
-                shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
-        along = IntervalsAlong(
-            level=self.interval,
-            family=scores.family,
-            curvature=curvature,
-            center=center,
-            moments=moments,
-            moments_std=moments_std,
-            outer=outer,
-            middle=middle,
-            coef=coef,
-            shift=shift,
-            tail=tail,
-            clip=steps.level,
-            n_rows=n_rows,
-            lost=lost,
-        )
-        for name, note in along(np.eye(len(coef))).items():
-            transcript.note(name, note)
-        transcript.note(ALONG, along)
 
-    def interval_witnesses(self, d: int) -> Witnesses:
-        """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
-        first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-        return {
-            COUNTS: pair(first, none),
-            CURVATURE: pair(first, last),
-            SCORE_MOMENTS: pair(first, last, far),
-            RESIDUAL: pair(none, none, far, -far),
-            FAR: pair(none, none, far, 0.0),
-            WIDE: pair(first, first, far, -far),
-            TAIL: pair(first, none, far, 0.0),
-        }
+def interval_witnesses(d: int) -> Witnesses:
+    """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
+    first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
+    return {
+        COUNTS: pair(first, none),
+        CURVATURE: pair(first, last),
+        SCORE_MOMENTS: pair(first, last, far),
+        RESIDUAL: pair(none, none, far, -far),
+        FAR: pair(none, none, far, 0.0),
+        WIDE: pair(first, first, far, -far),
+        TAIL: pair(first, none, far, 0.0),
+    }
+
+
+def interval_of(
+    transcript: Transcript,
+    params: RegressionIntervalParams,
+    budget: SplitBudget,
+    made: Steps,
+    middle: FloatArray | None = None,
+) -> Interval | None:
+    """Release what the interval around released steps needs, and return it; None without a level.
+
+    ``budget`` has the parts of :func:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
+    """
+    steps, scores, white, level = made.released, made.rows, made.white, params.interval
+    sample, n_rows = scores.sample, scores.sample.n_rows
+    if level is None:
+        return None
+    if not resolves(params, float(n_rows.min()), sample.n_features):
+        return Interval.missing(sample.n_features, sample.n_replicates, FEW)
+    wide, bounded = params.interval_target == LEAST_SQUARES, np.isfinite(scores.family.residual_bound)
+    if wide:
+        steps = _wide_step(transcript, budget, scores, steps)
+    middle = np.zeros(len(n_rows)) if middle is None else middle
+    curvature = release_curvature(transcript, budget, scores, white, steps, middle)
+    center = center_of(curvature, steps)
+    at, outer = scores.at(center.theta), scores.whitening
+    lost: FloatArray = np.zeros_like(center.theta)
+    if bounded:
+        row = white.mean_row
+        typical = middle - (row * steps.end).sum(axis=0)
+        score = clipped_score(scores.family, center.theta, row, typical, steps.level)
+        lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
+    moments, moments_std = release_second_moments(
+        transcript,
+        at.clipped_second_moments(steps.level),
+        bound=steps.level,
+        n_rows=n_rows,
+        multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
+    )
+    coef, tail = scores.coef(center.theta - lost), None
+    shift = InterceptShift(np.zeros_like(coef))
+    if not wide and not bounded:
+        shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
+    if wide:
+        above = shares_above(sample, at.norms(), steps.level)
+        tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
+        if scores.family.is_linear:
+            shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
+    along = IntervalsAlong(
+        level=level,
+        family=scores.family,
+        curvature=curvature,
+        center=center,
+        moments=moments,
+        moments_std=moments_std,
+        outer=outer,
+        middle=middle,
+        coef=coef,
+        shift=shift,
+        tail=tail,
+        clip=steps.level,
+        n_rows=n_rows,
+        lost=lost,
+    )
+    return replace(along(np.eye(len(coef))), combined=along)
 
 
 class Center(NamedTuple):
@@ -274,8 +251,8 @@ class IntervalsAlong:
     n_rows: FloatArray
     lost: FloatArray  # by which clipping has moved white coefficients, as far as rows are normal, (d, R)
 
-    def __call__(self, combinations: FloatArray) -> dict[str, FloatArray | str]:
-        """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
+    def __call__(self, combinations: FloatArray) -> Interval:
+        """Return the intervals of the combinations L β, of the rows of ``combinations`` (k, d)."""
         shift, size = self.shift, np.abs(combinations)
         outer = np.einsum("kj,rji->rki", combinations, self.outer)
         moved = np.einsum("kj,rji->rki", combinations, self.outer - shift.image)
@@ -288,7 +265,7 @@ class IntervalsAlong:
         bent = _bent(self.family, self.curvature, self.center, outer, self.middle)
         margin = _MARGIN if self.family.is_linear else _BENT_MARGIN
         everywhere = np.zeros_like(self.coef)
-        return interval_notes(
+        return interval_by_variance(
             self.level,
             variance=margin * error.variance + combinations**2 @ (shift.variance + everywhere),
             variance_std=error.variance_std,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.formula.design import INTERCEPT, FormulaDesign
-from dpalgos.intervals.half_widths import WHY, along
+from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 
@@ -63,12 +63,15 @@ class FileUnits:
         own = np.array([shown[name] for name in self.shown]) - shift - back[:, :first] @ known
         return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
 
-    def ends_of(self, ends: FloatArray, notes: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (m, 2) of intervals (2, k) in the units of the file, and why there are none."""
+    def ends_of(self, found: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the ends (m, 2) of the intervals of an answer (k,) in the units of the file, and why not."""
+        one = answer.reshape(-1, 1)
         if self.back is None:
-            return self.of(ends.T), np.asarray(notes.get(WHY, np.zeros((len(self.names), 1))))
-        found, why = along(notes, ends, self.back * self.factor)
-        return found.T + (self.back @ self.offset)[:, None], why
+            return self.of(found.ends(one)[..., 0].T), found.codes
+        matrix = self.back * self.factor
+        along = found.along(matrix, one)
+        ends = along.ends(matrix @ one)[..., 0].T
+        return ends + (self.back @ self.offset)[:, None], along.codes
 
     def half_widths(self, names: Sequence[str], widths: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
         """Return half-widths (…, k) of intervals of some coordinates in the units of the file, by shown name.

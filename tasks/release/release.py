@@ -23,7 +23,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
-from dpalgos.intervals.half_widths import why_none
+from dpalgos.interval import why_none
 from dpalgos.params import Params
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
@@ -328,8 +328,8 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "events": event_entries(drawn.events),
     }
     answer |= _fit(plan.rows, drawn)
-    if drawn.interval is not None:
-        pairs, why = units.ends_of(drawn.interval, drawn.diagnostics)
+    if drawn.intervals is not None:
+        pairs, why = units.ends_of(drawn.intervals, drawn.estimate)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
         answer["interval"] = dict(zip(units.shown, ends, strict=True))
         if why.any():
