@@ -1,9 +1,9 @@
 """Intervals of an answer's coordinates: a value that follows from released and public numbers alone."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -25,6 +25,18 @@ REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum 
 ABOUT = "intervals are centered at the answer before it is shrunk"
 
 
+class Combinable(Protocol):
+    """What intervals of linear combinations of coefficients follow from."""
+
+    def along(self, combinations: FloatArray) -> "Interval":
+        """Return the intervals of combinations, of the rows (k, d) of weights."""
+        ...
+
+    def after_offset(self) -> "Combinable":
+        """Return the same for coefficients after an offset, of which the first is 1."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interval:
     """Intervals of the coordinates of R answers.
@@ -41,8 +53,8 @@ class Interval:
         Why coordinates have none, as codes of :data:`REASONS`.
     about : str
         What they are centered at, where it is not the answer.
-    combined : callable, optional
-        Returns the intervals of linear combinations, from rows (k, d) of weights.
+    released : Combinable, optional
+        What intervals of linear combinations follow from.
     """
 
     half_width: FloatArray
@@ -50,7 +62,7 @@ class Interval:
     without_noise: FloatArray | None = None
     reasons: FloatArray | None = None
     about: str = ""
-    combined: Callable[[FloatArray], "Interval"] | None = None
+    released: "Combinable | None" = None
 
     @classmethod
     def missing(cls, n_coordinates: int, n_replicates: int, reason: str) -> Self:
@@ -90,8 +102,8 @@ class Interval:
 
         By released covariances where there are any; else half-widths add up, which is never too narrow.
         """
-        if self.combined is not None:
-            return self.combined(combinations)
+        if self.released is not None:
+            return self.released.along(combinations)
         used = combinations != 0
         center = answer if self.center is None else self.center
         middle, half = center[:, 0], self.half_width[:, 0]
@@ -104,35 +116,20 @@ class Interval:
             about=self.about,
         )
 
-    def after_known(self, first: float) -> "Interval":
-        """Return the intervals with that of a coordinate that is known exactly before the others."""
+    def after_offset(self) -> "Interval":
+        """Return the intervals with that of an offset, whose coefficient is exactly 1, before the others."""
 
         def after(value: float, others: FloatArray | None) -> Any:
             return None if others is None else np.insert(others, 0, value, axis=0)
 
-        found = replace(
+        return replace(
             self,
             half_width=after(0.0, self.half_width),
-            center=after(first, self.center),
+            center=after(1.0, self.center),
             without_noise=after(0.0, self.without_noise),
             reasons=after(0.0, self.reasons),
+            released=self.released.after_offset() if self.released else None,
         )
-        if self.combined is None:
-            return found
-        return replace(found, combined=_AfterKnown(first, self.combined))
-
-
-@dataclass(frozen=True)
-class _AfterKnown:
-    """Intervals of combinations of coordinates of which the first is known."""
-
-    first: float
-    others: Callable[[FloatArray], Interval]
-
-    def __call__(self, combinations: FloatArray) -> Interval:
-        found = self.others(combinations[:, 1:])
-        assert found.center is not None
-        return replace(found, center=found.center + self.first * combinations[:, :1])
 
 
 def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:

@@ -244,7 +244,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     answer = preconditioned(params.covariates(sample), params, transcript)
     if params.offset_bounds is not None and transcript.interval is not None:
-        transcript.interval = transcript.interval.after_known(1.0)
+        transcript.interval = transcript.interval.after_offset()
     return params.made().identified(params.coefficients(answer))
 
 

@@ -41,7 +41,6 @@ intercept, half the squared length of the step times the relative slope of ψ'' 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,8 +48,9 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.errors import InputError
-from dpalgos.interval import BENT, CLIPPED, FEW, GROSS, HIDDEN, Interval
-from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
+from dpalgos.interval import FEW, Interval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.released import ReleasedRegression, center_of
 from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
@@ -61,12 +61,10 @@ from dpalgos.mechanisms.for_intervals.mean_residual import (
 from dpalgos.mechanisms.for_intervals.score_curvature import (
     COUNTS,
     CURVATURE,
-    UNSEEN_NOISE,
-    ScoreCurvature,
     release_curvature,
 )
 from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
+from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail, shares_above
 from dpalgos.mechanisms.preconditioned.steps import Steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
@@ -74,8 +72,8 @@ from dpalgos.models.normal_curvature import clipped_score
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps, combination_weights
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.typing import FloatArray
 
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 ROBUST, LEAST_SQUARES = "robust", "least squares"
@@ -190,7 +188,7 @@ def interval_of(
         tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
         if scores.family.is_linear:
             shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
-    along = IntervalsAlong(
+    released = ReleasedRegression(
         level=level,
         family=scores.family,
         curvature=curvature,
@@ -206,79 +204,7 @@ def interval_of(
         n_rows=n_rows,
         lost=lost,
     )
-    return replace(along(np.eye(len(coef))), combined=along)
-
-
-class Center(NamedTuple):
-    """White coefficients that released steps lead to."""
-
-    theta: FloatArray  # (d, R)
-    step: FloatArray  # from the weighted points to it
-    score_std: FloatArray  # of the noise in the weighted gradients, (R,)
-
-
-class CoefError(NamedTuple):
-    """What is known of the error of coefficients, (d, R); ``lever`` (R, d, d) brings scores to them."""
-
-    variance: FloatArray
-    variance_std: FloatArray
-    sampling: FloatArray
-    lever: FloatArray
-
-    def moved(self, tail: Tail, level: FloatArray, moments: FloatArray, n_rows: FloatArray) -> FloatArray:
-        """Return how far clipping the scores may have moved coefficients, (d, R)."""
-        length = (self.lever**2).sum(axis=2).T
-        reach = reach_along(self.sampling * n_rows, np.einsum("rjj->r", moments), length)
-        return tail.moved(level * np.sqrt(length) * reach)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class IntervalsAlong:
-    """What intervals of linear combinations of coefficients follow from: all released, or public."""
-
-    level: float
-    family: Family
-    curvature: ScoreCurvature
-    center: Center
-    moments: FloatArray
-    moments_std: FloatArray
-    outer: FloatArray
-    middle: FloatArray
-    coef: FloatArray  # (d, R)
-    shift: InterceptShift
-    tail: Tail | None
-    clip: FloatArray
-    n_rows: FloatArray
-    lost: FloatArray  # by which clipping has moved white coefficients, as far as rows are normal, (d, R)
-
-    def __call__(self, combinations: FloatArray) -> Interval:
-        """Return the intervals of the combinations L β, of the rows of ``combinations`` (k, d)."""
-        shift, size = self.shift, np.abs(combinations)
-        outer = np.einsum("kj,rji->rki", combinations, self.outer)
-        moved = np.einsum("kj,rji->rki", combinations, self.outer - shift.image)
-        error = error_of(self.curvature, self.center, self.moments, self.moments_std, moved, self.n_rows)
-        coef = combinations @ self.coef
-        hidden: FloatArray = np.zeros_like(coef)
-        if self.tail is not None:
-            hidden = error.moved(self.tail, self.clip, self.moments, self.n_rows)
-        hidden = hidden + _UNSURE * np.abs(np.einsum("rij,jr->ir", outer, self.lost))
-        bent = _bent(self.family, self.curvature, self.center, outer, self.middle)
-        margin = _MARGIN if self.family.is_linear else _BENT_MARGIN
-        everywhere = np.zeros_like(self.coef)
-        return interval_by_variance(
-            self.level,
-            variance=margin * error.variance + combinations**2 @ (shift.variance + everywhere),
-            variance_std=error.variance_std,
-            sampling=error.sampling,
-            biases={CLIPPED: size @ (shift.bias + everywhere) + hidden, BENT: bent},
-            flags={
-                HIDDEN: unresolved(self.curvature, outer),
-                GROSS: (size > _ROUNDING * size.max(axis=1, keepdims=True)).astype(float)
-                @ (shift.gross | (everywhere > 0))
-                > 0,
-            },
-            center=coef + combinations @ (shift.moved + everywhere),
-        )
+    return replace(released.along(np.eye(len(coef))), released=released)
 
 
 def _wide_step(
@@ -295,57 +221,3 @@ def _wide_step(
     )
     std = transcript.noise_std(sensitivity, multiplier, len(released))
     return ReleasedSteps(steps.end[None], released[None], std[None], level, steps.end)
-
-
-def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
-    """Return the mean of Newton steps from all points, with the weights of least noise."""
-    moved = np.einsum("rij,tjr->tir", curvature.inverse(), steps.gradients)
-    weights = combination_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
-    step = np.einsum("rt,tjr->jr", weights, moved)
-    theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
-    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)))
-
-
-def error_of(
-    curvature: ScoreCurvature,
-    center: Center,
-    moments: FloatArray,
-    moments_std: FloatArray,
-    rows: FloatArray,
-    n_rows: FloatArray,
-) -> CoefError:
-    """Return the error of coefficients, ``rows`` (R, d, d) of which bring white coordinates to them."""
-    parts = (rows @ curvature.vectors / curvature.values[:, None, :]) ** 2
-    lever, length = rows @ curvature.inverse(), parts.sum(axis=2).T
-
-    def along(values: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("rjk,rk->jr", parts, values))
-
-    sampling = np.einsum("rjk,rkl,rjl->jr", lever, moments, lever) / n_rows
-    noise = length * center.score_std**2
-    step = curvature.along(center.step)
-    blurred = along(curvature.std**2 * ((step**2).sum(axis=1, keepdims=True) + step**2)) / 2
-    doubt = along((2 * curvature.std / curvature.values) ** 2) / np.maximum(length, np.finfo(float).tiny)
-    unsure = (moments_std * length / n_rows) ** 2 + 2 * sampling**2 / n_rows
-    unsure += doubt * (noise + sampling) ** 2
-    return CoefError(noise + sampling + blurred, np.sqrt(unsure), sampling, lever)
-
-
-def _bent(
-    family: Family, curvature: ScoreCurvature, center: Center, outer: FloatArray, middle: FloatArray
-) -> FloatArray:
-    """Return what the curvature may change on the way, (d, R): along the intercept."""
-    if family.is_linear:
-        return np.zeros((outer.shape[1], len(outer)))
-    width = 1e-3
-    low, high = (family.second_derivative((middle + side * width)[None])[0] for side in (-1, 1))
-    skew = np.abs(high - low) / (width * np.maximum(high + low, 1e-12))
-    size = (center.step**2).sum(axis=0) + center.score_std**2 * (1 / curvature.values**2).sum(axis=1)
-    return np.asarray(np.abs(np.einsum("rij,jr->ir", outer, curvature.ones)) * skew * size / 2)
-
-
-def unresolved(curvature: ScoreCurvature, outer: FloatArray) -> BoolArray:
-    """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made."""
-    part = (outer @ curvature.vectors) ** 2
-    hidden = np.einsum("rjk,rk->jr", part, curvature.hidden.astype(float))
-    return np.asarray(hidden > _LARGEST_PART * part.sum(axis=2).T)

@@ -13,7 +13,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
-from dpalgos.intervals.regression import center_of, error_of, unresolved
+from dpalgos.intervals.released import center_of, error_of, unresolved
 from dpalgos.mechanisms.for_intervals.score_curvature import (
     CURVATURE,
     RESOLVED,
@@ -64,8 +64,8 @@ def interval_by_users(
     values, vectors = np.linalg.eigh(unsvec(released, d))
     least = np.broadcast_to(RESOLVED * np.sqrt(d) * noise[:, None], values.shape)
     raised, unit = np.maximum(values, least), np.ones_like(noise)
-    std = np.broadcast_to(noise[:, None], values.shape)
-    curvature = ScoreCurvature(vectors, raised, std, values < least, steps.end, unit, noise)
+    variances = np.broadcast_to(noise[:, None, None] ** 2, vectors.shape)
+    curvature = ScoreCurvature(vectors, raised, variances, values < least, steps.end, unit, noise)
     center = center_of(curvature, steps)
     moments, above = units.score_moments(center.theta)
     moments, moments_std = release_second_moments(

@@ -47,7 +47,7 @@ def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
         np.testing.assert_equal(replayed.diagnostics[name], value, err_msg=name)
     if recorded.interval is not None:
         found, again = (
-            (each, *([each.combined(np.ones((2, d)))] if each.combined else []))
+            (each, *([each.released.along(np.ones((2, d)))] if each.released else []))
             for each in (recorded.interval, replayed.interval)
         )
         for one, other in zip(found, again, strict=True):

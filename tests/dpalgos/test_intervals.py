@@ -10,7 +10,8 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.api import build_params
 from dpalgos.intervals.half_widths import half_widths
 from dpalgos.intervals.means import CUBE_SHARE
-from dpalgos.intervals.regression import center_of, error_of, resolves
+from dpalgos.intervals.regression import resolves
+from dpalgos.intervals.released import center_of, error_of
 from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -279,7 +280,7 @@ def test_an_interval_counts_the_noise_of_the_curvature():
     values, vectors = np.linalg.eigh(np.eye(d) + noise)
     n, ones = len(values), np.ones(len(values))
     curvature = ScoreCurvature(
-        vectors, values, np.full((n, d), std), values < 0, np.zeros((d, n)), ones, std * ones
+        vectors, values, np.full((n, d, d), std**2), values < 0, np.zeros((d, n)), ones, std * ones
     )
     gradient = np.repeat(truth[:, None], n, axis=1)
     steps = ReleasedSteps(np.zeros((1, d, n)), gradient[None], np.full((1, n), 1e-9), ones, np.zeros((d, n)))

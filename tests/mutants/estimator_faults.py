@@ -91,10 +91,12 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/intervals/regression.py": {
         "an interval's shares are not taken from the steps": Fault("interval_shares", {"**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES": "part: share / 2 for part, share in {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}.items(", "**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {}": "part: share / 2 for part, share in {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}.items(", "return {}": "return {part: share / 2 for part, share in {}.items()}"}, _TABLES.format("preconditioned_regression: interval-tight")),
-        "half of the noise of the steps is left out of an interval": Fault("center_of", {'np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)': '(np.sqrt(np.einsum("rt,tr->r", weights ** 2, steps.noise_stds ** 2)) / 2'}, "test_an_interval_counts_every_part_of_its_error"),
-        "sampling is left out of an interval": Fault("error_of", {"sampling + ": ""}, "test_an_interval_counts_every_part_of_its_error"),
-        "what the curvature's noise adds is left out of an interval": Fault("error_of", {" + blurred": ""}, "test_an_interval_counts_the_noise_of_the_curvature"),
         "a wide gradient moves as one that is clipped at its old level": Fault("_wide_step", {"ball_mean(level": "ball_mean(steps.level"}, witness("preconditioned_regression: interval, least squares-tight")),
+    },
+    "dpalgos/intervals/released.py": {
+        "half of the noise of the steps is left out of an interval": Fault("center_of", {'np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)': '(np.sqrt(np.einsum("rt,tr->r", weights ** 2, steps.noise_stds ** 2)) / 2'}, "test_an_interval_counts_every_part_of_its_error"),
+        "sampling is left out of an interval": Fault("error_of", {" + moments / n_rows[:, None, None]": ""}, "test_an_interval_counts_every_part_of_its_error"),
+        "what the curvature's noise adds is left out of an interval": Fault("error_of", {"noise + blurred": "noise"}, "test_an_interval_counts_the_noise_of_the_curvature"),
     },
     "dpalgos/intervals/half_widths.py": {"how unsure a variance is is left out of an interval": Fault("half_widths", {" + variance_std": ""}, "test_intervals")},
     "dpalgos/local/ldp_nldp_public.py": {"public rows are taken for the population": Fault("PublicMoments._sampling", {"lever[r] @ by_column * predicted).var(axis=1": "0 * (lever[r] @ by_column * predicted).var(axis=1)"}, "test_intervals")},
