@@ -9,19 +9,22 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
+from dpalgos.answers.contrasts import ContrastResults, WaldResults
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.coefficients import (
     CENTERED,
     SHRUNK,
     CoefficientTable,
+    ShowsCoefficients,
     Summary,
     coefficient_names,
     frame_of,
     promise,
-    series_of,
 )
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, goodness
 from dpalgos.interval import Interval
+from dpalgos.intervals.released import ReleasedRegression
 from dpalgos.typing import FloatArray
 
 
@@ -39,7 +42,7 @@ class AnswerFacts:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Result:
+class Result(ShowsCoefficients):
     """The result of :func:`dpalgos.estimate`.
 
     Attributes
@@ -79,19 +82,6 @@ class Result:
         """The estimate without classes, (d, R)."""
         return self.estimate.reshape(len(self.estimate), -1)
 
-    def table(self, names: Sequence[str] | None = None) -> Any:
-        """Return the coefficients as a data frame: a row per term.
-
-        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
-        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
-
-        Parameters
-        ----------
-        names : sequence of str, optional
-            Of the coefficients; ``x0``, ``x1``, … by default.
-        """
-        return self.coefficients(names).to_frame()
-
     def coefficients(
         self,
         names: Sequence[str] | None = None,
@@ -119,29 +109,9 @@ class Result:
         )
 
     @property
-    def params(self) -> Any:
-        """The coefficients by term, a series: the centers of the intervals where there are any."""
-        return self._series("params", "shown")
-
-    @property
     def shrunk(self) -> Any:
         """The answer after shrinkage by term, a series, by which predictions are made."""
         return self._series("shrunk", "estimate")
-
-    @property
-    def bse(self) -> Any:
-        """The standard errors by term, a series."""
-        return self._series("bse", "std_error")
-
-    @property
-    def tvalues(self) -> Any:
-        """The estimates over their standard errors by term, a series."""
-        return self._series("tvalues", "statistic")
-
-    @property
-    def pvalues(self) -> Any:
-        """The p-values by term, a series."""
-        return self._series("pvalues", "p_value")
 
     @property
     def rsquared(self) -> float:
@@ -151,10 +121,6 @@ class Result:
                 "rsquared was not released: only linear regressions with enough rows have it"
             )
         return float(found["r_squared"])
-
-    def _series(self, name: str, values: str) -> Any:
-        table = self.coefficients()
-        return series_of(table.terms, getattr(table, values), name)
 
     def summary(self) -> Summary:
         """Return the coefficients with their facts, what was promised, and what the intervals cover."""
@@ -181,6 +147,47 @@ class Result:
         if self.intervals is None:
             return value, None
         return value, self.intervals.along(combinations, self._answers).ends(value[:, None])[..., 0]
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it is one regression of which further answers follow."""
+        released = self.intervals.released if self.intervals else None
+        return self.estimate.ndim == 1 and isinstance(released, ReleasedRegression)
+
+    @property
+    def model(self) -> ReleasedModel:
+        """What was released of a regression with intervals, from which further answers follow."""
+        return self.released_model(coefficient_names(None, len(self.estimate)))
+
+    def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
+        """Return what was released, for the names of coefficients and more facts of them."""
+        if not self.has_model:
+            why = (self.intervals and self.intervals.note) or "it has none"
+            raise InputError(
+                f"further answers follow from one regression with intervals, and of {self.about.estimator} "
+                f"{why}; pass interval=0.95 to a preconditioned regression"
+            )
+        assert self.intervals is not None
+        assert isinstance(self.intervals.released, ReleasedRegression)
+        k = len(terms)
+        placed = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise, **facts}
+        return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **placed)
+
+    def submodel(self, terms: Sequence[str]) -> ReleasedModel:
+        """Return a model nested in this one: :meth:`dpalgos.answers.model.ReleasedModel.submodel`."""
+        return self.model.submodel(terms)
+
+    def t_test(self, r_matrix: Any) -> ContrastResults:
+        """Test hypotheses: :meth:`dpalgos.answers.model.ReleasedModel.t_test`."""
+        return self.model.t_test(r_matrix)
+
+    def wald_test(self, r_matrix: Any) -> WaldResults:
+        """Test hypotheses together: :meth:`dpalgos.answers.model.ReleasedModel.wald_test`."""
+        return self.model.wald_test(r_matrix)
+
+    def wald_test_terms(self) -> Any:
+        """Test each term: :meth:`dpalgos.answers.model.ReleasedModel.wald_test_terms`."""
+        return self.model.wald_test_terms()
 
     def conf_int(self) -> FloatArray:
         """Return the ends of the intervals, (d, 2), NaN where there are none."""

@@ -96,11 +96,10 @@ def _second_order(released: ReleasedRegression, white: FloatArray, tangent: Floa
 
 
 def _gap(released: ReleasedRegression, left_out: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return E u (ψ'(η) − ψ'(η − ρ)), ρ = u'r, on normal rows u of mean ``mean`` and second moments I, (d,)."""
+    """Return E u (ψ'(η) − ψ'(η − ρ)), ρ = u'r, (d,), on normal rows u of mean ``mean`` and moments I."""
     theta = released.center.theta[:, 0]
-    slope, other = theta - mean * (mean @ theta), left_out - mean * (mean @ left_out)
-    slope = _scaled(slope, theta)
-    other = _scaled(other - slope * (slope @ left_out), left_out)
+    slope = _scaled(theta - mean * (mean @ theta), theta)
+    other = _scaled(left_out - mean * (mean @ left_out) - slope * (slope @ left_out), left_out)
     first, second = (axis.ravel() for axis in np.meshgrid(_NODES, _NODES, indexing="ij"))
     predictor = float(released.middle[0]) + (slope @ theta) * first
     omitted = mean @ left_out + (slope @ left_out) * first + (other @ left_out) * second

@@ -24,6 +24,10 @@ class FileUnits:
     declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # declared → what it has of those shown
+    columns: tuple[str, ...] = ()  # that a formula may name
     reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
 
     def __post_init__(self) -> None:
@@ -39,6 +43,11 @@ class FileUnits:
     def shown(self) -> tuple[str, ...]:
         """The names of the numbers that are shown."""
         return self.terms or self.names
+
+    @property
+    def intercept(self) -> str:
+        """The name of the intercept, "" if there is none."""
+        return next((name for name in (INTERCEPT, AT_CENTERS) if name in self.shown), "")
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
@@ -88,4 +97,11 @@ class FileUnits:
     def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
         declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
-        return replace(self, terms=design.terms, back=design.back, declared=declared)
+        return replace(
+            self,
+            terms=design.terms,
+            back=design.back,
+            declared=declared,
+            groups=design.groups,
+            columns=tuple(design.declared),
+        )
