@@ -58,7 +58,7 @@ class ContrastResults:
         return frame_of({"": self.names, **dict(zip(columns, values, strict=True))}).set_index("")
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [str(self.summary_frame()), self.note]))
+        return "\n".join(filter(None, [self.summary_frame().to_string(), self.note]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,33 +74,23 @@ class WaldResults:
 def constraints_of(r_matrix: Any, terms: Sequence[str]) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Return R (q, k), q (q,) and a name for each row.
 
-    ``r_matrix`` is text such as ``"age - 10 * smoker = 0, bmi = 2"`` (a name with other marks stands in
-    back-quotes), an array (q, k) or (k,), or a pair of R and q.
+    ``r_matrix`` is text such as ``"age - 10 * smoker = 0, bmi = 2"``, an array (q, k) or (k,), or a pair of R
+    and q.
     """
-    if isinstance(r_matrix, str):
-        from formulaic.utils.constraints import LinearConstraints
+    from patsy import DesignInfo, PatsyError
 
-        try:
-            found = LinearConstraints.from_spec(r_matrix, variable_names=list(terms))
-        except Exception:  # its parser has errors of its own
-            raise InputError(
-                f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, got "
-                f"{r_matrix!r}; write a name with other marks in back-quotes"
-            ) from None
-        R, values = (
-            np.array(found.constraint_matrix, dtype=float),
-            np.array(found.constraint_values, dtype=float),
-        )
-        names = [part.strip() for part in r_matrix.split(",")]
-    else:
-        R, values = r_matrix if isinstance(r_matrix, tuple) else (r_matrix, 0.0)
-        R = np.atleast_2d(np.asarray(R, dtype=float))
-        values, names = np.broadcast_to(np.asarray(values, dtype=float), len(R)), []
-    if R.shape[1] != len(terms) or not np.isfinite(R).all() or not R.any(axis=1).all():
+    try:
+        found = DesignInfo(list(terms)).linear_constraint(r_matrix)
+    except (PatsyError, ValueError, TypeError):
+        shown = r_matrix if isinstance(r_matrix, str) else f"an array of shape {np.shape(r_matrix)}"
         raise InputError(
-            f"r_matrix must have a weight for each of {len(terms)} coefficients, and no row of zeros, got "
-            f"shape {R.shape}"
-        )
+            f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
+            f"a weight for each, got {shown!r}"
+        ) from None
+    R, values = np.asarray(found.coefs, dtype=float), np.asarray(found.constants, dtype=float).ravel()
+    if not np.isfinite(R).all() or not R.any(axis=1).all():
+        raise InputError("r_matrix must have finite weights, and no row of zeros, got others")
+    names = [part.strip() for part in r_matrix.split(",")] if isinstance(r_matrix, str) else []
     return R, values, tuple(names) if len(names) == len(R) else tuple(f"c{j}" for j in range(len(R)))
 
 

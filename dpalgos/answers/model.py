@@ -77,10 +77,10 @@ class ReleasedModel(ShowsCoefficients):
 
     @property
     def nested_note(self) -> str:
-        """What a nested model is, and why coefficients have no interval."""
+        """What a nested model is, and why some of its coefficients have no interval."""
         note = f"{self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         kind = "" if self.released.family.is_linear else _FIRST_ORDER
-        return " ".join(filter(None, [NESTED.format(kind) if self.away is not None else "", note]))
+        return " ".join(filter(None, [NESTED.format(kind), note]))
 
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
         """Return the coefficients with their intervals; NaN where there is no honest one."""
@@ -198,7 +198,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def summary(self) -> Summary:
         """Return the table with its facts."""
-        remarks = [self.promise, self.nested_note]
+        remarks = [self.promise, self.nested_note if self.away is not None else ""]
         title = f"{self.response or 'y'} ~ {' + '.join(t for t in self.terms if t != self.intercept)}"
         return Summary(title=title, coefficients=self.coefficients(), remarks=list(filter(None, remarks)))
 

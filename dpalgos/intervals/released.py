@@ -24,7 +24,7 @@ from dpalgos.typing import BoolArray, FloatArray
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _LOWER = 0.6  # standard deviations of an eigenvalue
 _WHITE = 0.0025  # variance of entries that the whitening leaves
-_MARGIN, _BENT_MARGIN = 1.2, 1.5  # of the variance, for curvature that differs among steps
+_BENT_MARGIN = 1.2  # of the variance, for curvature that differs among steps
 _UNSURE = 0.5  # of what clipping, or a second order, does to normal rows
 _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 
@@ -159,7 +159,7 @@ class ReleasedRegression:
 
     @property
     def _margin(self) -> float:
-        return _MARGIN if self.family.is_linear else _BENT_MARGIN
+        return 1.0 if self.family.is_linear else _BENT_MARGIN
 
     def _error(self, own: FloatArray) -> CoefError:
         rows = np.einsum("kj,rji->rki", own, self.outer - self.shift.image)

@@ -95,8 +95,22 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/intervals/released.py": {
         "half of the noise of the steps is left out of an interval": Fault("center_of", {'np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)': '(np.sqrt(np.einsum("rt,tr->r", weights ** 2, steps.noise_stds ** 2)) / 2'}, "test_an_interval_counts_every_part_of_its_error"),
+        "the noise of the metric is left out of a nested model": Fault("ReleasedRegression.along", {"blurred + sampled": "sampled"}, "test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out"),
+        "sampling is left out of a nested model": Fault("ReleasedRegression.along", {"blurred + sampled": "blurred"}, "test_sampling_of_what_is_left_out_counts"),
+        "what noise hides is left out of a nested model": Fault("ReleasedRegression.along", {"HIDDEN: unknown": "HIDDEN: 0 * unknown", "unresolved(self.curvature, outer)": "unresolved(self.curvature, 0 * outer)"}, "test_a_direction_that_noise_hides_has_no_nested_answer_either"),
         "sampling is left out of an interval": Fault("error_of", {" + moments / n_rows[:, None, None]": ""}, "test_an_interval_counts_every_part_of_its_error"),
         "what the curvature's noise adds is left out of an interval": Fault("error_of", {"noise + blurred": "noise"}, "test_an_interval_counts_the_noise_of_the_curvature"),
+    },
+    "dpalgos/answers/nested.py": {
+        "a nested model leaves the rest of the answer out": Fault("nested", {"combinations @ whole\n": "whole[kept]\n"}, "test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out"),
+        "the second order has the wrong sign": Fault("_second_order", {"found - first": "first - found"}, "test_nested_models_and_contrasts_are_covered[logistic]"),
+    },
+    "dpalgos/answers/contrasts.py": {
+        "a contrast has the wrong sign": Fault("ContrastResults.statistic", {"self.effect - self.null": "self.effect + self.null"}, "test_a_test_is_that_of_the_interval"),
+        "a joint test takes its hypotheses for independent": Fault("joint_test", {"correlation, off": "np.eye(len(off)), off"}, "test_a_joint_test_is_the_same_in_other_words"),
+    },
+    "dpalgos/answers/model.py": {
+        "a nested model's intervals are those of the whole one": Fault("ReleasedModel._along", {"None if self.away is None else self.away.along(combinations)": "None"}, "test_sampling_of_what_is_left_out_counts"),
     },
     "dpalgos/intervals/half_widths.py": {"how unsure a variance is is left out of an interval": Fault("half_widths", {" + variance_std": ""}, "test_intervals")},
     "dpalgos/local/ldp_nldp_public.py": {"public rows are taken for the population": Fault("PublicMoments._sampling", {"lever[r] @ by_column * predicted).var(axis=1": "0 * (lever[r] @ by_column * predicted).var(axis=1)"}, "test_intervals")},
