@@ -53,7 +53,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
         hidden, gross = (
             np.asarray(each, dtype=bool) for each in (curvature.pop("hidden"), shift.pop("gross"))
         )
-        return ReleasedModel(
+        model = ReleasedModel(
             response=str(content["response"]),
             intercept=str(content["intercept"]),
             promise=str(content["promise"]),
@@ -73,10 +73,12 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
                 **_arrays(content["arrays"]),
             ),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+        model.coefficients()  # refuses arrays that do not go together
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, np.linalg.LinAlgError):
         raise InputError(
             "the record holds no released model that can be read; make it again by dpcost release"
         ) from None
+    return model
 
 
 def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:
