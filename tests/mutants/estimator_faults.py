@@ -102,8 +102,8 @@ ESTIMATOR_FAULTS = {
         "what the curvature's noise adds is left out of an interval": Fault("error_of", {"noise + blurred": "noise"}, "test_an_interval_counts_the_noise_of_the_curvature"),
     },
     "dpalgos/answers/nested.py": {
-        "a nested model leaves the rest of the answer out": Fault("nested", {"combinations @ whole\n": "whole[kept]\n"}, "test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out"),
-        "the second order has the wrong sign": Fault("_second_order", {"found - first": "first - found"}, "test_nested_models_and_contrasts_are_covered[logistic]"),
+        "a nested model is the whole one without some columns": Fault("nested", {"np.linalg.lstsq(metric[:, kept], metric, rcond=None)[0]": "np.eye(len(matrix))[kept]"}, "test_with_next_to_no_noise_it_is_least_squares_of_the_nested_model"),
+        "the second order has the wrong sign": Fault("_second_order", {"found - first": "first - found"}, "test_a_nested_logistic_model_is_flatter_as_maximum_likelihood_is"),
     },
     "dpalgos/answers/contrasts.py": {
         "a contrast has the wrong sign": Fault("ContrastResults.statistic", {"self.effect - self.null": "self.effect + self.null"}, "test_a_test_is_that_of_the_interval"),

@@ -88,6 +88,16 @@ def test_with_next_to_no_noise_it_is_least_squares_of_the_nested_model():
     np.testing.assert_allclose(found, own, atol=0.04)
 
 
+def test_a_nested_logistic_model_is_flatter_as_maximum_likelihood_is():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal((40_000, 2)), np.ones(40_000)])
+    y = (rng.random(40_000) < 1 / (1 + np.exp(-X @ [1.0, 1.5, -0.3]))).astype(float)
+    found = released("logistic", X, y, rng, epsilon=50.0)
+    own = sm.Logit(y, X[:, [0, 2]]).fit(disp=0).params
+    assert own[0] < 0.85
+    np.testing.assert_allclose(found.submodel(["x0", "x2"]).params, own, atol=0.06)
+
+
 def test_a_model_with_all_terms_is_the_whole_one():
     found, _ = whole()
     nested = found.submodel([f"x{j}" for j in range(5)])
