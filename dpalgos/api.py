@@ -142,6 +142,7 @@ def result_of(
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
+            has_intercept=bool(getattr(params, "intercept", False)),
         ),
     )
 

@@ -39,6 +39,7 @@ class AnswerFacts:
     level: float | None = None
     family: str = ""
     target: str = ""  # of the intervals
+    has_intercept: bool = False  # whether the last coefficient is known to be that of the constant 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -157,7 +158,8 @@ class Result(ShowsCoefficients):
     @property
     def model(self) -> ReleasedModel:
         """What was released of a regression with intervals, from which further answers follow."""
-        return self.released_model(coefficient_names(None, len(self.estimate)))
+        terms = coefficient_names(None, len(self.estimate))
+        return self.released_model(terms, intercept=terms[-1] if self.about.has_intercept else "")
 
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
         """Return what was released, for the names of coefficients and more facts of them."""
@@ -170,7 +172,8 @@ class Result(ShowsCoefficients):
         assert self.intervals is not None
         assert isinstance(self.intervals.released, ReleasedRegression)
         k = len(terms)
-        placed = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise, **facts}
+        alone = {term: (term,) for term in terms}
+        placed = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise, "groups": alone} | facts
         return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **placed)
 
     def submodel(self, terms: Sequence[str]) -> ReleasedModel:

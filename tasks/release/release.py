@@ -350,7 +350,7 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         units.shown,
         matrix=matrix,
         shift=shift,
-        groups=units.groups,
+        groups=units.groups or {name: (name,) for name in units.shown},
         columns=units.columns or units.shown,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,

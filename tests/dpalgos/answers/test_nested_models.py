@@ -133,6 +133,13 @@ def test_sampling_of_what_is_left_out_counts():
     assert 0.5 < np.nanstd(middles) / np.nanmedian(errors) < 1.25
 
 
+def test_a_list_of_terms_keeps_the_intercept():
+    found, _ = whole()
+    assert found.submodel(["x0"]).terms == ("x0", "x4")
+    assert found.model.submodel(["x0"], intercept=False).terms == ("x0",)
+    assert list(found.wald_test_terms().index) == ["x0", "x1", "x2", "x3"]
+
+
 def test_a_direction_that_noise_hides_has_no_nested_answer_either():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3_000, 3))
@@ -184,7 +191,7 @@ def test_a_joint_test_is_the_same_in_other_words():
     ("call", "value"),
     [
         (lambda found: found.submodel(["age"]), "age"),
-        (lambda found: found.submodel([]), "none"),
+        (lambda found: found.model.submodel([], intercept=False), "none"),
         (lambda found: found.submodel("x0"), "x0"),
         (lambda found: found.submodel(["x0"]).submodel(["x0"]), "whole"),
         (lambda found: found.t_test("x9 = 0"), "x9"),
