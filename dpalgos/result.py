@@ -173,7 +173,8 @@ class Result(ShowsCoefficients):
         assert isinstance(self.intervals.released, ReleasedRegression)
         k = len(terms)
         alone = {term: (term,) for term in terms}
-        placed = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise, "groups": alone} | facts
+        placed: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
+        placed |= {"groups": alone, **facts}
         return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **placed)
 
     def submodel(self, terms: Sequence[str]) -> ReleasedModel:
