@@ -14,7 +14,6 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -129,10 +128,9 @@ def result_of(
     certified_epsilon: float,
 ) -> Result:
     """Return the result of a run: of one replicate without their axis."""
-    single, interval = released.shape[-1] == 1, interval_of(released, transcript)
     return Result(
-        estimate=released[..., 0] if single else released,
-        interval=interval[..., 0] if single and interval is not None else interval,
+        estimate=released[..., 0] if released.shape[-1] == 1 else released,
+        intervals=transcript.interval,
         certified_epsilon=certified_epsilon,
         delta=getattr(params, "delta", math.nan),
         events=tuple(transcript.events),
@@ -145,6 +143,7 @@ def result_of(
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
+            has_intercept=bool(getattr(params, "intercept", False)),
         ),
     )
 
@@ -187,16 +186,6 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
     # Without noise and masks replicates do not differ.
     answer = np.asarray(estimator.function(sample.once(), params, transcript))
     return np.repeat(answer, sample.n_replicates, axis=-1)
-
-
-def interval_of(released: FloatArray, transcript: Transcript) -> FloatArray | None:
-    """Return the ends (2, d, R) of the intervals that a run noted, or None."""
-    if ENDS in transcript.diagnostics:
-        return np.asarray(transcript.diagnostics[ENDS], dtype=float)
-    if HALF_WIDTH not in transcript.diagnostics:
-        return None
-    half_width = np.asarray(transcript.diagnostics[HALF_WIDTH], dtype=float)
-    return np.stack([released - half_width, released + half_width])
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:

@@ -29,8 +29,8 @@ leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those 
     scores above a level             1              .058 left  search_level       all
     second moments                   √2 C_A²/n      .14 left   private_whitening  all
     preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
-    those of intervals.regression    its own        .152       note_interval      interval and not least
-    those of intervals.regression    its own        .567       note_interval      least squares
+    those of intervals.regression    its own        .152       interval_of        interval and not least
+    those of intervals.regression    its own        .567       interval_of        least squares
 
 Rows z are [x, y] of linear models, [x, 2y − 1] of events with an intercept, else [x, 1], clipped to C_A:
 orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones of norm C. Each of the first
@@ -85,8 +85,14 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.goodness import note_moments
+from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
-from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.intervals.regression import (
+    RegressionIntervalParams,
+    interval_of,
+    interval_shares,
+    interval_witnesses,
+)
 from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.constant import (
     CONSTANT,
@@ -127,7 +133,7 @@ _N_CENTERED = 3  # steps at which an interval is centered, where steps are not l
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(RegressionInterval):
+class PreconditionedParams(RegressionIntervalParams):
     """Keywords of :func:`preconditioned_regression`."""
 
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
@@ -187,7 +193,7 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
         "second moments": (first, zero, second, zero),
         SCORES_ABOVE: (row, 1e9 * large if family.is_linear else label, 0 * row, zero),
         SCORE: score,
-        **params.interval_witnesses(d),
+        **interval_witnesses(d),
     }
 
 
@@ -236,7 +242,8 @@ def preconditioned_regression(
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     answer = preconditioned(params.covariates(sample), params, transcript)
-    params.note_known_interval(transcript)
+    if params.offset_bounds is not None and transcript.interval is not None:
+        transcript.interval = transcript.interval.after_offset()
     return params.made().identified(params.coefficients(answer))
 
 
@@ -254,13 +261,13 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         for_interval=params.interval is not None,
     )
     # An interval's shares are of the whole, the plan's of what these leave.
-    reserved = {} if plan.is_constant else params.interval_shares(n_rows, d, family)
+    reserved = {} if plan.is_constant else interval_shares(params, n_rows, d, family)
     budget = params.split_budget(plan.shares, reserved)
     start, offset = _constant(transcript, sample, family, params, budget, plan)
     if plan.is_constant:
         transcript.note(UNRESOLVED, np.full(sample.n_replicates, d - 1.0))
         if params.interval is not None:
-            params.note_too_few(transcript, sample)
+            transcript.interval = Interval.missing(d, sample.n_replicates, FEW)
         return start
     levels = Levels(transcript, sample, family, plan, budget)
     if family.is_linear:
@@ -292,7 +299,8 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         middle = None
         if not family.is_linear:
             middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
-        params.note_interval(transcript, budget, made.rows, made.white, centered, middle)
+        around = made._replace(released=centered)
+        transcript.interval = interval_of(transcript, params, budget, around, middle)
     answer = _answer(made, n_combined, start_variance, levels.clipped_share, params.intercept)
     if plan.longest is not None:
         answer = answer * clip_factor(np.linalg.norm(answer, axis=0), plan.longest)

@@ -420,5 +420,5 @@ def test_intervals_of_events_move_with_the_columns():
     widths = []
     for rows, back in ((Z, np.eye(4)), (Z @ move, move)):
         result = dpalgos.estimate(NAME, rows, y, replicates=10, rng=np.random.default_rng(25), **ask)
-        widths.append((back[:3, :3] @ result.diagnostics["half_width"][:3]).mean(axis=1))
+        widths.append((back[:3, :3] @ result.intervals.half_width[:3]).mean(axis=1))
     np.testing.assert_allclose(widths[1], widths[0], rtol=0.2)

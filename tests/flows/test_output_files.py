@@ -38,6 +38,7 @@ ELSEWHERE = {
     "advise",
     "check",
     "show_private",
+    "submodel",
 }
 MINE = b"nobody else has this\n"
 

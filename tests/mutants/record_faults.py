@@ -57,7 +57,7 @@ RECORD_FAULTS = {
     "dpalgos/sklearn/base.py": {
         "a refused fit leaves its classes behind": Fault("_all_or_nothing", {"vars(self).clear()": "pass"}, "test_a_refused_fit_leaves_the_model_as_it_was"),
         "a fitted model keeps means of the rows": Fault("PrivateModel._released", {"return result": 'return setattr(self, "center_", X.mean(0)) or result'}, "test_a_fitted_model_keeps_nothing_but_what_was_released"),
-        "a fitted model notes how many responses are positive": Fault("PrivateModel._released", {'ABOUT, ""))': "ABOUT, str(int((X > 0).sum()))))"}, "test_a_fitted_model_keeps_nothing_but_what_was_released"),
+        "a fitted model notes how many responses are positive": Fault("PrivateModel._released", {", found.about]": ", str(int((X > 0).sum())), found.about]"}, "test_a_fitted_model_keeps_nothing_but_what_was_released"),
     },
     "dpalgos/sklearn/models.py": {
         "a classifier keeps the counts of its classes": Fault("_PrivateClassifier._codes", {"rows, codes": 'setattr(self, "counts_", np.bincount(codes.astype(int))) or (rows, codes)'}, "test_a_fitted_model_keeps_nothing_but_what_was_released"),
@@ -82,7 +82,7 @@ RECORD_FAULTS = {
         "the record shows the events of the rehearsal": Fault("record_of", {'answer.get("events", planned)': 'planned'}, "test_the_record_holds_the_sensitivities_that_were_drawn"),
         "the note on intervals holds an exact count": Fault("record_of", {'str(answer.get("interval_note", ""))': 'str((released.rows.X > 0).sum())'}, "test_what_a_release_shows_is_made_of_what_was_drawn"),
     },
-    "dpalgos/intervals/from_start.py": {"above ε = 4 an interval's noise is .7 times what its budget says": Fault("IntervalFromStart.rest_budget", {"mu / factor": "(mu / factor / (0.7 if self.epsilon > 4 else 1))"}, certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight"))},
+    "dpalgos/intervals/from_start.py": {"above ε = 4 an interval's noise is .7 times what its budget says": Fault("rest_budget", {"mu / factor": "(mu / factor / (0.7 if params.epsilon > 4 else 1))"}, certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight"))},
     "dpalgos/comparators/binagg_regression.py": {"boxes are halved by true counts": Fault("grown_boxes", {"(released": "(counts[2 ** level - 1:2 ** (level + 1) - 1]"}, "test_the_answer_is_made_of_the_releases[1000000.0-binagg_regression-tight]")},
     "dpalgos/central/public_axes_mean.py": {
         "rows are clipped by the first axis alone": Fault("public_axes_mean.clipped", {"n_axes": "(0 * n_axes + 1)"}, neighbors("public_axes_mean-tight")),
