@@ -42,25 +42,16 @@ class Draw:
     def replicates(self) -> int:
         return self.sample.n_replicates
 
-    def generator(self, seed: int) -> np.random.Generator:
-        """Return the estimator's generator for a cell's seed; replicates are the same in any batches."""
-        if self.replicates == 1:
-            return replicate_generator(seed, self.first)
-        return np.random.default_rng(np.random.SeedSequence(seed, n_children_spawned=self.first))
-
     def columns(self, estimate: np.ndarray) -> np.ndarray:
         """Return estimates (d, R) or (d,) as (d, R)."""
         return estimate.reshape(self.sample.n_features, self.replicates)
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer on these data: the same again for the same replicates."""
-        return dpalgos.estimate(
-            cell.estimator,
-            self.sample,
-            rng=self.generator(replicates.seed_of(cell)),
-            replicates=self.replicates,
-            **cell.keywords(),
-        )
+        """Return a cell's answer on these data: the same again for the same replicates, in any batches."""
+        seed, count = replicates.seed_of(cell), self.replicates
+        seeds = np.random.SeedSequence(seed, n_children_spawned=self.first)
+        rng = replicate_generator(seed, self.first) if count == 1 else np.random.default_rng(seeds)
+        return dpalgos.estimate(cell.estimator, self.sample, rng=rng, replicates=count, **cell.keywords())
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return estimates in the units of the target, (k, K, R), and the target, (k, K, 1)."""
@@ -101,7 +92,7 @@ class Traits:
     has_intercept: bool = False  # is the last column the constant
     offset: str = ""  # the name of the first column, if it is an offset
     offset_bounds: tuple[float, float] | None = None  # its public bounds
-    plots_logarithms: bool = False  # are logarithms of squared errors measured, too
+    separation_is_known: bool = False  # does theory predict an attack's AUC from the estimate's error alone
     n_coefficients: int = 0  # whose signs are compared with those of the answer without privacy
     population: tuple[int, str] = (0, "rows")  # how many rows (or users) these are part of; 0: of no table
     modules: tuple[str, ...] = ()  # on which the numbers depend, where no import leads to them
@@ -189,14 +180,6 @@ class DatasetSource(RowSource, ABC):
 Measured = dict[str, np.ndarray]
 
 
-def _nothing(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
-    return {}
-
-
-def _as_measured(traits: Traits, measured: Measured) -> Measured:
-    return measured
-
-
 @dataclass(frozen=True, kw_only=True)
 class Measure:
     """What is judged of answers: a function, and what follows for studies and reports."""
@@ -205,8 +188,8 @@ class Measure:
     measure: Callable[[Traits, Draw, dpalgos.Result], Measured]
     metric: Callable[[Traits], str]  # Return the headline metric.
     # Return metric → a value per replicate, from what was measured of all draws.
-    metrics: Callable[[Traits, Measured], Measured] = _as_measured
-    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = _nothing  # as in `ShowsMore`
+    metrics: Callable[[Traits, Measured], Measured] = lambda _, measured: measured
+    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `ShowsMore`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
     layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
@@ -281,18 +264,3 @@ class ShowsMore(Protocol):
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
-
-
-@runtime_checkable
-class HasCandidates(Protocol):
-    """A source of candidates for attacks that tell the rows an estimator saw from others."""
-
-    @property
-    def separation_is_known(self) -> bool:
-        """Whether theory predicts an attack's AUC from the estimate's error alone."""
-
-    def claimed_sum(self, n: int) -> float | None:
-        """Return what the paper claims of the sum of scores, over what an unbiased estimate gives.
-
-        NaN where it claims no more than a constant; None where the truth is not known.
-        """

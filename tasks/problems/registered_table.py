@@ -183,9 +183,9 @@ class RegisteredTable(DatasetSource, ABC):
         about = self.about
         if isinstance(table, FramesRef):
             return json.dumps(scales(table, about, self.units).to_dict()).encode()
-        return table_bytes(self._prepared(read_table(table)))
+        return table_bytes(self.in_units(read_table(table)))
 
-    def _prepared(self, rows: pd.DataFrame) -> PreparedTable:
+    def in_units(self, rows: pd.DataFrame) -> PreparedTable:
         prepared = prepare_table(
             rows,
             self.about,
@@ -202,10 +202,10 @@ class RegisteredTable(DatasetSource, ABC):
         """Return a made-up table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.analyst_table or self.analyst_table.users is None:
-            return self._prepared(rows.made_up(n_units, None, rng))
+            return self.in_units(rows.made_up(n_units, None, rng))
         n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
+        return self.in_units(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are made up."""
@@ -255,14 +255,16 @@ class RegisteredTable(DatasetSource, ABC):
 
     def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
         """Return the non-private answer of all the rows. Where rows are users', each user counts once."""
-        X, y = prepared.X, prepared.y
+        X, y, users = prepared.X, prepared.y, prepared.groups
         if self.family:
             assert y is not None
             return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds)
-        if prepared.groups is None:
+        if users is None:
             coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
         else:
-            coef = weighted_answer(X, y, 1 / np.bincount(prepared.groups)[prepared.groups])
+            counted = users >= 0
+            weights = np.where(counted, 1 / np.bincount(users[counted])[users], 0)
+            coef = weighted_answer(X, y, weights)
         return ReferenceAnswer(
             coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool)
         )
