@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
+from data.prepare.table_design import read_prepared_table
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
@@ -140,6 +141,8 @@ class RowSource(Strict, ABC):
 class DatasetSource(RowSource, ABC):
     """Rows of a dataset, which is fetched and prepared before blocks are computed."""
 
+    reads: ClassVar[tuple[str, ...]] = ("table",)  # the kinds of datasets that it can read
+
     dataset: str
 
     @property
@@ -162,6 +165,11 @@ class DatasetSource(RowSource, ABC):
 
     def check_data(self, n: int) -> None:
         """Raise ValueError or DataError for a dataset that does not suit, or a size beyond its rows."""
+        if (kind := self.about.kind) not in self.reads:
+            known = " or ".join(self.reads)
+            raise ValueError(
+                f"dataset must be of kind {known}, got {self.dataset!r}, of kind {kind}; name another"
+            )
 
     def stand_in_rows(self, profile: Profile) -> int | None:
         """Return how many rows of a stand-in suffice; None: as many as were published."""
@@ -171,9 +179,9 @@ class DatasetSource(RowSource, ABC):
     def prepare(self, table: DatasetRef) -> bytes:
         """Prepare a dataset once, and return the content of the file."""
 
-    @abstractmethod
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`."""
+        """Read a file of `prepare`, for `draws`: a prepared table unless a source has another."""
+        return read_prepared_table(path)
 
 
 # Numbers by name, of which the last axis is that of replicates.

@@ -1,10 +1,8 @@
 """Base class of sources from a registered table: columns, their units, the estimand and its answer."""
 
-import json
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -14,16 +12,14 @@ from pydantic import Field, field_validator, model_validator
 import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
-from data.prepare.frame_features import Scales, load_frames, scales
 from data.prepare.table_design import (
     PreparedTable,
     Units,
     prepare_table,
     public_units,
-    read_prepared_table,
     table_bytes,
 )
-from data.store.references import DatasetRef, FramesRef, read_table
+from data.store.references import DatasetRef, read_table
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
 from tasks.problems.analyst_table import AnalystTable
@@ -37,7 +33,7 @@ class RegisteredTable(DatasetSource, ABC):
     """Rows of a registered table.
 
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
-    is the mean of the covariates. Frames of a flock have all their features and the label by default.
+    is the mean of the covariates.
     """
 
     response: str = ""
@@ -128,14 +124,12 @@ class RegisteredTable(DatasetSource, ABC):
         return slice(self.offset_bounds is not None, None)
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset without columns, an unknown column, and more rows (or users) than there are."""
-        about = self.about
-        if about.kind == "genotypes":
-            raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
+        """Refuse a dataset of another kind, an unknown column, and more rows (or users) than there are."""
+        super().check_data(n)
         self.columns()
         most, units = self.n_units
         if n > most:
-            raise ValueError(f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}")
+            raise ValueError(f"grid.n must be at most the {most:,} {units} of {self.about.name}, got {n}")
 
     @property
     def n_units(self) -> tuple[int, str]:
@@ -143,18 +137,13 @@ class RegisteredTable(DatasetSource, ABC):
         return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the covariates, then the response; of frames the features of one boid."""
+        """Return the covariates, then the response."""
         about = self.about
-        if about.kind == "frames":
-            return about.columns
         return tuple(about.column(name) for name in (*self.covariates, self.response) if name)
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""
-        about, n_classes = self.about, self.n_classes
-        if about.kind == "frames":
-            return {"n": n, "d": about.n_boids * len(about.columns) + 1}
-        classes = {} if n_classes is None else {"K": n_classes}
+        classes = {} if self.n_classes is None else {"K": self.n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     def cost(self, n: int) -> Cost:
@@ -174,18 +163,11 @@ class RegisteredTable(DatasetSource, ABC):
         """The column of user ids; empty where rows are protected."""
         return self.analyst_table.user_id if self.analyst_table else ""
 
-    @property
-    def file_type(self) -> str:
-        return ".json" if self.about.kind == "frames" else ".parquet"
-
     def prepare(self, table: DatasetRef) -> bytes:
-        """Put the columns into their units; for frames return only the units, since they are read again."""
-        about = self.about
-        if isinstance(table, FramesRef):
-            return json.dumps(scales(table, about, self.units).to_dict()).encode()
         return table_bytes(self.in_units(read_table(table)))
 
     def in_units(self, rows: pd.DataFrame) -> PreparedTable:
+        """Return the columns of a table in their units; rows of users one user after another."""
         prepared = prepare_table(
             rows,
             self.about,
@@ -234,15 +216,6 @@ class RegisteredTable(DatasetSource, ABC):
             formula=formula,
             levels=levels,
         )
-
-    def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:
-        """Return the table for replicates that use the rows of ``mask`` (n, R)."""
-        return dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=mask.shape[1])
-
-    def load(self, path: Path) -> PreparedTable:
-        if path.suffix == ".json":
-            return load_frames(Scales(**json.loads(path.read_bytes())))
-        return read_prepared_table(path)
 
     @property
     def about(self) -> Dataset:

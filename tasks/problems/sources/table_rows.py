@@ -74,12 +74,6 @@ class TableSubsamples(RegisteredTable):
     def cost(self, n: int) -> Cost:
         return replace(super().cost(n), batch=ALL)
 
-    def check_data(self, n: int) -> None:
-        """Refuse frames, too: their features are too many for an answer of all the rows."""
-        if self.about.kind == "frames":
-            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
-        super().check_data(n)
-
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all replicates, or one after another where users are drawn."""
         if prepared.groups is not None:
@@ -89,7 +83,7 @@ class TableSubsamples(RegisteredTable):
         reference, unit = self.full_answer(prepared), prepared.to_standard
         assert unit is not None
         draw = Draw(
-            sample=self.sample_of(prepared, mask),
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
             target=unit @ reference.coef,
             to_target=unit,
