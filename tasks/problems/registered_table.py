@@ -26,7 +26,7 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.problems.problem import Cost, DatasetSource, Traits
-from tasks.problems.reference_answer import ReferenceAnswer, reference_answer, weighted_answer
+from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
 
 class RegisteredTable(DatasetSource, ABC):
@@ -232,12 +232,14 @@ class RegisteredTable(DatasetSource, ABC):
         if self.family:
             assert y is not None
             return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds)
-        if users is None:
-            coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
+        weights = np.ones(len(X))
+        if users is not None:
+            weights = np.where(users >= 0, 1 / np.bincount(users[users >= 0])[users], 0)
+        if y is None:
+            coef = np.average(X, axis=0, weights=weights)
         else:
-            counted = users >= 0
-            weights = np.where(counted, 1 / np.bincount(users[counted])[users], 0)
-            coef = weighted_answer(X, y, weights)
+            root = np.sqrt(weights)
+            coef = np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0]
         return ReferenceAnswer(
             coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool)
         )

@@ -45,7 +45,7 @@ def support_recall(draw: Draw, estimate: np.ndarray) -> Errors:
 
 
 def log_squared_error(draw: Draw, estimate: np.ndarray) -> Errors:
-    return 2 * np.log(np.maximum(draw.distances(estimate), np.finfo(float).tiny))
+    return np.asarray(2 * np.log(np.maximum(draw.distances(estimate), np.finfo(float).tiny)))
 
 
 def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
