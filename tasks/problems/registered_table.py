@@ -64,7 +64,7 @@ class RegisteredTable(DatasetSource, ABC):
             family=self.family,
             protected=self.units == "public",
             has_intercept=self.has_intercept,
-            offset=self.offset,
+            offset=self.covariates[0] if self.offset_bounds else "",
             offset_bounds=self.offset_bounds,
         )
 
@@ -95,10 +95,6 @@ class RegisteredTable(DatasetSource, ABC):
         """The public bounds of the first covariate, if it is an offset."""
         columns = self.analyst_table.columns if self.analyst_table else ()
         return next((each.offset_bounds for each in columns if self.covariates[:1] == (each.name,)), None)
-
-    @property
-    def offset(self) -> str:
-        return self.covariates[0] if self.offset_bounds else ""
 
     @property
     def units_of_file(self) -> FileUnits | None:
@@ -152,9 +148,7 @@ class RegisteredTable(DatasetSource, ABC):
     @property
     def n_classes(self) -> int | None:
         """How many classes the response has, 0 to its public upper bound; None for other families."""
-        if not self.family:
-            return None
-        if not family_class(self.family).needs_classes:
+        if not self.family or not family_class(self.family).needs_classes:
             return None
         return int(self.about.column(self.response).upper) + 1
 
@@ -178,7 +172,12 @@ class RegisteredTable(DatasetSource, ABC):
         )
         if self.offset_bounds and prepared.to_standard is not None:
             prepared = replace(prepared, to_standard=prepared.to_standard[self.slopes])
-        return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
+        if not self.user_id:
+            return prepared
+        users = rows[self.user_id].to_numpy()
+        order, y = np.argsort(users, kind="stable"), prepared.y
+        y = None if y is None else y[order]
+        return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a made-up table with the same columns, from their declarations."""
@@ -212,7 +211,7 @@ class RegisteredTable(DatasetSource, ABC):
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
-            offset=self.offset,
+            offset=self.traits.offset,
             formula=formula,
             levels=levels,
         )
@@ -240,12 +239,4 @@ class RegisteredTable(DatasetSource, ABC):
         else:
             root = np.sqrt(weights)
             coef = np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0]
-        return ReferenceAnswer(
-            coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool)
-        )
-
-
-def _by_user(prepared: PreparedTable, users: np.ndarray) -> PreparedTable:
-    order = np.argsort(users, kind="stable")
-    y = None if prepared.y is None else prepared.y[order]
-    return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
+        return ReferenceAnswer(coef=coef, columns=np.full(X.shape[1], True), classes=np.full(1, True))
