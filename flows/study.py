@@ -31,12 +31,12 @@ from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
 from tasks.prepare import prepare
-from tasks.problems.problem import Block
 from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
 from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
+from tasks.study.block import Block
 from tasks.study.grid import expand
 from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers

@@ -14,9 +14,9 @@ from data.store.references import DatasetRef
 from tasks.cache import CachedFile, digest, is_again, result
 from tasks.cells import Cell
 from tasks.problems.kinds import modules_of
-from tasks.problems.problem import Block
 from tasks.run import headline
 from tasks.run_options import RunOptions
+from tasks.study.block import Block
 from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
 from tasks.workers import compute, was_killed

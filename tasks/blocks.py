@@ -11,8 +11,8 @@ from prefect.states import Completed
 
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
-from tasks.problems.problem import Block
 from tasks.run import block as run
+from tasks.study.block import Block
 from tasks.workers import ALL_MEMORY, WorkerKilled, compute, was_killed
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from tasks.problems.problem import Block, DatasetSource
+from tasks.problems.problem import DatasetSource
 from tasks.run.cost_model import costs_of, memory_at_once, wall_seconds
 from tasks.run.tables import bring
 from tasks.run.threads import one_blas_thread
 from tasks.run_options import RunOptions
+from tasks.study.block import Block
 from tasks.study.grid import expand
 
 # What a run takes in addition to its blocks, in units of what it takes to import this program: Prefect's

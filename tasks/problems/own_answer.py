@@ -10,7 +10,7 @@ from data.prepare.table_design import PreparedTable
 from dpalgos.coefficients import covered
 from dpalgos.typing import FloatArray
 from tasks.cells import Cell, Replicates
-from tasks.problems.file_units import FileUnits
+from tasks.own_table.file_units import FileUnits
 from tasks.problems.problem import Draw, HeadlineRun
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -222,40 +222,6 @@ class HeadlineRun:
     cells: tuple[Cell, ...]  # the headline's non-private and private ones
     # Cell → column → in how many repetitions it was selected.
     selected: Mapping[str, Mapping[str, int]]
-
-
-_NAMED = 3  # estimators in a block's title
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
-
-    replicates: Replicates
-    problem: RowSource
-    data_source: str  # "real", "stand-in" or "simulated"
-    work: int  # a rough measure, for the order of execution and the remaining time
-    n_bytes: int  # about how much memory one draw of its data takes
-    cells: tuple[Cell, ...]
-
-    @property
-    def key(self) -> str:
-        return self.replicates.key
-
-    @property
-    def title(self) -> str:
-        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
-        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
-
-    def described(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "replicates": asdict(self.replicates),
-            "problem": self.problem.model_dump(mode="json"),
-            "cells": [asdict(cell) for cell in self.cells],
-        }
 
 
 @runtime_checkable

@@ -22,9 +22,9 @@ from data.prepare.table_design import (
 from data.store.references import DatasetRef, read_table
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.declared_rows import DeclaredRows, Guesses
-from tasks.problems.file_units import AT_CENTERS, FileUnits
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.declared_rows import DeclaredRows, Guesses
+from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 

@@ -15,8 +15,8 @@ from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import expand_formula
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.formula import expand_formula
 from tasks.study.panel import INTERCEPT, OFFSET
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, read_toml

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from data.store.references import DatasetRef
-from tasks.problems.problem import Block
 from tasks.run_options import RunOptions
+from tasks.study.block import Block
 from tasks.study.spec import StudySpec
 
 

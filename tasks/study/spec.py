@@ -16,11 +16,12 @@ from tasks.errors import SpecError
 from tasks.external.environments import python_of
 from tasks.external.libraries import methods
 from tasks.file_schema import Strict
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.declared_rows import Guesses
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
-from tasks.problems.problem import Block, DatasetSource, RowSource
+from tasks.problems.problem import DatasetSource, RowSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
+from tasks.study.block import Block
 from tasks.study.panel import (
     Count,
     DeltaRule,

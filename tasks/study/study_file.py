@@ -15,8 +15,8 @@ from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import expand_formula
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.formula import expand_formula
 from tasks.problems.kinds import kinds
 from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections, with_lists

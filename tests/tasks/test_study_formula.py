@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
-from tasks.problems.formula import expand_formula
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
+from tasks.own_table.formula import expand_formula
 
 TABLE = AnalystTable(
     path="people.csv",

@@ -3,7 +3,7 @@
 from dpalgos.errors import InputError
 from dpalgos.formula.design import CategoryColumn, FormulaDesign, NumberColumn, design_of
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
 
 def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, FormulaDesign]:
