@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from prefect import task
+from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
@@ -67,7 +67,8 @@ def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
     bound = result("audit", code, asdict(cell), n_features, n_trials, seed, suffix=".json")
     if bound.is_stored() and not is_again("audit"):
         return Completed(name="Cached", data=bound)
-    compute(headline.write_audit, bound, cell, n_features, n_trials, seed)
+    what = f"the audit of {cell.key}" if (runtime.task_run.run_count or 1) > 1 else ""
+    compute(headline.write_audit, bound, cell, n_features, n_trials, seed, last_try_of=what)
     return bound
 
 
