@@ -37,7 +37,7 @@ from tasks.reporting import render
 from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.block import Block
-from tasks.study.grid import expand
+from tasks.study.grid import expand, longest_block
 from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
@@ -64,11 +64,13 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 def studies(studies: list[str], options: RunOptions) -> None:
     """Run several studies of a command: one's page is written, the next computes, and one brings its data.
 
-    Thus no worker waits for data or pages. One that fails stops no other.
+    Thus no worker waits for data or pages. The study with the longest block begins, so that no worker has to
+    end it alone. One that fails stops no other.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
+    longest = {study: longest_block(find_study(study), options) for study in studies}
     with workers_of_run(options):
-        for study in [*studies, None]:
+        for study in [*sorted(studies, key=longest.__getitem__, reverse=True), None]:
             try:
                 begun += [begin(study, options)] if study else []
             except Exception as error:

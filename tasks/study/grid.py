@@ -19,6 +19,11 @@ def expand(spec: StudySpec, options: RunOptions, tables: Mapping[str, DatasetRef
     )
 
 
+def longest_block(spec: StudySpec, options: RunOptions) -> int:
+    """Return the work of a study's longest block."""
+    return max(block.work for block in expand(spec, options, {}))
+
+
 def headline_block(spec: StudySpec, blocks: list[Block]) -> Block:
     """Return a block of the headline's panel at the nearest size, with the cells of the headline alone."""
     of_panel = [block for block in blocks if block.replicates.panel == spec.headline.panel]
