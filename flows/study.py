@@ -37,7 +37,6 @@ from tasks.reporting import render
 from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.block import Block
-from tasks.study.grid import expand, longest_block
 from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
@@ -68,7 +67,7 @@ def studies(studies: list[str], options: RunOptions) -> None:
     end it alone. One that fails stops no other.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
-    longest = {study: longest_block(find_study(study), options) for study in studies}
+    longest = {study: max(block.work for block in find_study(study).expand(options, {})) for study in studies}
     with workers_of_run(options):
         for study in [*sorted(studies, key=longest.__getitem__, reverse=True), None]:
             try:
@@ -129,7 +128,7 @@ def begin(study: str, options: RunOptions) -> Begun:
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
     }
-    blocks = expand(spec, options, tables)
+    blocks = spec.expand(options, tables)
     return Begun(
         spec=spec,
         run=run,

@@ -17,7 +17,6 @@ from tasks.problems.kinds import modules_of
 from tasks.run import headline
 from tasks.run_options import RunOptions
 from tasks.study.block import Block
-from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
 from tasks.workers import compute, was_killed
 
@@ -53,7 +52,7 @@ def exhibits_of(
     parts: Sequence[CachedFile],
 ) -> CachedFile:
     """Write what the report shows next to the results of the headline's panel."""
-    head, block = spec.head_panel, headline_block(spec, blocks)
+    head, block = spec.head_panel, spec.headline_block(blocks)
     of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
     table, design = tables.get(head.problem.source), designs.get(head.name)
     shown: CachedFile = exhibit(block, table, design, of_panel, return_state=True).result()
