@@ -20,6 +20,7 @@ from data.prepare.table_design import (
     table_bytes,
 )
 from data.store.references import DatasetRef, read_table
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
@@ -91,15 +92,20 @@ class RegisteredTable(DatasetSource, ABC):
                 )
 
     @property
+    def formula(self) -> FormulaDesign | None:
+        """The formula that computes the covariates, if one does."""
+        return self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+
+    @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is an offset."""
-        columns = self.analyst_table.columns if self.analyst_table else ()
-        return next((each.offset_bounds for each in columns if self.covariates[:1] == (each.name,)), None)
+        formula = self.formula
+        return formula.offset_bounds if formula and formula.covariates[:1] == self.covariates[:1] else None
 
     @property
     def units_of_file(self) -> FileUnits | None:
         """Convert answers to the terms of the formula, in the units of the file; None without a formula."""
-        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+        formula = self.formula
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
         names, about = self.covariates, self.about
@@ -192,8 +198,7 @@ class RegisteredTable(DatasetSource, ABC):
         """Return the declarations of the table's columns, from which rows are made up."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
-        declared = self.analyst_table.columns if self.analyst_table else ()
-        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+        declared, formula = self.analyst_table.columns if self.analyst_table else (), self.formula
         covariates = formula.reading.right if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns
