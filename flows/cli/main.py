@@ -130,7 +130,7 @@ def _show_warnings() -> None:
         logging.getLogger(name).propagate = False
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, UserWarning):  # others are of libraries, and for who writes programs
+        if issubclass(category, UserWarning):  # others are of libraries, for programmers
             say(f"note: {message}")
 
     warnings.showwarning = show
