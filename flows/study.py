@@ -31,13 +31,12 @@ from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
 from tasks.prepare import prepare
-from tasks.problems.problem import Block
 from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
 from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
-from tasks.study.grid import expand
+from tasks.study.block import Block
 from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
@@ -64,11 +63,13 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 def studies(studies: list[str], options: RunOptions) -> None:
     """Run several studies of a command: one's page is written, the next computes, and one brings its data.
 
-    Thus no worker waits for data or pages. One that fails stops no other.
+    Thus no worker waits for data or pages. The study with the longest block begins, so that no worker has to
+    end it alone. One that fails stops no other.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
+    longest = {study: max(block.work for block in find_study(study).expand(options, {})) for study in studies}
     with workers_of_run(options):
-        for study in [*studies, None]:
+        for study in [*sorted(studies, key=longest.__getitem__, reverse=True), None]:
             try:
                 begun += [begin(study, options)] if study else []
             except Exception as error:
@@ -127,7 +128,7 @@ def begin(study: str, options: RunOptions) -> Begun:
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
     }
-    blocks = expand(spec, options, tables)
+    blocks = spec.expand(options, tables)
     return Begun(
         spec=spec,
         run=run,

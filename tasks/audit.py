@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from prefect import task
+from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
@@ -14,10 +14,9 @@ from data.store.references import DatasetRef
 from tasks.cache import CachedFile, digest, is_again, result
 from tasks.cells import Cell
 from tasks.problems.kinds import modules_of
-from tasks.problems.problem import Block
 from tasks.run import headline
 from tasks.run_options import RunOptions
-from tasks.study.grid import headline_block
+from tasks.study.block import Block
 from tasks.study.spec import StudySpec
 from tasks.workers import compute, was_killed
 
@@ -53,7 +52,7 @@ def exhibits_of(
     parts: Sequence[CachedFile],
 ) -> CachedFile:
     """Write what the report shows next to the results of the headline's panel."""
-    head, block = spec.head_panel, headline_block(spec, blocks)
+    head, block = spec.head_panel, spec.headline_block(blocks)
     of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
     table, design = tables.get(head.problem.source), designs.get(head.name)
     shown: CachedFile = exhibit(block, table, design, of_panel, return_state=True).result()
@@ -67,7 +66,8 @@ def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
     bound = result("audit", code, asdict(cell), n_features, n_trials, seed, suffix=".json")
     if bound.is_stored() and not is_again("audit"):
         return Completed(name="Cached", data=bound)
-    compute(headline.write_audit, bound, cell, n_features, n_trials, seed)
+    what = f"the audit of {cell.key}" if (runtime.task_run.run_count or 1) > 1 else ""
+    compute(headline.write_audit, bound, cell, n_features, n_trials, seed, last_try_of=what)
     return bound
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psutil
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
@@ -11,24 +10,19 @@ from prefect.states import Completed
 
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
-from tasks.problems.problem import Block
 from tasks.run import block as run
-from tasks.workers import ALL_MEMORY, WorkerKilled, compute, was_killed
+from tasks.study.block import Block
+from tasks.workers import compute, was_killed
 
 
 @task(task_run_name="{block.title}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def run_block(block: Block, design: CachedFile | None) -> Any:
     """Compute a block, unless it is stored; where its worker was killed, once more, alone."""
-    rows, is_last_try = rows_of(block, design), (runtime.task_run.run_count or 1) > 1
+    rows = rows_of(block, design)
     if rows.is_stored() and not is_again("run_block", [cell.key for cell in block.cells]):
         return Completed(name="Cached", data=rows)
-    free, room = psutil.virtual_memory().available, ALL_MEMORY if is_last_try else block.n_bytes
-    try:
-        compute(run.write_block, rows, block, design, n_bytes=room)
-    except WorkerKilled as fault:
-        if is_last_try:
-            raise too_large(block, free) from None
-        raise fault
+    what = f"{block.replicates.study} {block.title}" if (runtime.task_run.run_count or 1) > 1 else ""
+    compute(run.write_block, rows, block, design, n_bytes=block.n_bytes, last_try_of=what)
     return rows
 
 
@@ -47,12 +41,3 @@ def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
     """Return the file of a block's rows."""
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     return result("block", [run.__name__, *code], block.described(), design.name if design else None)
-
-
-def too_large(block: Block, free: int) -> WorkerKilled:
-    return WorkerKilled(
-        f"{block.replicates.study} {block.title}: its worker process was killed twice, the second time while "
-        "no other block was computed, as happens where memory ends; its data take about "
-        f"{block.n_bytes / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB were free; free some memory or choose "
-        "smaller sizes, and run the same command again: finished blocks are stored"
-    )

@@ -9,7 +9,7 @@ from prefect.cache_policies import NO_CACHE
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cache import is_again
-from tasks.problems.analyst_table import AnalystTable
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.run import tables
 from tasks.workers import compute_here, was_killed
 

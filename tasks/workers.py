@@ -16,6 +16,8 @@ from functools import partial
 from multiprocessing import forkserver, get_context, parent_process, resource_tracker
 from typing import Any, NoReturn, TypeVar
 
+import psutil
+
 from tasks.errors import SpecError
 from tasks.run.threads import one_blas_thread, use_threads
 
@@ -25,7 +27,6 @@ A = TypeVar("A")
 _LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound"]
 # Half of the machine's memory is for data.
 _MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-ALL_MEMORY = math.inf  # of a call that is to be made while no other is under way
 
 
 class WorkerKilled(SpecError):
@@ -72,10 +73,26 @@ class Workers:
 _open: list[Workers] = []  # those of this process's run, or nothing
 
 
-def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0) -> T:
-    """Return what a function returns, in a worker if there are any, once there is room for so many bytes."""
+def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0, last_try_of: str = "") -> T:
+    """Return what a function returns, in a worker if there are any, once there is room for so many bytes.
+
+    The last try of something runs while nothing else does; if its worker is killed, too, the error says what.
+    """
     call = partial(function, *arguments)
-    return _open[-1].call(call, n_bytes) if _open else call()
+    if not _open:
+        return call()
+    free = psutil.virtual_memory().available
+    try:
+        return _open[-1].call(call, math.inf if last_try_of else n_bytes)
+    except WorkerKilled:
+        if not last_try_of:
+            raise
+        size = f"its data take about {n_bytes / 1e6:,.0f} MB, and " if n_bytes else ""
+        raise WorkerKilled(
+            f"{last_try_of}: its worker process was killed twice, the second time while nothing else was "
+            f"computed, as happens where memory ends; {size}{free / 1e6:,.0f} MB were free; free some memory "
+            "or choose smaller sizes, and run the same command again: what is finished is stored"
+        ) from None
 
 
 def compute_here(function: Callable[..., T], *arguments: Any) -> T:

@@ -41,7 +41,8 @@ class PreparedTable:
     y: FloatArray | None  # (n,); None for a mean
     column_names: tuple[str, ...]
     to_standard: FloatArray | None  # (k, d)
-    groups: npt.NDArray[np.int64] | None = None  # (n,), ascending: a flock's simulation or a user
+    # (n,): a flock's simulation or a user, ascending; or a user on a map, −1 for rows of none.
+    groups: npt.NDArray[np.int64] | None = None
 
 
 def prepare_table(

@@ -20,7 +20,8 @@ from data.store.folders import PROJECT_ROOT
 PLUGINS = (
     *("dpalgos/central", "dpalgos/comparators", "dpalgos/local", "dpalgos/nonprivate", "dpalgos/user_level"),
     *("data/datasets", "data/simulations"),
-    *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures", "tasks/external/methods"),
+    *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures", "tasks/own_table"),
+    "tasks/external/methods",
 )
 TABLES = ("data",)
 NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")

@@ -160,6 +160,11 @@ class FormulaDesign:
         return "" if self.response is None or self.response.column else f"~ {self.response.name}"
 
     @property
+    def response_column(self) -> str:
+        """The column of a table that is its response, or ""."""
+        return self.derived_response or (self.response.column if self.response else "")
+
+    @property
     def covariates(self) -> tuple[str, ...]:
         """The names of the columns that are fitted in a table, but for a constant."""
         return tuple(f"~ {name}" for name in self.names)

@@ -198,7 +198,7 @@ def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]
 
 
 def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], response: str) -> dict[str, Any]:
-    from tasks.problems.file_units import AT_CENTERS
+    from tasks.own_table.file_units import AT_CENTERS
 
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
     return {

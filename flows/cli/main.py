@@ -128,7 +128,12 @@ def _show_warnings() -> None:
     for name in ("data", "dpalgos", "tasks", "flows"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
-    warnings.showwarning = lambda message, *_: say(f"note: {message}")
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, UserWarning):  # others are of libraries, for programmers
+            say(f"note: {message}")
+
+    warnings.showwarning = show
     # A study's page says what its ε and δ promise, and shows what its smallest tables come to.
     ours = "(epsilon|delta) = |more rows than are clipped"
     warnings.filterwarnings("ignore", ours, UserWarning, r"(dpcost\.)?tasks\.")

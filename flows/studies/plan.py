@@ -8,12 +8,12 @@ from typing import Any
 
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from tasks.problems.problem import Block, DatasetSource
+from tasks.problems.problem import DatasetSource
 from tasks.run.cost_model import costs_of, memory_at_once, wall_seconds
 from tasks.run.tables import bring
 from tasks.run.threads import one_blas_thread
 from tasks.run_options import RunOptions
-from tasks.study.grid import expand
+from tasks.study.block import Block
 
 # What a run takes in addition to its blocks, in units of what it takes to import this program: Prefect's
 # import, its start and end, the data, the page. Fitted to runs of four studies, of which it was 16 to 25.
@@ -28,7 +28,7 @@ def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
     profile, workers = options.profile, options.workers or os.cpu_count() or 1
     spec = find_study(study)
     spec, tables = spec.on({name: bring(spec, name, options) for name in spec.datasets_at(profile)})
-    blocks = expand(spec, options, tables)
+    blocks = spec.expand(options, tables)
     with tempfile.TemporaryDirectory() as folder:
         costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)))
     panels = dict.fromkeys((cost.block.replicates.panel for cost in costs), 0.0)

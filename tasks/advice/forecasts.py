@@ -1,7 +1,7 @@
 """What a study's answers will cost: the study run on made-up tables. No data are read.
 
 A dozen tables of the study's own size are made up that are all as plausible as what is declared and
-guessed of the columns (`tasks.problems.declared_rows`). The error to expect of an estimator is the geometric
+guessed of the columns (`tasks.own_table.declared_rows`). The error to expect of an estimator is the geometric
 mean over them. The range is a 90 % prediction interval of one more made-up table, and wider for what those
 leave out.
 """

@@ -10,6 +10,7 @@ from data.prepare.table_design import PreparedTable
 from dpalgos.coefficients import covered
 from dpalgos.typing import FloatArray
 from tasks.cells import Cell, Replicates
+from tasks.own_table.file_units import FileUnits
 from tasks.problems.problem import Draw, HeadlineRun
 
 if TYPE_CHECKING:
@@ -23,14 +24,15 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
 
     Numbers are per standard deviation of a column; of a formula those of its terms, in the units of the file.
     """
-    reference, units, unit = problem.full_answer(prepared), problem.units_of_file, prepared.to_standard
+    reference, unit, plain = problem.full_answer(prepared), prepared.to_standard, prepared.column_names
     assert unit is not None
     first = problem.slopes.start or 0
     slopes = slice(first, first + len(unit))
+    units = problem.units_of_file or replace(FileUnits.unchanged(plain), terms=plain[slopes], back=unit)
     there = reference.columns.copy()
     there[slopes] &= unit.any(axis=1)
     class_names = _class_names(problem, len(reference.classes))
-    left_out = [name for name, kept in zip(prepared.column_names, there, strict=True) if not kept]
+    left_out = [name for name, kept in zip(plain, there, strict=True) if not kept]
     left_out += [name for name, kept in zip(class_names, reference.classes, strict=True) if not kept]
     content: dict[str, Any] = {"left_out": left_out, "linear": not problem.family, "rows": [], "missing": ""}
     private = [cell for cell in run.cells if cell.calibration == "tight"]
@@ -43,16 +45,10 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
         answer = _with_interval(next(iter(problem.draws(whole, prepared))), cell, whole)
     except dpalgos.InputError as refused:
         return {**content, "missing": str(refused)}
-    names = prepared.column_names[slopes] if units is None else units.shown
-    matrix, offset = (unit, np.zeros(len(unit))) if units is None else units.affine
+    matrix, offset = units.affine
     ends: FloatArray = np.full((len(matrix), 2), np.nan)
     if answer.intervals is not None:
-        own = answer.intervals.ends(answer.estimate.reshape(-1, 1))[..., 0]
-        known = np.isfinite(own.sum(axis=0))[slopes]
-        found: FloatArray = unit @ np.nan_to_num(own).T
-        if units is not None:
-            found = units.ends_of(answer.intervals, answer.estimate)[0]
-        ends = np.where(known[:, None] if units is None else True, found, np.nan)
+        ends, _ = units.ends_of(answer.intervals, answer.estimate)
     coef, exact = (
         _centered((matrix @ each.reshape(len(there), -1) + offset[:, None])[:, reference.classes])
         for each in (answer.estimate, reference.coef)
@@ -67,7 +63,7 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
             *(map(float, ends[j]) if has_ends[j] else (None, None)),
             float(exact[j, k]),
         ]
-        for j, name in enumerate(names)
+        for j, name in enumerate(units.shown)
         if matrix[j].any() and not matrix[j, ~there].any()
         for k, suffix in enumerate(suffixes)
     ]
@@ -75,7 +71,7 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     return {
         **content,
         "covers": covered(about.target, about.family) if has_ends.any() and about and about.target else "",
-        "of_terms": units is not None,
+        "of_terms": problem.units_of_file is not None,
         "estimator": cell.estimator,
         "form": cell.form,
         "epsilon": cell.epsilon,

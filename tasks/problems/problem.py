@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
+from data.prepare.table_design import read_prepared_table
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
@@ -42,25 +43,16 @@ class Draw:
     def replicates(self) -> int:
         return self.sample.n_replicates
 
-    def generator(self, seed: int) -> np.random.Generator:
-        """Return the estimator's generator for a cell's seed; replicates are the same in any batches."""
-        if self.replicates == 1:
-            return replicate_generator(seed, self.first)
-        return np.random.default_rng(np.random.SeedSequence(seed, n_children_spawned=self.first))
-
     def columns(self, estimate: np.ndarray) -> np.ndarray:
         """Return estimates (d, R) or (d,) as (d, R)."""
         return estimate.reshape(self.sample.n_features, self.replicates)
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer on these data: the same again for the same replicates."""
-        return dpalgos.estimate(
-            cell.estimator,
-            self.sample,
-            rng=self.generator(replicates.seed_of(cell)),
-            replicates=self.replicates,
-            **cell.keywords(),
-        )
+        """Return a cell's answer on these data: the same again for the same replicates, in any batches."""
+        seed, count = replicates.seed_of(cell), self.replicates
+        seeds = np.random.SeedSequence(seed, n_children_spawned=self.first)
+        rng = replicate_generator(seed, self.first) if count == 1 else np.random.default_rng(seeds)
+        return dpalgos.estimate(cell.estimator, self.sample, rng=rng, replicates=count, **cell.keywords())
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return estimates in the units of the target, (k, K, R), and the target, (k, K, 1)."""
@@ -101,7 +93,7 @@ class Traits:
     has_intercept: bool = False  # is the last column the constant
     offset: str = ""  # the name of the first column, if it is an offset
     offset_bounds: tuple[float, float] | None = None  # its public bounds
-    plots_logarithms: bool = False  # are logarithms of squared errors measured, too
+    separation_is_known: bool = False  # does theory predict an attack's AUC from the estimate's error alone
     n_coefficients: int = 0  # whose signs are compared with those of the answer without privacy
     population: tuple[int, str] = (0, "rows")  # how many rows (or users) these are part of; 0: of no table
     modules: tuple[str, ...] = ()  # on which the numbers depend, where no import leads to them
@@ -149,6 +141,8 @@ class RowSource(Strict, ABC):
 class DatasetSource(RowSource, ABC):
     """Rows of a dataset, which is fetched and prepared before blocks are computed."""
 
+    reads: ClassVar[tuple[str, ...]] = ("table",)  # the kinds of datasets that it can read
+
     dataset: str
 
     @property
@@ -171,6 +165,11 @@ class DatasetSource(RowSource, ABC):
 
     def check_data(self, n: int) -> None:
         """Raise ValueError or DataError for a dataset that does not suit, or a size beyond its rows."""
+        if (kind := self.about.kind) not in self.reads:
+            known = " or ".join(self.reads)
+            raise ValueError(
+                f"dataset must be of kind {known}, got {self.dataset!r}, of kind {kind}; name another"
+            )
 
     def stand_in_rows(self, profile: Profile) -> int | None:
         """Return how many rows of a stand-in suffice; None: as many as were published."""
@@ -180,21 +179,13 @@ class DatasetSource(RowSource, ABC):
     def prepare(self, table: DatasetRef) -> bytes:
         """Prepare a dataset once, and return the content of the file."""
 
-    @abstractmethod
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`."""
+        """Read a file of `prepare`, for `draws`: a prepared table unless a source has another."""
+        return read_prepared_table(path)
 
 
 # Numbers by name, of which the last axis is that of replicates.
 Measured = dict[str, np.ndarray]
-
-
-def _nothing(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
-    return {}
-
-
-def _as_measured(traits: Traits, measured: Measured) -> Measured:
-    return measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,8 +196,8 @@ class Measure:
     measure: Callable[[Traits, Draw, dpalgos.Result], Measured]
     metric: Callable[[Traits], str]  # Return the headline metric.
     # Return metric → a value per replicate, from what was measured of all draws.
-    metrics: Callable[[Traits, Measured], Measured] = _as_measured
-    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = _nothing  # as in `ShowsMore`
+    metrics: Callable[[Traits, Measured], Measured] = lambda _, measured: measured
+    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `ShowsMore`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
     layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
@@ -233,40 +224,6 @@ class HeadlineRun:
     selected: Mapping[str, Mapping[str, int]]
 
 
-_NAMED = 3  # estimators in a block's title
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
-
-    replicates: Replicates
-    problem: RowSource
-    data_source: str  # "real", "stand-in" or "simulated"
-    work: int  # a rough measure, for the order of execution and the remaining time
-    n_bytes: int  # about how much memory one draw of its data takes
-    cells: tuple[Cell, ...]
-
-    @property
-    def key(self) -> str:
-        return self.replicates.key
-
-    @property
-    def title(self) -> str:
-        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
-        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
-
-    def described(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "replicates": asdict(self.replicates),
-            "problem": self.problem.model_dump(mode="json"),
-            "cells": [asdict(cell) for cell in self.cells],
-        }
-
-
 @runtime_checkable
 class HasRates(Protocol):
     """A source whose errors theory predicts."""
@@ -281,18 +238,3 @@ class ShowsMore(Protocol):
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
-
-
-@runtime_checkable
-class HasCandidates(Protocol):
-    """A source of candidates for attacks that tell the rows an estimator saw from others."""
-
-    @property
-    def separation_is_known(self) -> bool:
-        """Whether theory predicts an attack's AUC from the estimate's error alone."""
-
-    def claimed_sum(self, n: int) -> float | None:
-        """Return what the paper claims of the sum of scores, over what an unbiased estimate gives.
-
-        NaN where it claims no more than a constant; None where the truth is not known.
-        """

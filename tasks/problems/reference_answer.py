@@ -50,22 +50,16 @@ class PartialDraw(Draw):
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As for all draws; of classes, only the contrasts that the target has."""
-        assert self.to_target is not None
-        assert self.target is not None
         classes = self.reference.classes
-        coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
-        coef = np.broadcast_to(coef, (len(coef), len(classes), self.replicates))  # zero has no classes
-        answer = np.tensordot(self.to_target, coef, axes=1)[:, classes]
-        target = self.target.reshape(len(self.target), len(classes), 1)[:, classes]
+        answer, target = super().in_target_units(estimate)
+        # The answer zero has no classes.
+        answer, target = (
+            np.broadcast_to(answer, (*target.shape[:2], self.replicates))[:, classes],
+            target[:, classes],
+        )
         if len(classes) > 1:
             answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
         return answer, target
-
-
-def partial_draw(draw: Draw, reference: ReferenceAnswer) -> PartialDraw:
-    """Return a draw whose errors are of the columns and classes that the reference has."""
-    assert draw.to_target is not None
-    return PartialDraw(**{**vars(draw), "to_target": draw.to_target * reference.columns}, reference=reference)
 
 
 def reference_answer(
@@ -107,11 +101,3 @@ def reference_answer(
             classes[its_class] = False
         else:
             columns[column] = False
-
-
-def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
-    """Return the mean of the rows, or their least-squares regression, each row counting by its weight."""
-    if y is None:
-        return np.asarray(np.average(X, axis=0, weights=weights))
-    root = np.sqrt(weights)
-    return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])

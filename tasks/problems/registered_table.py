@@ -1,10 +1,8 @@
 """Base class of sources from a registered table: columns, their units, the estimand and its answer."""
 
-import json
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -14,30 +12,29 @@ from pydantic import Field, field_validator, model_validator
 import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
-from data.prepare.frame_features import Scales, load_frames, scales
 from data.prepare.table_design import (
     PreparedTable,
     Units,
     prepare_table,
     public_units,
-    read_prepared_table,
     table_bytes,
 )
-from data.store.references import DatasetRef, FramesRef, read_table
+from data.store.references import DatasetRef, read_table
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.declared_rows import DeclaredRows, Guesses
-from tasks.problems.file_units import AT_CENTERS, FileUnits
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.declared_rows import DeclaredRows, Guesses
+from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.problems.problem import Cost, DatasetSource, Traits
-from tasks.problems.reference_answer import ReferenceAnswer, reference_answer, weighted_answer
+from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
 
 class RegisteredTable(DatasetSource, ABC):
     """Rows of a registered table.
 
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
-    is the mean of the covariates. Frames of a flock have all their features and the label by default.
+    is the mean of the covariates.
     """
 
     response: str = ""
@@ -68,7 +65,7 @@ class RegisteredTable(DatasetSource, ABC):
             family=self.family,
             protected=self.units == "public",
             has_intercept=self.has_intercept,
-            offset=self.offset,
+            offset=self.covariates[0] if self.offset_bounds else "",
             offset_bounds=self.offset_bounds,
         )
 
@@ -95,19 +92,20 @@ class RegisteredTable(DatasetSource, ABC):
                 )
 
     @property
-    def offset_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the first covariate, if it is an offset."""
-        columns = self.analyst_table.columns if self.analyst_table else ()
-        return next((each.offset_bounds for each in columns if self.covariates[:1] == (each.name,)), None)
+    def formula(self) -> FormulaDesign | None:
+        """The formula that computes the covariates, if one does."""
+        return self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
 
     @property
-    def offset(self) -> str:
-        return self.covariates[0] if self.offset_bounds else ""
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first covariate, if it is an offset."""
+        formula = self.formula
+        return formula.offset_bounds if formula and formula.covariates[:1] == self.covariates[:1] else None
 
     @property
     def units_of_file(self) -> FileUnits | None:
         """Convert answers to the terms of the formula, in the units of the file; None without a formula."""
-        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+        formula = self.formula
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
         names, about = self.covariates, self.about
@@ -128,14 +126,12 @@ class RegisteredTable(DatasetSource, ABC):
         return slice(self.offset_bounds is not None, None)
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset without columns, an unknown column, and more rows (or users) than there are."""
-        about = self.about
-        if about.kind == "genotypes":
-            raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
+        """Refuse a dataset of another kind, an unknown column, and more rows (or users) than there are."""
+        super().check_data(n)
         self.columns()
         most, units = self.n_units
         if n > most:
-            raise ValueError(f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}")
+            raise ValueError(f"grid.n must be at most the {most:,} {units} of {self.about.name}, got {n}")
 
     @property
     def n_units(self) -> tuple[int, str]:
@@ -143,18 +139,13 @@ class RegisteredTable(DatasetSource, ABC):
         return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the covariates, then the response; of frames the features of one boid."""
+        """Return the covariates, then the response."""
         about = self.about
-        if about.kind == "frames":
-            return about.columns
         return tuple(about.column(name) for name in (*self.covariates, self.response) if name)
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""
-        about, n_classes = self.about, self.n_classes
-        if about.kind == "frames":
-            return {"n": n, "d": about.n_boids * len(about.columns) + 1}
-        classes = {} if n_classes is None else {"K": n_classes}
+        classes = {} if self.n_classes is None else {"K": self.n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     def cost(self, n: int) -> Cost:
@@ -163,9 +154,7 @@ class RegisteredTable(DatasetSource, ABC):
     @property
     def n_classes(self) -> int | None:
         """How many classes the response has, 0 to its public upper bound; None for other families."""
-        if not self.family:
-            return None
-        if not family_class(self.family).needs_classes:
+        if not self.family or not family_class(self.family).needs_classes:
             return None
         return int(self.about.column(self.response).upper) + 1
 
@@ -174,18 +163,11 @@ class RegisteredTable(DatasetSource, ABC):
         """The column of user ids; empty where rows are protected."""
         return self.analyst_table.user_id if self.analyst_table else ""
 
-    @property
-    def file_type(self) -> str:
-        return ".json" if self.about.kind == "frames" else ".parquet"
-
     def prepare(self, table: DatasetRef) -> bytes:
-        """Put the columns into their units; for frames return only the units, since they are read again."""
-        about = self.about
-        if isinstance(table, FramesRef):
-            return json.dumps(scales(table, about, self.units).to_dict()).encode()
-        return table_bytes(self._prepared(read_table(table)))
+        return table_bytes(self.in_units(read_table(table)))
 
-    def _prepared(self, rows: pd.DataFrame) -> PreparedTable:
+    def in_units(self, rows: pd.DataFrame) -> PreparedTable:
+        """Return the columns of a table in their units; rows of users one user after another."""
         prepared = prepare_table(
             rows,
             self.about,
@@ -196,23 +178,27 @@ class RegisteredTable(DatasetSource, ABC):
         )
         if self.offset_bounds and prepared.to_standard is not None:
             prepared = replace(prepared, to_standard=prepared.to_standard[self.slopes])
-        return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
+        if not self.user_id:
+            return prepared
+        users = rows[self.user_id].to_numpy()
+        order, y = np.argsort(users, kind="stable"), prepared.y
+        y = None if y is None else y[order]
+        return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a made-up table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.analyst_table or self.analyst_table.users is None:
-            return self._prepared(rows.made_up(n_units, None, rng))
+            return self.in_units(rows.made_up(n_units, None, rng))
         n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
+        return self.in_units(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are made up."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
-        declared = self.analyst_table.columns if self.analyst_table else ()
-        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+        declared, formula = self.analyst_table.columns if self.analyst_table else (), self.formula
         covariates = formula.reading.right if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns
@@ -230,19 +216,10 @@ class RegisteredTable(DatasetSource, ABC):
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
-            offset=self.offset,
+            offset=self.traits.offset,
             formula=formula,
             levels=levels,
         )
-
-    def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:
-        """Return the table for replicates that use the rows of ``mask`` (n, R)."""
-        return dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=mask.shape[1])
-
-    def load(self, path: Path) -> PreparedTable:
-        if path.suffix == ".json":
-            return load_frames(Scales(**json.loads(path.read_bytes())))
-        return read_prepared_table(path)
 
     @property
     def about(self) -> Dataset:
@@ -255,20 +232,16 @@ class RegisteredTable(DatasetSource, ABC):
 
     def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
         """Return the non-private answer of all the rows. Where rows are users', each user counts once."""
-        X, y = prepared.X, prepared.y
+        X, y, users = prepared.X, prepared.y, prepared.groups
         if self.family:
             assert y is not None
             return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds)
-        if prepared.groups is None:
-            coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
+        weights = np.ones(len(X))
+        if users is not None:
+            weights = np.where(users >= 0, 1 / np.bincount(users[users >= 0])[users], 0)
+        if y is None:
+            coef = np.average(X, axis=0, weights=weights)
         else:
-            coef = weighted_answer(X, y, 1 / np.bincount(prepared.groups)[prepared.groups])
-        return ReferenceAnswer(
-            coef=coef, columns=np.ones(X.shape[1], dtype=bool), classes=np.ones(1, dtype=bool)
-        )
-
-
-def _by_user(prepared: PreparedTable, users: np.ndarray) -> PreparedTable:
-    order = np.argsort(users, kind="stable")
-    y = None if prepared.y is None else prepared.y[order]
-    return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
+            root = np.sqrt(weights)
+            coef = np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0]
+        return ReferenceAnswer(coef=coef, columns=np.full(X.shape[1], True), classes=np.full(1, True))

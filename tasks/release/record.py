@@ -22,7 +22,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
 from tasks.release.release import EVENT_FIELDS, Release
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of

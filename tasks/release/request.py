@@ -15,8 +15,8 @@ from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import declared_alone, expand_formula
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.formula import expand_formula
 from tasks.study.panel import INTERCEPT, OFFSET
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, read_toml
@@ -162,11 +162,12 @@ def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, R
     formula = config.formula or study.formula
     if not formula or study.analyst_table is None or (config.columns.x and not config.formula):
         return study, config
-    expanded = expand_formula(formula, declared_alone(study.analyst_table))
-    if config.columns.x or config.columns.y not in (None, expanded.response):
+    table, design = expand_formula(formula, study.analyst_table)
+    response = design.response_column
+    if config.columns.x or config.columns.y not in (None, response):
         raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    columns = config.columns.model_copy(update={"x": expanded.covariates, "y": expanded.response})
-    study = study.model_copy(update={"analyst_table": expanded.table})
+    columns = config.columns.model_copy(update={"x": design.covariates, "y": response})
+    study = study.model_copy(update={"analyst_table": table})
     return study, config.model_copy(update={"columns": columns})
 
 

@@ -36,8 +36,8 @@ from data.tables.reading import (
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.file_units import AT_CENTERS, FileUnits
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 

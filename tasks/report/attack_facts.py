@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
 from reports.page import AttackFacts, Guide
 from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
-from tasks.problems.problem import HasCandidates
+from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
@@ -24,9 +24,6 @@ _ERROR = 0.01  # of all tests of certificates together
 
 
 def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
-    problems = {
-        panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, HasCandidates)
-    }
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     allowed: dict[tuple[str, str], float] = {}
@@ -36,7 +33,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     for (cell, metric), rows in results[results["status"] == "ok"].groupby(["cell", "metric"], sort=False):
         key, first, rate = (str(cell), str(metric)), rows.iloc[0], TRUE_POSITIVE_RATES.get(str(metric))
         values, n, panel = rows["value"].to_numpy(), int(first["n"]), str(first["panel"])
-        if metric == "l2_error" and problems[panel].separation_is_known:
+        if metric == "l2_error" and spec.panel(panel).problem.traits.separation_is_known:
             predicted[key[0]] = gaussian_auc(first["d"] / (n * values.mean()))
         if rate is None and metric not in (AUC, POOLED_AUC):
             continue
@@ -51,7 +48,6 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         if (first["estimator"], first["form"]) in noisy[panel]:
             mu = gaussian_mu(epsilon, delta)
             gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
-    claims = {name: problem.claimed_sum(spec.headline.n) for name, problem in problems.items()}
     return AttackFacts(
         rates=TRUE_POSITIVE_RATES,
         intervals=intervals,
@@ -59,10 +55,21 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         allowed_gaussian=gaussian,
         exceeding=tuple(key for key, test in tested.items() if _exceeds(*test, _ERROR / len(tested))),
         predicted=predicted,
-        claimed_sums={name: claimed for name, claimed in claims.items() if claimed is not None},
+        claimed_sums=dict(_claimed_sums(spec)),
         ceilings=tuple(_auc_ceilings(spec)),
         roc_ceilings=tuple(_roc_ceilings(spec)),
     )
+
+
+def _claimed_sums(spec: StudySpec) -> Iterator[tuple[str, float]]:
+    """Yield what the paper claims of each panel's sum of scores, over what an unbiased estimate gives.
+
+    NaN where it claims no more than a constant, nothing of real data, whose truth is not known.
+    """
+    for panel in spec.panels:
+        if not isinstance(panel.problem, DatasetSource):
+            sizes = panel.problem.sizes(spec.headline.n)
+            yield panel.name, math.log(sizes["d"]) if "s" in sizes else math.nan
 
 
 def _exceeds(

@@ -22,8 +22,9 @@ from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import Block, DatasetSource, Draw, Measured, RowSource
+from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
 from tasks.run.threads import one_blas_thread, threads_now
+from tasks.study.block import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows

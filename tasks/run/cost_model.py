@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.problems.problem import Block
 from tasks.run.block import compute_block
+from tasks.study.block import Block
 
 _FEW = 6  # replicates, at most, of the longer short run
 

@@ -12,8 +12,9 @@ from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import Block, HeadlineRun, ShowsMore
+from tasks.problems.problem import HeadlineRun, ShowsMore
 from tasks.run.threads import one_blas_thread
+from tasks.study.block import Block
 
 
 @guarded

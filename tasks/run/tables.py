@@ -13,7 +13,7 @@ from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
-from tasks.problems.analyst_table import AnalystTable
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.run.threads import cores_now
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,11 +17,12 @@ from tasks.errors import SpecError
 from tasks.external.environments import python_of
 from tasks.external.libraries import methods
 from tasks.file_schema import Strict
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.declared_rows import Guesses
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
-from tasks.problems.problem import Block, DatasetSource, RowSource
-from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
+from tasks.problems.problem import DatasetSource
+from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
+from tasks.study.block import Block, bundle
 from tasks.study.panel import (
     Count,
     DeltaRule,
@@ -32,9 +34,6 @@ from tasks.study.panel import (
     with_structure,
 )
 
-# Elements of all data sets that the cells of one block read, so that it lasts seconds.
-_ELEMENTS_PER_BLOCK = 400_000_000
-_ELEMENTS_PER_CELL = 200_000  # what a cell costs apart from its data
 _CRON = r"^(\S+( \S+){4})?$"  # five fields
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -348,39 +347,53 @@ class StudySpec(Strict):
         some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
         return max(some) if len(some) == len(reading) else None
 
+    def expand(self, options: RunOptions, tables: Mapping[str, DatasetRef]) -> list[Block]:
+        """Return the blocks of a run with these options, in the order of its results."""
+        return self.blocks(
+            options.profile,
+            replicates=options.reps or self.replicates[options.profile],
+            seed=options.seed,
+            data_sources={dataset: table.data_source for dataset, table in tables.items()},
+        )
+
     def blocks(
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
-        made = []
+        made = list[Block]()
         for panel in self.panels_at(profile):
-            grid, problem = self.grid_at(panel, profile), panel.problem
-            source = (data_sources or {}).get(problem.source, "real")
+            grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
+            if isinstance(problem, DatasetSource):
+                source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
-                same: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n}
-                same |= {"of": replicates, "seed": seed}
-                work, batch, n_bytes = _costs(problem, n, len(cells))
-                for first in range(0, replicates, batch):
-                    count = min(batch, replicates - first)
-                    block = Block(
-                        replicates=Replicates(**same, first=first, count=count),
-                        problem=problem,
-                        data_source=source if isinstance(problem, DatasetSource) else "simulated",
-                        work=count * work,
-                        n_bytes=n_bytes,
-                        cells=cells,
-                    )
-                    made.append(block)
+                every = Replicates(
+                    study=self.name,
+                    panel=panel.name,
+                    n=n,
+                    first=0,
+                    count=replicates,
+                    of=replicates,
+                    seed=seed,
+                )
+                made += bundle(cells, problem, every, source)
         return made
 
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
-        head = self.headline
-        of_panel = [block for block in blocks if block.replicates.panel == head.panel]
-        nearest = min(of_panel, key=lambda block: abs(block.replicates.n - head.n))
+        head, nearest = self.headline, self._nearest_to_headline(blocks)
         wanted = (head.epsilon, head.delta, head.s)
         return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == wanted]
+
+    def headline_block(self, blocks: list[Block]) -> Block:
+        """Return the block that `headline_cells` are of, with the headline's cells alone."""
+        nearest = self._nearest_to_headline(blocks)
+        without = [cell for cell in nearest.cells if cell.calibration == "none"]
+        return replace(nearest, cells=(*without, *self.headline_cells(blocks)))
+
+    def _nearest_to_headline(self, blocks: list[Block]) -> Block:
+        of_panel = [block for block in blocks if block.replicates.panel == self.headline.panel]
+        return min(of_panel, key=lambda block: abs(block.replicates.n - self.headline.n))
 
     def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> Iterator[Cell]:
         for s in grid.s or (None,):
@@ -389,18 +402,6 @@ class StudySpec(Strict):
                 several: list[int | None] = [step for step in item.steps if step in steps]
                 for step in several or [None]:
                     yield from item.cells(panel.name, sizes, step, s, grid)
-
-
-def _costs(problem: RowSource, n: int, n_cells: int) -> tuple[int, int, int]:
-    """Return of a size the work of a replicate, how many replicates are a block, and a draw's memory."""
-    cost, d = problem.cost(n), problem.sizes(n)["d"]
-    work = (n_cells + 1) * (cost.elements + _ELEMENTS_PER_CELL)
-    products = 8 * n * d * (d + 1) // 2 if measure_of(problem).of_intervals else 0
-    return (
-        work,
-        cost.batch or max(1, _ELEMENTS_PER_BLOCK // work),
-        max(cost.n_bytes + products, 8 * cost.elements),
-    )
 
 
 def _check_named(key: str, value: object, allowed: Collection[object]) -> None:

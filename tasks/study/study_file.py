@@ -12,10 +12,11 @@ from data.errors import DataError, numbered
 from data.store.folders import read_small
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
-from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import FormulaColumns, expand_formula
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.formula import expand_formula
 from tasks.problems.kinds import kinds
 from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections, with_lists
@@ -144,23 +145,25 @@ def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     declared = TablesOfFile(data=plain["data"])
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
     tables = {key: value for key, value in plain.items() if key != "data"}
-    expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
-    table = expanded.table if expanded else table
+    design: FormulaDesign | None = None
+    if isinstance(plain.get("formula"), str):
+        table, design = expand_formula(plain["formula"], table)
     tables["analyst_table"] = table
     if isinstance(plain.get("panels"), list):
-        panels = [_of_formula(panel, expanded) for panel in plain["panels"]] if expanded else plain["panels"]
+        panels = [_of_formula(panel, design) for panel in plain["panels"]] if design else plain["panels"]
         tables["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in panels]
     return tables
 
 
-def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
+def _of_formula(panel: Any, design: FormulaDesign) -> Any:
     """Give a panel's problem the response and covariates of the formula; refuse both at once."""
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
-    if problem.get("covariates") or problem.get("response", expanded.response) != expanded.response:
+    response = design.response_column
+    if problem.get("covariates") or problem.get("response", response) != response:
         raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
-    filled = {**problem, "response": expanded.response, "covariates": list(expanded.covariates)}
+    filled = {**problem, "response": response, "covariates": list(design.covariates)}
     return {**panel, "problem": filled}
 
 

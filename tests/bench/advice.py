@@ -22,7 +22,7 @@ from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import LEVEL, advise
 from tasks.cells import Cell, Replicates
-from tasks.problems.declared_rows import Guesses
+from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec

@@ -23,7 +23,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from data.store.folders import PROJECT_ROOT
 from flows.local_server import authentication_file
 from flows.studies.find_study import find_study
-from tasks.problems.problem import Block
+from tasks.study.block import Block
 from tasks.workers import compute, local_workers
 from tests.bench.goals import Goal, Measurement
 from tests.private_postgres import free_port

@@ -16,7 +16,7 @@ from data.tables.declared import declared_to_parquet
 from tasks.advice.forecasts import LEVEL
 from tasks.advice.releases import AskedRelease, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
-from tasks.problems.declared_rows import Guesses
+from tasks.own_table.declared_rows import Guesses
 from tasks.study.panel import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
 from tests.bench.goals import Goal, Measurement

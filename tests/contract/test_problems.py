@@ -12,9 +12,10 @@ from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
 from tasks.cells import Replicates
 from tasks.problems.kinds import kinds, measure_of
-from tasks.problems.problem import ALL, Block, DatasetSource, Draw
+from tasks.problems.problem import ALL, DatasetSource, Draw
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
+from tasks.study.block import Block
 from tests.tasks.blocks import measured_of, metrics_of
 
 _STAND_IN_ROWS = 1000

@@ -19,7 +19,7 @@ from dpalgos.sklearn import (
     DPSparseMean,
     PublicScaler,
 )
-from tasks.problems.analyst_table import AnalystColumn
+from tasks.own_table.analyst_table import AnalystColumn
 from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}

@@ -17,7 +17,6 @@ from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
-from tasks.study.grid import headline_block
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -126,7 +125,7 @@ def exhibited(spec, ref, tmp_path, n):
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
     design.write_bytes(problem.prepare(ref))
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
-    block = headline_block(spec, blocks)
+    block = spec.headline_block(blocks)
     run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
     return problem, design, problem.exhibits(run)
 

@@ -8,7 +8,7 @@ import pytest
 from flows.cli.release import _confirm_intervals
 from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
-from tasks.problems.file_units import FileUnits
+from tasks.own_table.file_units import FileUnits
 
 
 @pytest.fixture

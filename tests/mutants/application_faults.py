@@ -116,6 +116,7 @@ APPLICATION_FAULTS = {
         "a worker outlives the process that asked": Fault("_begin", {"threading.Thread(target=_end_with_parent, daemon=True).start()": "pass"}, "test_workers_end_with_the_process_that_asked"),
         "a call that has ended still counts as under way": Fault("_counted", {"_add(-1)": "None"}, "test_a_call_may_use_the_cores_that_no_other_call_uses"),
         "others run next to a call that wants to be alone": Fault("Workers.call", {"n_bytes ": "0 "}, "test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it"),
+        "a last try is killed without a word of what": Fault("compute", {"if not last_try_of:": "if True:"}, "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
         "what has to stay on this machine goes to a cluster": Fault("compute_here", {"isinstance(_open[-1].executor, ProcessPoolExecutor)": "True"}, "test_what_has_to_stay_on_this_machine_is_sent_to_its_processes_alone"),
         "a killed worker leaves no other": Fault("Workers.call", {"self.executor is executor": "False"}, "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
     },

@@ -8,8 +8,8 @@ from data.errors import DataError
 from flows.cli.options import use_plugins
 from flows.studies.find_study import STUDIES, find_study
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.formula import expand_formula
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.formula import expand_formula
 from tasks.size_rules import RuleError, evaluate_rule, whole
 from tasks.study.study_file import load_study
 from tests.builders import people, refusals, refused, visits, words

@@ -10,12 +10,13 @@ from reports.results import COLUMNS
 from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds, measure_of
-from tasks.problems.problem import Block, DatasetSource
+from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import write_block
 from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
+from tasks.study.block import Block
 
 SMALLER = (
     ("n = [5000, 10000, 20000, 40000, 60000, 80000, 100000]", "n = [200, 20000]"),

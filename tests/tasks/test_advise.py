@@ -15,7 +15,7 @@ from flows.studies.find_study import find_study
 from tasks.advice import forecasts, releases
 from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import AskedRelease, forecast_release, release_costs
-from tasks.problems.declared_rows import Guesses
+from tasks.own_table.declared_rows import Guesses
 from tests.tasks.analyst_tables import computed, initialized, refusal
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
-from tasks.problems.formula import declared_alone, expand_formula
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
+from tasks.own_table.formula import expand_formula
 
 TABLE = AnalystTable(
     path="people.csv",
@@ -22,33 +22,33 @@ TABLE = AnalystTable(
 
 
 def test_a_formula_comes_to_columns_that_are_fitted_and_to_a_response():
-    found = expand_formula("cost ~ age + C(region) + age:region", TABLE)
-    assert found.response == "cost"
-    names = [name.removeprefix("~ ") for name in found.covariates]
+    table, design = expand_formula("cost ~ age + C(region) + age:region", TABLE)
+    assert design.response_column == "cost"
+    names = [name.removeprefix("~ ") for name in design.covariates]
     assert names == [
         *("C(region)[T.south]", "C(region)[T.west]", "age"),
         *("age:region[T.south]", "age:region[T.west]"),
     ]
-    derived = {column.name: column for column in found.table.columns if isinstance(column, DerivedColumn)}
-    assert tuple(derived) == found.covariates
+    derived = {column.name: column for column in table.columns if isinstance(column, DerivedColumn)}
+    assert tuple(derived) == design.covariates
     assert derived["~ age"].uses == ("age", "region")
-    assert declared_alone(found.table) == TABLE
-    logs = expand_formula("log(cost) ~ age", TABLE)
-    assert logs.response == "~ log(cost)"
-    response = logs.table.columns[-1]
+    logs, design = expand_formula("log(cost) ~ age", table)
+    assert logs.columns[:4] == TABLE.columns
+    assert design.response_column == "~ log(cost)"
+    response = logs.columns[-1]
     assert (response.lower, response.upper) == pytest.approx((0, math.log(5000)))
 
 
 def test_the_values_of_a_formula_are_those_of_its_design():
-    found = expand_formula("log(cost) ~ age + C(region)", TABLE)
+    table, design = expand_formula("log(cost) ~ age + C(region)", TABLE)
     rows = {"age": np.array([20.0, 60]), "region": np.array(["west", "north"]), "cost": np.array([3.0, 7])}
-    values = found.table.columns[-1].derived.values(rows)
+    values = table.columns[-1].derived.values(rows)
     np.testing.assert_allclose(values["~ log(cost)"], np.log([3, 7]))
-    fitted = np.column_stack([values[name] for name in found.covariates] + [np.ones(2)])
-    np.testing.assert_allclose(fitted, found.design.matrix(rows))
+    fitted = np.column_stack([values[name] for name in design.covariates] + [np.ones(2)])
+    np.testing.assert_allclose(fitted, design.matrix(rows))
 
 
 def test_the_reference_of_a_category_is_the_formulas():
-    found = expand_formula("cost ~ C(region, Treatment('west'))", TABLE)
-    assert found.design.references == {"region": "west"}
-    assert found.covariates[0] == "~ C(region, Treatment('west'))[T.north]"
+    _, design = expand_formula("cost ~ C(region, Treatment('west'))", TABLE)
+    assert design.references == {"region": "west"}
+    assert design.covariates[0] == "~ C(region, Treatment('west'))[T.north]"

@@ -42,7 +42,7 @@ def prepared(tmp_path, monkeypatch):
     )
     table["longitude"], table["latitude"] = -120.5 + cell, 35.5
     table["median_house_value"] = 100_000.0 * cell + rng.uniform(0, 1000, len(cell))
-    monkeypatch.setattr("tasks.problems.sources.map_users.read_table", lambda ref: table)
+    monkeypatch.setattr("tasks.problems.registered_table.read_table", lambda ref: table)
     made, path = gridded(MAP, MAP.prepare(None), tmp_path)
     return made, path, table, cell
 
@@ -66,7 +66,7 @@ def test_every_user_gives_m_different_rows_and_counts_once(prepared):
             assert np.unique(values).size == 3 * m
             np.testing.assert_allclose(np.floor(values + 2).max(axis=1), [0, 1, 2])
             wanted = table["median_house_value"].groupby(cell).mean()[:3].mean() / 100_000 - 2
-            np.testing.assert_allclose(draw.target, made.table.to_standard[0] * wanted)
+            np.testing.assert_allclose(draw.target, made.to_standard[0] * wanted)
 
 
 def test_the_truth_of_a_regression_gives_every_user_the_same_weight(prepared, tmp_path):

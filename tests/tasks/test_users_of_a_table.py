@@ -10,7 +10,7 @@ from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
-from tasks.problems.file_units import AT_CENTERS
+from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.request import checked_request
 from tests.builders import visits
 from tests.tasks.analyst_tables import computed, edited, release, study_of

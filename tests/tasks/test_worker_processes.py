@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from data.store.folders import PROJECT_ROOT
-from tasks.workers import ALL_MEMORY, WorkerKilled, Workers, compute, compute_here, local_workers, opened
+from tasks.workers import WorkerKilled, Workers, compute, compute_here, local_workers, opened
 from tests.tasks import worker_calls
 
 ASKING = """
@@ -75,9 +75,9 @@ def test_errors_arrive_as_they_are(workers):
 
 
 def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
-    for _ in range(2):
-        with pytest.raises(WorkerKilled):
-            compute(worker_calls.killed)
+    for last_try_of in ("", "a block"):
+        with pytest.raises(WorkerKilled, match=last_try_of):
+            compute(worker_calls.killed, n_bytes=5e6, last_try_of=last_try_of)
         assert compute(worker_calls.process) != os.getpid()
 
 
@@ -85,7 +85,7 @@ def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_
     with local_workers(2), ThreadPoolExecutor(3) as pool:
         first = pool.submit(compute, worker_calls.waiting, tmp_path, 2)
         wait_for(lambda: list(tmp_path.glob("begun *")))
-        alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, n_bytes=ALL_MEMORY)
+        alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, last_try_of="it")
         time.sleep(0.2)
         last = pool.submit(compute, worker_calls.waiting, tmp_path, 3)
         assert [each.result() for each in (first, alone, last)] == [1, 2, 3]

@@ -44,6 +44,10 @@ def support_recall(draw: Draw, estimate: np.ndarray) -> Errors:
     return np.asarray((wanted & found).sum(axis=0) / wanted.sum())
 
 
+def log_squared_error(draw: Draw, estimate: np.ndarray) -> Errors:
+    return np.asarray(2 * np.log(np.maximum(draw.distances(estimate), np.finfo(float).tiny)))
+
+
 def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
     """Return which are the s largest of each column (d, R) and above zero; of equals, the first."""
     order = np.argsort(-magnitudes, axis=0, kind="stable")[:s]
@@ -54,6 +58,7 @@ def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
 
 ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
     "l2_error": lambda draw, estimate: draw.distances(estimate),
+    LOG_SQUARED_ERROR: log_squared_error,
     EXCESS_RISK: lambda draw, estimate: draw.excess_risks(estimate),
     EXCESS_LOSS: excess_loss,
     SUP_ERROR: largest_error,
@@ -66,23 +71,10 @@ def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measur
     return {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
 
 
-def _with_logarithms(traits: Traits, measured: Measured) -> Measured:
-    if not traits.plots_logarithms:
-        return measured
-    errors = measured[traits.errors[0]]
-    logs = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
-    return {**measured, LOG_SQUARED_ERROR: logs}
-
-
 def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
     shown = {SUP_ERROR: "column_growth", EXCESS_LOSS: "selection_rules"}
     return {shown[name]: {"metric": name} for name in traits.errors if name in shown}
 
 
 # The errors that the source names, of estimates without regard to their intervals.
-ESTIMATION = Measure(
-    measure=measure_errors,
-    metric=lambda traits: traits.errors[0],
-    metrics=_with_logarithms,
-    exhibits=_exhibits,
-)
+ESTIMATION = Measure(measure=measure_errors, metric=lambda traits: traits.errors[0], exhibits=_exhibits)

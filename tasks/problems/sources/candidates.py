@@ -1,7 +1,6 @@
 """Candidates of membership inference: rows that an estimator sees, and as many that it does not."""
 
 import io
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,16 +32,11 @@ class SimulatedCandidates(Simulation):
 
     @property
     def traits(self) -> Traits:
-        tasks = {"linear_regression": "linear_regression", "logistic": "glm"}
-        return replace(super().traits, task=tasks.get(self.attack, "mean"))
-
-    @property
-    def separation_is_known(self) -> bool:
-        """Whether rows are N(μ, I) and attacked on all coordinates: there the score's separation is known."""
-        return self.attack == "mean" and self.s is None
-
-    def claimed_sum(self, n: int) -> float:
-        return math.nan if self.s is None else math.log(self.sizes(n)["d"])
+        task = {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
+        # Where rows are N(μ, I) and attacked on all coordinates, the score's separation is known.
+        return replace(
+            super().traits, task=task, separation_is_known=self.attack == "mean" and self.s is None
+        )
 
     def cost(self, n: int) -> Cost:
         return Cost(elements=2 * n * self.sizes(n)["d"], batch=ALL)
@@ -86,10 +80,6 @@ class GenotypeCandidates(GenotypeSource):
     truth: Literal["public_panel", "same_population"]
 
     traits: ClassVar[Traits] = Traits(task="mean")
-    separation_is_known: ClassVar[bool] = False
-
-    def claimed_sum(self, n: int) -> None:
-        return None
 
     def cost(self, n: int) -> Cost:
         return Cost(elements=2 * n * self.n_snps, batch=ALL)

@@ -37,11 +37,8 @@ class GenotypeSource(DatasetSource, ABC):
 
     n_snps: Annotated[int, Field(strict=True, ge=1)]
 
+    reads: ClassVar[tuple[str, ...]] = ("genotypes",)
     file_type: ClassVar[str] = ".npz"
-
-    def check_data(self, n: int) -> None:
-        if self.about.kind != "genotypes":
-            raise ValueError(f"dataset must hold genotypes, got {self.dataset!r}")
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.n_snps}
@@ -77,13 +74,11 @@ class GenotypeGroups(GenotypeSource):
     def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
         group = read_genotypes(table, snps=np.array([0])).group
-        choice = self._choice(table, group)
-        return groups_bytes(group_difference(read_genotypes(table, snps=choice)))
-
-    def _choice(self, table: GenotypeRef, group: np.ndarray) -> np.ndarray:
         if self.selection == "evenly_spaced":
-            return choose_evenly(table.n_snps, self.n_snps)
-        return choose_by_frequency(stream_blocks(table), group, self.n_snps, self.selection)
+            choice = choose_evenly(table.n_snps, self.n_snps)
+        else:
+            choice = choose_by_frequency(stream_blocks(table), group, self.n_snps, self.selection)
+        return groups_bytes(group_difference(read_genotypes(table, snps=choice)))
 
     def load(self, path: Path) -> GroupDifference:
         with np.load(path) as stored:

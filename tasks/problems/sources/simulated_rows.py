@@ -81,12 +81,9 @@ class SimulatedRows(Simulation):
 
     @property
     def traits(self) -> Traits:
-        return replace(
-            super().traits,
-            task=self.estimates,
-            errors=("l2_error", "sup_error") if self.public_rows else ("l2_error",),
-            plots_logarithms=self.model in _LOGARITHMIC,
-        )
+        errors = ["l2_error", *["sup_error"] * bool(self.public_rows)]
+        errors += ["log_squared_error"] * (self.model in _LOGARITHMIC)
+        return replace(super().traits, task=self.estimates, errors=tuple(errors))
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         super().check(n, task, estimators)

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.prepare.table_design import PreparedTable, read_prepared_table, table_bytes
+from data.prepare.table_design import PreparedTable, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
@@ -43,9 +43,8 @@ class TableFolds(DatasetSource):
     A fold leaves out as many rows as the size n does not take.
     """
 
-    printed: dict[float, Number] = Field(
-        default_factory=dict
-    )  # ε → the least error that the paper printed of a private method, for rows of length 1
+    # ε → the least error that the paper printed of a private method, for rows of length 1.
+    printed: dict[float, Number] = Field(default_factory=dict)
     unit_rows: bool = True  # or else all rows are divided by the largest norm
     z_scores: bool = True  # or else columns are not centered and scaled, and y is not centered
 
@@ -69,7 +68,8 @@ class TableFolds(DatasetSource):
         return Cost(elements=n * self.sizes(n)["d"], batch=ALL)
 
     def check_data(self, n: int) -> None:
-        """Refuse sizes of which ten folds are no partition."""
+        """Refuse sizes of which ten folds are no partition, too."""
+        super().check_data(n)
         left_out = self.about.n_rows - n
         if not 1 <= left_out <= self.about.n_rows / FOLDS:
             raise ValueError(f"grid.n must leave out a tenth of the {self.about.n_rows:,} rows, got {n}")
@@ -94,9 +94,6 @@ class TableFolds(DatasetSource):
                 to_standard=np.eye(d),
             )
         )
-
-    def load(self, path: Any) -> PreparedTable:
-        return read_prepared_table(path)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[FoldDraw]:
         n_rows, numbers = len(prepared.X), np.array(replicates.numbers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
 from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
-from tasks.problems.reference_answer import partial_draw
+from tasks.problems.reference_answer import PartialDraw
 from tasks.problems.registered_table import RegisteredTable
 
 
@@ -74,12 +75,6 @@ class TableSubsamples(RegisteredTable):
     def cost(self, n: int) -> Cost:
         return replace(super().cost(n), batch=ALL)
 
-    def check_data(self, n: int) -> None:
-        """Refuse frames, too: their features are too many for an answer of all the rows."""
-        if self.about.kind == "frames":
-            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
-        super().check_data(n)
-
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all replicates, or one after another where users are drawn."""
         if prepared.groups is not None:
@@ -88,14 +83,14 @@ class TableSubsamples(RegisteredTable):
         mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
         reference, unit = self.full_answer(prepared), prepared.to_standard
         assert unit is not None
-        draw = Draw(
-            sample=self.sample_of(prepared, mask),
+        draw = Draw if reference.is_whole else partial(PartialDraw, reference=reference)
+        yield draw(
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
             target=unit @ reference.coef,
-            to_target=unit,
+            to_target=unit * reference.columns,
             to_signs=self._to_terms(unit),
         )
-        yield draw if reference.is_whole else partial_draw(draw, reference)
 
     def _to_terms(self, unit: np.ndarray) -> np.ndarray | None:
         """Return what brings slopes per standard deviation to the terms of a formula."""

@@ -1,16 +1,20 @@
 """Random rows of a registered table to train on, the others to test on."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+import dpalgos
+from data.dataset import Column
 from data.datasets import get_dataset
-from data.prepare.frame_features import stream_frames
+from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
-from data.store.references import FramesRef
+from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.prediction import PREDICTION
@@ -48,11 +52,13 @@ class SplitDraw(Draw):
 
 
 class TableSplits(RegisteredTable):
-    """Rows of a table; n of them to train on, the others to test on.
+    """Rows of a table, or frames of a flock; n of them to train on, the others to test on.
 
     ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
-    (the simulations of a flock's frames).
+    (the simulations of a flock's frames). Frames have all their features, and the label is the response.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("table", "frames")
 
     groups: Literal["rows", "simulations"] = "rows"
 
@@ -63,8 +69,37 @@ class TableSplits(RegisteredTable):
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         super().check(n, task, estimators)
-        if not self.response and self.about.kind == "table":
+        if not self.response and not self.has_frames:
             raise ValueError("response is missing; name the column that is to be predicted")
+
+    @property
+    def has_frames(self) -> bool:
+        return self.about.kind == "frames"
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the covariates, then the response; of frames the features of one boid."""
+        return self.about.columns if self.has_frames else super().columns()
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"n": n, "d": len(self.about.frame_columns) + 1} if self.has_frames else super().sizes(n)
+
+    @property
+    def file_type(self) -> str:
+        return ".json" if self.has_frames else super().file_type
+
+    def prepare(self, table: DatasetRef) -> bytes:
+        """Put the columns into their units; of frames return the units alone, since they are read again."""
+        if isinstance(table, FramesRef):
+            return json.dumps(scales(table, self.about, self.units).to_dict()).encode()
+        return super().prepare(table)
+
+    def load(self, path: Path) -> PreparedTable:
+        prepared: PreparedTable = (
+            super().load(path)
+            if path.suffix == ".parquet"
+            else load_frames(Scales(**json.loads(path.read_bytes())))
+        )
+        return prepared
 
     def check_data(self, n: int) -> None:
         super().check_data(n)
@@ -74,21 +109,21 @@ class TableSplits(RegisteredTable):
             )
 
     def stand_in_rows(self, profile: Profile) -> int | None:
-        return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
+        return SMOKE_ROWS if profile == "smoke" and self.has_frames else None
 
     def cost(self, n: int) -> Cost:
         """Return the cost: all rows are in memory whatever n is, and frames by use as well."""
-        d, copies = self.sizes(n)["d"], 2 if self.about.kind == "frames" else 1
+        d, copies = self.sizes(n)["d"], 2 if self.has_frames else 1
         n_bytes = copies * 4 * self.about.n_rows * d
         return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(SMOKE_ROWS // 2, n))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
-        if self.about.kind == "frames":  # whose products take long, and skip what a replicate does not use
+        if self.has_frames:  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
         yield SplitDraw(
-            sample=self.sample_of(prepared, mask),
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=replicates.first,
             column_names=prepared.column_names,
         )
@@ -106,6 +141,8 @@ class HeldOutRows(TableSplits):
     The truth is least squares on all rows, in standard deviations of the columns.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ("table",)
+
     @property
     def traits(self) -> Traits:
         measured = (
@@ -122,11 +159,6 @@ class HeldOutRows(TableSplits):
         if self.family:
             raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
         super().check(n, task, estimators)
-
-    def check_data(self, n: int) -> None:
-        if self.about.kind == "frames":
-            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
-        super().check_data(n)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         unit = prepared.to_standard

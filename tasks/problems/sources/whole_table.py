@@ -59,9 +59,9 @@ class WholeTable(RegisteredTable):
         return replace(super().cost(n), batch=ALL)
 
     def check_data(self, n: int) -> None:
-        """Refuse frames and a part of the rows, too."""
+        """Refuse a part of the rows, too."""
         super().check_data(n)
-        if self.about.kind == "frames" or n != self.about.n_rows:
+        if n != self.about.n_rows:
             raise ValueError(f"grid.n must be all {self.about.n_rows:,} rows of a table, got {n}; write 'n'")
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[BoundedDraw]:

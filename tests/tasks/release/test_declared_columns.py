@@ -11,7 +11,7 @@ from data.ledger import open_ledger
 from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
-from tasks.problems.file_units import AT_CENTERS
+from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns
 from tasks.release.rows import table_as_declared

@@ -105,11 +105,6 @@ class AnalystColumn(Strict):
         return (self.name,)
 
     @property
-    def offset_bounds(self) -> tuple[float, float] | None:
-        """Its public bounds about its center, if it is an offset."""
-        return None
-
-    @property
     def declared(self) -> DeclaredColumn:
         declaration = DeclaredColumn(
             name=self.name,
@@ -186,10 +181,6 @@ class DerivedColumn(AnalystColumn):
     def uses(self) -> tuple[str, ...]:
         reading = self.derived.reading
         return reading.left if self.name == self.derived.derived_response else reading.right
-
-    @property
-    def offset_bounds(self) -> tuple[float, float] | None:
-        return self.derived.offset_bounds if self.name == next(iter(self.derived.sources)) else None
 
 
 def unit_of_level(n_levels: int) -> tuple[float, float]:
