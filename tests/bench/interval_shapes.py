@@ -250,16 +250,9 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     (
         "Student 3",
         hard_means("student_three"),
-        {
-            "dp_mean": {"value_bound": 6.0},
-            "clipped_mean": {"mean_bound": 5.0, "std_bounds": (0.5, 2.0)},
-        },
+        {"dp_mean": {"value_bound": 6.0}, "clipped_mean": {"mean_bound": 5.0, "std_bounds": (0.5, 2.0)}},
     ),
-    (
-        "2 % at the cap",
-        hard_means("at_the_cap"),
-        {"box_mean": {"lower": 0.0, "upper": 1.0}},
-    ),
+    ("2 % at the cap", hard_means("at_the_cap"), {"box_mean": {"lower": 0.0, "upper": 1.0}}),
     (
         "1 % at 8",
         one_column(lambda rng, s: np.where(rng.random(s) < 0.01, 8.0, rng.standard_normal(s))),

@@ -5,14 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from data.simulations.flock import (
-    EXTENT,
-    FEATURES,
-    FRAMES,
-    PRIVATE_SPACE,
-    REPULSION,
-    simulate,
-)
+from data.simulations.flock import EXTENT, FEATURES, FRAMES, PRIVATE_SPACE, REPULSION, simulate
 
 N, SEED = 16, 11  # simulations, of which the first four differ in both labels
 

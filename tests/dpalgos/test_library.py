@@ -12,11 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import dpalgos
 from dpalgos import PrivacyWarning
-from dpalgos.sklearn import (
-    DPLinearRegression,
-    DPMean,
-    PublicScaler,
-)
+from dpalgos.sklearn import DPLinearRegression, DPMean, PublicScaler
 from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6}

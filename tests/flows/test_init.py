@@ -18,15 +18,7 @@ from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block
-from tests.tasks.analyst_tables import (
-    completed,
-    computed,
-    edited,
-    init_study,
-    manifest_of,
-    refusal,
-    study_of,
-)
+from tests.tasks.analyst_tables import completed, computed, edited, init_study, manifest_of, refusal, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
@@ -147,10 +139,7 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
     )
     page = build_page(spec, every, manifest_of(spec, ref, results), shown)
     markdown = render_study(every, page)["report.md"].decode()
-    for text in (
-        "NOT FOR PUBLICATION: the exact answer",
-        "flat",
-    ):
+    for text in ("NOT FOR PUBLICATION: the exact answer", "flat"):
         assert text in markdown
 
 

@@ -6,11 +6,7 @@ import pytest
 
 from data.errors import StoreError
 from flows import ServerError, launch
-from flows.launch import (
-    check_folder,
-    check_index,
-    check_table_is_no_output,
-)
+from flows.launch import check_folder, check_index, check_table_is_no_output
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
 from tasks.report.write import write_index

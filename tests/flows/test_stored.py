@@ -79,11 +79,7 @@ def one(folder, pattern):
     return next(iter(sorted(folder.glob(pattern))))
 
 
-IN_CACHE = {
-    "a block": "cache/blocks/block-*",
-    "a design": "cache/designs/*",
-    "exhibits": "cache/exhibits/*",
-}
+IN_CACHE = {"a block": "cache/blocks/block-*", "a design": "cache/designs/*", "exhibits": "cache/exhibits/*"}
 OF_REPORT = {
     "the results": "results.parquet",
     "measured times": "timings.parquet",

@@ -201,11 +201,7 @@ FAULTS = [
     Fault("noise halved, residuals clipped", "dp_linear_regression", noise=HalvedNoise, keywords=RESIDUAL),
     Fault("noise halved", "dp_mean", noise=HalvedNoise),
     Fault("half of the sensitivity", "adassp", tampering(gaussian=half_sensitivity)),
-    Fault(
-        "half of the sensitivity",
-        "preconditioned_regression",
-        tampering(gaussian=half_sensitivity),
-    ),
+    Fault("half of the sensitivity", "preconditioned_regression", tampering(gaussian=half_sensitivity)),
     Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
     Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),
     Fault("range not charged", "user_level_mean", range_not_charged, gross=True),
@@ -217,11 +213,7 @@ FAULTS = [
     ),
     Fault("rows not clipped", "adassp", without(ROW_MOMENTS, "clip_rows_l2"), gross=True),
     Fault(
-        "rows not clipped",
-        "sheffet_ols",
-        without(ROW_MOMENTS, "clip_rows_l2"),
-        keywords=SKETCH,
-        gross=True,
+        "rows not clipped", "sheffet_ols", without(ROW_MOMENTS, "clip_rows_l2"), keywords=SKETCH, gross=True
     ),
     Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
     Fault("entries not truncated", "dp_mean", without("dpalgos.central.dp_mean", "truncate"), gross=True),

@@ -16,12 +16,7 @@ from dpalgos.audit.rates import (
     tpr_ceiling,
     true_positive_rates,
 )
-from dpalgos.audit.tracing import (
-    BoundedMeanAttack,
-    LinearModelAttack,
-    MeanAttack,
-    standardized,
-)
+from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
 
 
 def sum_ratio(attack, X, y, estimate):
@@ -39,10 +34,7 @@ def attack_on(data):
     support = None if data.truth.all() else data.truth != 0
     if data.y is not None:
         return LinearModelAttack(
-            coef=data.truth,
-            information=data.information,
-            score_sum=data.noise_std**2,
-            support=support,
+            coef=data.truth, information=data.information, score_sum=data.noise_std**2, support=support
         )
     if (np.abs(data.X) == 1.0).all():
         return BoundedMeanAttack(mean=data.truth, value_bound=1.0)

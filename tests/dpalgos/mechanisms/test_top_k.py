@@ -9,11 +9,7 @@ from scipy.stats import chi2
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
-from dpalgos.mechanisms.top_k import (
-    exponential_mechanism,
-    gumbel_top_k,
-    noisy_top_k,
-)
+from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k, noisy_top_k
 
 SCORES = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2])
 K = 3
@@ -84,12 +80,7 @@ def test_the_range_of_log_ratios_is_what_the_event_says(transcripts):
     sensitivity, multiplier = 0.4, 3.0
     transcript = transcripts.seeded()
     gumbel_top_k(
-        transcript,
-        SCORES[:, None],
-        sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        k=1,
-        label="top",
+        transcript, SCORES[:, None], sensitivity=sensitivity, noise_multiplier=multiplier, k=1, label="top"
     )
     (event,) = transcript.events
     assert isinstance(event, BoundedRangeEvent)
@@ -198,12 +189,7 @@ def test_peeling_has_the_scale_of_its_event(transcripts):
         return np.exp(-gap / b) * (2 + gap / b) / 4
 
     released = peeling(
-        transcripts.many(n),
-        values,
-        linf_sensitivity=0.4,
-        sparsity=1,
-        noise_multiplier=scale / 0.4,
-        label="p",
+        transcripts.many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
     )
     observed = (released.support[0] == 1).mean()
     error = 4 * np.sqrt(0.25 / n)

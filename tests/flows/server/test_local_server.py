@@ -14,10 +14,7 @@ from small_project import PROJECT, processes_of, until
 from data.errors import StoreError
 from flows import ServerError
 from flows import local_server as client
-from flows.local_server import (
-    KEEP_DAYS,
-    wait_until_recorded,
-)
+from flows.local_server import KEEP_DAYS, wait_until_recorded
 from tasks.run.watch import watched
 
 
