@@ -40,14 +40,6 @@ def test_a_further_table_is_a_dataset_with_the_errors_that_are_printed_of_it(fol
     assert wang2018.printed_errors() == {"wang2018_rivers": {0.1: 0.09, 1.0: 0.05}}
 
 
-def test_known_tables_are_there_without_a_mirror_and_have_a_checksum(folder, monkeypatch):
-    monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    known = wang2018.tables()
-    assert len(known) == 8
-    assert all(get_dataset(name).source.sha256 for name in known)
-    assert set(known) <= set(load_registry())
-
-
 def test_a_broken_file_leaves_the_others_in_the_registry(folder, caplog):
     (folder / "broken.npz").write_bytes(b"no archive")
     found = load_registry()

@@ -1,7 +1,5 @@
 """The simulated flock against its own physics, computed a second time pair by pair."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -52,21 +50,3 @@ def test_a_simulation_depends_on_the_seed_and_its_number_alone():
     many = frames(5, 1)
     np.testing.assert_array_equal(many[: 2 * FRAMES], frames(2, 1))
     assert not np.array_equal(many[: 2 * FRAMES], frames(2, 2))
-
-
-@pytest.mark.parametrize("wanted", [1, 3])
-def test_threads_that_are_allowed_share_the_work_and_change_nothing(monkeypatch, wanted):
-    from data.simulations import flock
-
-    film, seen, together = flock._film, [], threading.Barrier(wanted)
-
-    def filmed(flocks):
-        seen.append(threading.current_thread())
-        together.wait(60)  # for the others, if there may be any
-        return film(flocks)
-
-    alone = [part for part, _ in simulate(48 * FRAMES, SEED)]
-    monkeypatch.setattr(flock, "_film", filmed)
-    shared = [part for part, _ in simulate(48 * FRAMES, SEED, threads=lambda: wanted)]
-    np.testing.assert_array_equal(np.concatenate(shared), np.concatenate(alone))
-    assert len(set(seen)) == min(wanted, len(seen))

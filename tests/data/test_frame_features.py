@@ -73,16 +73,6 @@ def small(n=40, simulated=True):
     )
 
 
-def test_halves_are_random_and_each_replicates_own():
-    masks = draw_training_rows(small(), 15, np.random.default_rng(0).spawn(3000), whole_groups=False)
-    assert masks.flags.f_contiguous
-    assert (masks.sum(axis=0) == 15).all()
-    share = masks.mean(axis=1)
-    assert np.abs(share - 15 / 40).max() < 4.5 * np.sqrt(15 / 40 * 25 / 40 / 3000)
-    alone = draw_training_rows(small(), 15, np.random.default_rng(0).spawn(3000)[7:8], whole_groups=False)
-    np.testing.assert_array_equal(alone[:, 0], masks[:, 7])
-
-
 def test_simulations_stay_together():
     masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
     together = masks.reshape(10, 4, 200)

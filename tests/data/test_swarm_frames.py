@@ -8,7 +8,7 @@ import numpy as np
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
-from data.fetch.raw import RawFile, fetch
+from data.fetch.raw import fetch
 from data.prepare.frame_features import stream_frames
 from data.store.references import Repair, ref_from_dict
 
@@ -43,25 +43,13 @@ def zipped(texts):
     return buffer.getvalue()
 
 
-def small(name="swarm", n=N, n_boids=200):
-    return replace(get_dataset(name), n_rows=n, n_boids=n_boids)
-
-
-def stored(dataset, payload, home, layout="uci_zip"):
-    file = home / "raw.bin"
-    home.mkdir(exist_ok=True)
-    file.write_bytes(payload)
-    raw = RawFile(dataset.name, str(file), "ab" * 32, "", layout, "mirror")
-    return to_parquet(dataset, raw, home=home)
-
-
 def read_back(ref):
     blocks = list(stream_frames(ref))
     return np.hstack([block for block, _ in blocks]).T, np.concatenate([labels for _, labels in blocks])
 
 
 def test_the_official_zip_through_a_web_server(tmp_path, web):
-    dataset = small(n_boids=3)
+    dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
