@@ -11,9 +11,6 @@ from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
 from dpalgos.release.hardened_noise import SecureTranscript, box_sampler
 
-LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
-BUDGET = {"epsilon": 0.5, "delta": 1e-9}
-
 
 @pytest.mark.parametrize(("scale", "size"), [(0.7, 1), (1.5, 2), (300.0, 3)])
 def test_hardened_noise_in_a_cube_has_its_law(scale, size):
@@ -74,18 +71,3 @@ def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
         together = (d + 1) * (d + 2) / 3 * (widths**2).sum() / epsilon**2
         gaussian = (widths.sum() * noise_multiplier(epsilon, 1e-9)) ** 2
         assert variance(result.events, widths) <= min(evenly, at_best, together, gaussian) * (1 + 1e-9)
-
-
-def test_the_mean_of_bounded_rows_has_no_bias():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.uniform(low, high, 3000) for low, high in zip(LOWER, UPPER, strict=True)])
-    result = dpalgos.estimate("box_mean", X, rng=rng, replicates=400, lower=LOWER, upper=UPPER, **BUDGET)
-    widths = np.subtract(UPPER, LOWER)
-    off = (result.estimate - X.mean(axis=0)[:, None]) / widths[:, None]
-    std = np.empty(4)
-    for event, group in zip(result.events, column_groups(tuple(widths)), strict=True):
-        k = len(group.columns)
-        std[group.columns] = np.sqrt((k + 1) * (k + 2) / 3) / event.epsilon / 3000
-    assert (np.abs(off.mean(axis=1)) < 5 * std / 20).all()
-    np.testing.assert_allclose(off.std(axis=1), std, rtol=0.2)
-    assert result.certified_epsilon == pytest.approx(0.5)

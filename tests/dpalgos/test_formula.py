@@ -131,13 +131,6 @@ def test_what_functions_learn_they_learn_from_the_declared_bounds():
         np.testing.assert_allclose(design.matrix({"age": np.array([3.0, 4.0])})[0], several[0])
 
 
-def test_the_columns_of_a_formula_are_named_without_declarations():
-    found = read_formula("log(y) ~ C(g, Treatment('a')):x + I(z**2)", ["y", "g", "x", "z"])
-    assert (found.left, found.right) == (("y",), ("g", "x", "z"))
-    found = read_formula("y ~ .", ["y", "a", "b"])
-    assert (found.left, found.right) == (("y",), ("a", "b"))
-
-
 def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike():
     composed, apart = unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")
     for known, written in ((composed, apart), (apart, composed)):
@@ -229,21 +222,6 @@ def people(n=5000, seed=0):
         100 + 20 * frame.age + 500 * frame.smoker + 100 * (frame.region == "s") + rng.normal(0, 300, n)
     )
     return frame
-
-
-@pytest.mark.parametrize(("formula", "expected"), [("y ~ x", True), ("y ~ 0 + x", False)])
-def test_a_formula_says_whether_the_last_column_is_the_constant(formula, expected, monkeypatch):
-    asked = []
-
-    def seen(*arguments, **keywords):
-        asked.append(keywords.get("intercept", False))
-        return dpalgos.estimate(*arguments, **keywords)
-
-    monkeypatch.setattr("dpalgos.formula.fit.estimate", seen)
-    frame = {"x": np.linspace(-1, 1, 500), "y": np.linspace(0, 1, 500)}
-    bounds = {"x": (-1, 1), "y": (0, 1)}
-    private.ols(formula, frame, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0)
-    assert asked == [expected]
 
 
 def frames():
@@ -359,30 +337,6 @@ def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
         own = ranks == k
         assert found["observed"] == pytest.approx(y[own].mean(), abs=1e-2)
         assert found["residual_std"] == pytest.approx((y - predicted)[own].std(), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("named", "wrong"),
-    [
-        ("coef", {"coef": (0.5, 1.0, 1.0)}),
-        ("coef", {"coef": "released"}),
-        ("residual_bound", {"residual_bound": None}),
-        ("residual_bound", {"family": "logistic"}),
-        ("family", {"family": "multinomial"}),
-        ("y", {"family": "poisson", "coef": 0.1}),
-    ],
-)
-def test_coefficients_of_other_columns_and_bounds_that_a_family_lacks_are_refused(named, wrong):
-    X, y = np.zeros((50, 2)), np.arange(50) - 7.5
-    common = {
-        "epsilon": 1,
-        "delta": 1e-6,
-        "rng": np.random.default_rng(0),
-        "coef": 0.5,
-        "residual_bound": 4.0,
-    }
-    with pytest.raises(InputError, match=rf"\b{named} must"):
-        dpalgos.estimate("binned_fit", X, y, **{**common, **wrong})
 
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():

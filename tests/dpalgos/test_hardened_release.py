@@ -80,17 +80,6 @@ def test_an_answer_whose_events_differ_is_withheld():
         draw_release(cheaper, Sample(X))
 
 
-def test_spending_adds_up():
-    one = Spending(rho=0.01, pure_epsilon=float("inf"))
-    assert (one + one).rho == 0.02
-    assert one.epsilon(1e-6) < (one + one).epsilon(1e-6)
-    assert Spending(rho=0.5, pure_epsilon=1.0).epsilon(1e-9) <= 1.0
-    assert Spending(rho=0.1, failure=1e-5).epsilon(1e-6) == float("inf")
-    assert Spending().epsilon(1e-6) == Spending().epsilon(0.0) == 0.0
-    assert Spending(rho=0.02, pure_epsilon=0.2).epsilon(0.0) == 0.2
-    assert one.epsilon(0.0) == float("inf")
-
-
 def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
     event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
     scores = np.array([[0.0], [2.0], [-4.0]])

@@ -47,13 +47,3 @@ def test_answers_lie_along_the_axes(groups):
     answer = dpalgos.estimate("public_axes_mean", X, rng=np.random.default_rng(4), **keywords).estimate
     offset = answer - PUBLIC.mean(axis=0)
     np.testing.assert_allclose(axes.T @ (axes @ offset), offset, atol=1e-9)
-
-
-def test_a_sample_brings_public_rows_with_their_groups():
-    X = people(CENTERS[2], 100, np.random.default_rng(3))
-    sample = dpalgos.Sample(X, public_rows=PUBLIC, public_groups=LABELS)
-    answers = [
-        dpalgos.estimate("public_axes_mean", data, rng=np.random.default_rng(4), **BUDGET, **keywords)
-        for data, keywords in ((sample, {}), (X, GROUPED))
-    ]
-    np.testing.assert_array_equal(answers[0].estimate, answers[1].estimate)

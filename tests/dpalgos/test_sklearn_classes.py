@@ -80,23 +80,6 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     assert model.score(X, y) > 0.9
 
 
-def test_a_summary_shows_intervals_and_marks_unresolved_ones():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 2))
-    X = np.column_stack([X, X[:, 1] + 1e-3 * rng.standard_normal(20_000)])  # two that cannot be told apart
-    model = DPLinearRegression(epsilon=3.0, delta=1e-9, interval=0.95, random_state=0)
-    model.fit(X, X[:, 0] + rng.standard_normal(20_000))
-    assert model.interval_.shape == (2, 4)
-    assert (np.isnan(model.interval_[0]) == [False, True, True, False]).all()
-    lines = str(model.summary()).splitlines()
-    assert all(
-        f"{end:.4g}" in next(line for line in lines if line[:2] == "x0") for end in model.interval_[:, 0]
-    )
-    unresolved = next(line for line in lines if line[:2] == "x1").split()
-    assert unresolved[2:7] == ["?"] * 5
-    assert lines[-1].startswith("?: ")
-
-
 def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_html():
     X, u, _ = table(4000)
     model = DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.local import ldp_iht, ldp_nldp
-from dpalgos.local.rounds import device_reports, first_state, mean_reports, report_epsilon, report_size
+from dpalgos.local.rounds import device_reports, first_state, mean_reports, report_size
 from dpalgos.release.noise_source import Noise
 from tests.dpalgos.local.local_problems import BUDGET, people
 
@@ -54,7 +54,3 @@ def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
         assert np.linalg.norm(one - other) <= bound * (1 + 1e-9)
     assert before.n_shortened == 0
     assert after.n_shortened == (size > 100)
-
-
-def test_the_certificate_of_a_report_is_that_of_the_estimator():
-    assert 1.99 < report_epsilon(moments(), first_state(3), 1e-5) <= 2
