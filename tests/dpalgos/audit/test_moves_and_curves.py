@@ -66,11 +66,9 @@ def audited(factor, n_trials, seed, epsilon=0.5):
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_the_trade_off_curve_shows_noise_that_counts_of_events_do_not(factor):
-    for seed in range(3):
-        result = audited(factor, 100_000, seed)
-        assert result.epsilon_lower_bound <= result.claimed_epsilon
-        assert (result.mu_lower_bound > result.mu) == (factor > 1)
-        assert result.violated == (factor > 1)
+    result = audited(factor, 100_000, seed=0)
+    assert result.epsilon_lower_bound <= result.claimed_epsilon
+    assert (result.mu_lower_bound > result.mu) == result.violated == (factor > 1)
 
 
 def gaussian_mechanism(mu):
