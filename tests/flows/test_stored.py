@@ -154,6 +154,8 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypa
     assert is_finished(nowhere, offline=False)
     monkeypatch.setattr("requests.get", too_slow)  # it may answer the retries of a run
     assert not is_finished(nowhere, offline=False)
+    online = nowhere.options.model_copy(update={"offline": False})
+    assert tables_at_hand(find_study(nowhere.study), online) is None  # though a stand-in is stored
 
 
 def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
