@@ -6,17 +6,14 @@ from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
-from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.comparators.objective_perturbation_glm import (
     printed_noise,
     proved_delta,
     tight_noise,
     useful_ridge,
 )
-from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, recorded
 
 NAME = "objective_perturbation_glm"
 
@@ -101,9 +98,7 @@ def test_noise_is_as_large_as_said(calibration):
 def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
     X, y, _ = logistic_problem(200, 3)
     keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
-    transcript = RecordingTranscript(Noise(np.random.default_rng(0).spawn(300)))
-    params = build_params(dpalgos.get_estimator(NAME), keywords)
-    run_estimator(dpalgos.get_estimator(NAME), Sample(X, y, n_replicates=300), params, transcript)
+    transcript, _ = recorded(NAME, Sample(X, y, n_replicates=300), keywords)
     noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, 3), one_sided=True)
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
     added = transcript.published[0] - transcript.values[0]

@@ -5,28 +5,29 @@ import pytest
 from scipy.special import expit
 
 from data.simulations.paper_models import uniform_glm
-from tests.dpalgos.silence import silent
+from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import recorded, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 
 
-def test_logistic_sensitivity_follows_the_iterate(neighbors):
+def test_logistic_sensitivity_follows_the_iterate():
     """Equal residuals sigmoid(σ ‖β‖₁) and opposite entries off the support: attained at any iterate."""
     d, bound = 6, 2.0
-    check = neighbors(
-        "dp_sparse_glm", d, **BUDGET, family="logistic", covariate_bound=bound, sparsity=1, n_iterations=6
-    )
-    first = check.record(np.ones((1, d)), np.zeros(1), seed=3)
-    coef, moves = np.zeros(d), []
+    settings = {**BUDGET, "family": "logistic", "covariate_bound": bound, "sparsity": 1, "n_iterations": 6}
+
+    def run(row, script=None):
+        return recorded("dp_sparse_glm", Sample(row[None], np.zeros(1)), settings, script, seed=3)[0]
+
+    first, coef, found = run(np.ones(d)), np.zeros(d), []
     for t in range(6):
         along, off = bound * np.sign(coef), bound * (coef == 0)
-        one, two = (check.replay(row[None, :], np.zeros(1), first) for row in (along + off, along - off))
-        moved = np.abs(one.values[2 * t] - two.values[2 * t]).max()
-        moves.append(moved)
-        assert moved == pytest.approx(float(np.max(first.events[2 * t].sensitivity)), rel=1e-12)
+        one, two = (run(row, first.published) for row in (along + off, along - off))
+        found.append(np.abs(one.values[2 * t] - two.values[2 * t]).max())
+        assert found[-1] == pytest.approx(float(np.max(first.events[2 * t].sensitivity)), rel=1e-12)
         coef = np.zeros(d)
         coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
-    assert max(moves) > 1.5 * moves[0]  # rises from half of its supremum
+    assert max(found) > 1.5 * found[0]  # rises from half of its supremum
 
 
 @pytest.mark.parametrize("coef_bound", [None, 0.2])

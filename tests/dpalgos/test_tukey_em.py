@@ -5,12 +5,10 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.api import build_params
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
-from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, recorded
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COEF = np.array([0.5, -0.5, 0.5, 0.5])
@@ -127,10 +125,7 @@ def test_whether_to_go_on_is_decided_by_noise():
 
 
 def test_too_few_models_are_not_let_through():
-    estimator = dpalgos.get_estimator("tukey_em")
-    transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
-    params = build_params(estimator, BUDGET)
-    answer = run_estimator(estimator, Sample(*regression(50)), params, transcript)
+    transcript, answer = recorded("tukey_em", Sample(*regression(50)), BUDGET)
     np.testing.assert_array_equal(answer, 0)
     np.testing.assert_array_equal(transcript.published[1], 0)  # nor seen by whoever sees all releases
     assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)

@@ -5,8 +5,9 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, moves, recorded
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -67,38 +68,43 @@ def test_every_user_counts_once_however_many_rows_one_holds():
         assert np.abs(answer - 0.5).max() < 0.05
 
 
+OF_USERS = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
+
+
+def released(X, user_ids, settings, script=None, seed=0):
+    return recorded("user_level_mean", Sample(X, user_ids=user_ids), settings, script, seed=seed)[0]
+
+
 @pytest.mark.parametrize("weights", [{}, {"full_weight_rows": 20}])
-def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(neighbors, weights):
+def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(weights):
     """Sensitivities are per user, whatever the number of rows."""
-    settings = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS, **weights}
-    pair = neighbors("user_level_mean", 3, **settings)
-    rng = np.random.default_rng(3)
+    settings, rng = {**OF_USERS, **weights}, np.random.default_rng(3)
     for seed in range(20):
         X, ids = 3 * rng.standard_t(2, (30, 3)), np.arange(30) % 6
-        first = pair.record(X, None, seed, user_ids=ids)
+        first = released(X, ids, settings, seed=seed)
         other_ids = np.r_[ids[ids != 2], np.full(50, 2)]
         other_X = np.r_[X[ids != 2], 10 * rng.standard_t(2, (50, 3))]
-        second = pair.replay(other_X, None, first, user_ids=other_ids)
-        assert max(pair.excesses(first, second).values()) <= 1 + 1e-9
+        second = released(other_X, other_ids, settings, first.published)
+        assert max(moves(first, second).values()) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
-def test_what_an_interval_of_one_column_releases_is_covered(neighbors, aggregation):
+def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
     """Sensitivities are attained by a user, and never exceeded; together the releases cost what was asked."""
-    asked = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
-    pair = neighbors("user_level_mean", 1, **asked, aggregation=aggregation, interval=0.95)
+    settings = {**OF_USERS, "aggregation": aggregation, "interval": 0.95}
     rng, ids = np.random.default_rng(4), np.arange(30) % 6
     for seed in range(20):
         X = 3 * rng.standard_t(2, (30, 1))
-        first = pair.record(X, None, seed, user_ids=ids)
+        first = released(X, ids, settings, seed=seed)
         other = np.where(ids[:, None] == 2, 10 * rng.standard_t(2, (30, 1)), X)
-        assert max(pair.excesses(first, pair.replay(other, None, first, user_ids=ids)).values()) <= 1 + 1e-9
-    first = pair.record(np.zeros((2, 1)), None, user_ids=[0, 0])
-    found = pair.estimator.witnesses(pair.params, 1, first.published)
+        assert max(moves(first, released(other, ids, settings, first.published)).values()) <= 1 + 1e-9
+    first = released(np.zeros((2, 1)), [0, 0], settings)
+    estimator = dpalgos.get_estimator("user_level_mean")
+    found = estimator.witnesses(build_params(estimator, settings), 1, first.published)
     for label in ("mean", "score moments", "shares by size"):
         X, _, other, _ = found[label]
-        one, two = (pair.replay(rows, None, first, user_ids=[0, 0]) for rows in (X, other))
-        assert pair.excesses(one, two)[label] == pytest.approx(1)
+        one, two = (released(rows, [0, 0], settings, first.published) for rows in (X, other))
+        assert moves(one, two)[label] == pytest.approx(1)
     assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
     assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
 
