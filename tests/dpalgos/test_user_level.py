@@ -1,12 +1,14 @@
-"""The mean over users: the digest's errors, users of unequal size, what m buys, bad input."""
+"""Means, regressions and choices over users: errors, users of unequal size, what m buys, schemes."""
 
 import numpy as np
 import pytest
+from scipy.optimize import check_grad
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.composition import certified_epsilon, spending
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
+from dpalgos.user_level.first_order import LINEAR_LOSSES
 from tests.dpalgos.silence import estimated, moves, recorded
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
@@ -135,3 +137,115 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     settings = {"concentration_radius": 1.0, "range_failure": 1}
     answers = [mean_of(X / 10, ids, samples_per_user=m, **settings).estimate for m in (1, 9)]
     assert answers[0] != answers[1]
+
+
+D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
+BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
+REGRESSION = {
+    "loss": "squared",
+    "gradient_bound": BOUND,
+    "radius": 1.0,
+    "epsilon": 1.0,
+    "delta": 1e-6,
+}
+
+
+def gradient_radius(n, m):
+    s = np.log(n / 0.01)
+    return float(np.sqrt(1 + 0.58**2) * np.sqrt((D + 2 * np.sqrt(D * s) + 2 * s) / m))
+
+
+def linear(n, m, replicates, seed=0, d=D):
+    """The digest's problem: signs, noise uniform on [−1, 1]."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], (n * m, d))
+    y = X @ TRUTH[:d] + rng.uniform(-1, 1, n * m)
+    return Sample(X, y, user_ids=np.repeat(np.arange(n), m), n_replicates=replicates)
+
+
+def fitted(name, sample, **keywords):
+    return estimated(name, sample, seed=1, replicates=sample.n_replicates, **{**REGRESSION, **keywords})
+
+
+def excess(result):
+    return float((((result.estimate - TRUTH[:, None]) ** 2).sum(axis=0) / 2).mean())
+
+
+def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
+    risks = {}
+    for m in (5, 40):
+        sample = linear(4000, m, 4)
+        for kind in ("winsorized", "clipped"):
+            settings = {
+                "concentration_radius": gradient_radius(4000, m),
+                "aggregation": kind,
+                "n_iterations": 4,
+            }
+            settings |= {"epsilon": 4.0, "step_size": 0.8}
+            risks[m, kind] = excess(fitted("user_level_regression", sample, **settings))
+    assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
+    assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
+    assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
+
+
+def test_phases_are_of_different_users_and_do_not_add_up():
+    sample = linear(400, 2, 1)
+    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0, "n_iterations": 3}
+    result = fitted("user_level_phased_erm", sample, n_phases=3, **settings)
+    assert {event.group for event in result.events} == {0, 1, 2}
+    assert 0.99 < result.certified_epsilon <= 1.0
+    one = [event for event in result.events if event.group == 0]
+    assert spending(result.events).rho == pytest.approx(spending(one).rho)
+
+
+def test_printed_phases_stop_before_they_run_out_of_users():
+    settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
+    result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)
+    assert len({event.group for event in result.events}) >= 2
+    with pytest.raises(dpalgos.InputError, match="from 10 users: about"):
+        fitted("user_level_phased_erm", linear(20, 2, 1), **settings)
+
+
+@pytest.mark.parametrize("name", LINEAR_LOSSES)
+def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
+    loss, rng = LINEAR_LOSSES[name], np.random.default_rng(3)
+    for y in (0.0, 1.0):
+        for z in rng.normal(0, 2, 10):
+            error = check_grad(
+                lambda t, y=y: float(loss.value(t, np.full(1, y))[0]),
+                lambda t, y=y: loss.slope(t, np.full(1, y)),
+                np.full(1, z),
+            )
+            assert error < 1e-5
+        z = np.linspace(-5, 5, 4001)
+        second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
+        assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
+        assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
+
+
+K = 20
+COINS = np.linspace(0.3, 0.7, K)
+RADIUS_100 = float(np.sqrt(np.log(2 * K * 2000 / 0.1) / 200))
+
+
+def coins(n, m, replicates, chances=COINS):
+    """Users who toss coins m times each: (x'e_k)²/2 is what the k-th candidate loses, on average."""
+    told = np.random.default_rng(1).binomial(m, chances, (n, len(chances))) / m
+    return Sample(np.sqrt(2 * told), np.zeros(n), user_ids=np.arange(n), n_replicates=replicates)
+
+
+def excess_of_choice(sample, **keywords):
+    settings = {"candidates": np.eye(sample.n_features), "loss": "squared", "loss_bound": 1.0, "delta": 1e-6}
+    result = estimated(
+        "user_level_selection", sample, seed=2, replicates=sample.n_replicates, **{**settings, **keywords}
+    )
+    risk = (sample.X**2 / 2).mean(axis=0)
+    return float((risk[result.estimate.argmax(axis=0)] - risk.min()).mean())
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_excess_of_the_best_of_twenty(calibration):
+    """n = 2,000 users of 100 rows, ε = .5."""
+    settings = {"epsilon": 0.5, "concentration_radius": RADIUS_100, "calibration": calibration}
+    assert excess_of_choice(coins(2000, 100, 20), **settings) <= 0.005
+    assert excess_of_choice(coins(2000, 100, 20), rule="exponential", **settings) <= 0.005
