@@ -29,8 +29,8 @@ from tests.data import test_genotypes as plink
 from tests.data import test_genotypes_geo as geo
 from tests.data import test_swarm_frames as swarm
 from tests.data.conftest import make_tgz, rows_of, with_tgz
-from tests.data.test_frame_features import small as few_frames
 from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
+from tests.data.test_swarm_frames import small as few_frames
 
 SECRET = "123456.789"
 HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")
