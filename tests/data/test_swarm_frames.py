@@ -1,4 +1,4 @@
-"""Swarm: the official zip, frames as a classification problem, and the simulated flock against its physics."""
+"""Swarm: the official zip, frames as a classification problem, and a simulated flock against its physics."""
 
 import io
 import json

@@ -261,3 +261,14 @@ def test_moved_cells_of_covariates_do_not_follow_an_offset():
     sample = Sample(np.ones((4, 3)), np.ones(4), moved=moved).with_offset((0.0, 1.0))
     (group,) = sample.groups()
     np.testing.assert_array_equal(sample.moved_cells(group), moved[:, 1:3] != 0)
+
+
+def test_partitions_and_no_partition():
+    X = np.arange(12.0).reshape(6, 2)
+    rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 2)])
+    np.testing.assert_array_equal(rows.columns(np.array([1])), X[:, 1:])
+    for place, block, _ in rows.pieces():
+        np.testing.assert_array_equal(block, X[place])
+    assert sum(len(block) for _, block, _ in rows.pieces()) == rows.shape[0] == 6
+    with pytest.raises(dpalgos.InputError, match="at least one partition"):
+        PartitionedRows([])
