@@ -44,7 +44,7 @@ RECORD_FAULTS = {
     "declared classes are not used": Fault("dpalgos/sklearn/models.py", "_PrivateClassifier._codes", {"self.classes)": "None)"}, "test_declared_classes_are_published_whatever_occurs"),
     "scores are computed from labels as they come": Fault("dpalgos/sklearn/models.py", "_PrivateClassifier.score", {"labels_of(y)": "y"}, "test_a_score_takes_one_label_for_each_row"),
     "conversions say what they could not convert": Fault("dpalgos/sklearn/checked.py", "_quietly", {"= type(error": "= print(error) or (_ for _ in ()).throw(error"}, "test_a_fit_and_what_follows_quote_no_cell"),
-    "complex numbers are quoted": Fault("dpalgos/sklearn/checked.py", "_as_array", {'in "cMm":': 'in "Mm":'}, "test_words_without_values"),
+    "complex numbers are quoted": Fault("dpalgos/sklearn/checked.py", "_as_array", {'in "cMm":': 'in "Mm":'}, "test_sklearn_guards"),
     "a single number is quoted": Fault("dpalgos/sklearn/checked.py", "_as_array", {"array.ndim == 0": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
     "rows in one dimension are quoted": Fault("dpalgos/sklearn/checked.py", "_named_rows", {"rows.ndim != 2": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
     "labels beyond the declared ones are those of the first class": Fault("dpalgos/sklearn/checked.py", "codes_of", {"not found.any(axis=1).all()": "False"}, "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
