@@ -120,13 +120,8 @@ def test_what_functions_learn_they_learn_from_the_declared_bounds():
     declared = {"age": NumberColumn(0, 100)}
     code = design_of("~ center(age) + I(age**2) + log1p(age)", declared).code
     assert code.values({"age": np.array([50.0])})[0, 1] == pytest.approx(0, abs=0.1)
-    for formula in (
-        "~ scale(age)",
-        "~ poly(age, 3)",
-        "~ bs(age, df=5)",
-        "~ cr(age, df=4, constraints='center')",
-    ):
-        design = design_of(formula, declared)
+    for formula in ("scale(age)", "poly(age, 3)", "bs(age, df=5)", "cr(age, df=4, constraints='center')"):
+        design = design_of(f"~ {formula}", declared)
         several = design.matrix({"age": np.array([3.0, 0.0, 7.0, 100.0])})
         np.testing.assert_allclose(design.matrix({"age": np.array([3.0, 4.0])})[0], several[0])
 

@@ -106,27 +106,11 @@ def test_printed_noise():
     n, d, T, epsilon, delta = 40_000, 10, 50, 0.5, 1 / 80_000
     sigma_x, c1, R = 1.0, 1.0, 1.0
     printed = 4 * (R + c1) * sigma_x * np.sqrt(2 * d * np.log(2 * T / delta)) * T / (n * epsilon)
-    params = DPGLMParams(
-        family="logistic",
-        covariate_bound=sigma_x * np.sqrt(d),
-        n_iterations=T,
-        epsilon=epsilon,
-        delta=delta,
-        calibration="paper",
-    )
+    asked = {"family": "logistic", "epsilon": epsilon, "delta": delta, "calibration": "paper"}
+    params = DPGLMParams(**asked, covariate_bound=sigma_x * np.sqrt(d), n_iterations=T)
     assert params.printed_noise_std(np.array([n])) == pytest.approx(printed)
     X, y, _ = problem("logistic")
-    result = estimated(
-        "dp_glm",
-        X,
-        y,
-        family="logistic",
-        covariate_bound=1.0,
-        n_iterations=T,
-        epsilon=epsilon,
-        delta=delta,
-        calibration="paper",
-    )
+    result = estimated("dp_glm", X, y, **asked, covariate_bound=1.0, n_iterations=T)
     assert result.certified_epsilon == pytest.approx(gaussian_epsilon(delta, total_mu(result.events)))
     assert result.certified_epsilon < epsilon / 50
 

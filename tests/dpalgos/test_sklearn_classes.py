@@ -42,20 +42,9 @@ MODELS = [
     DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
     DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
 ]
-EXPECTED_FAILURES = {
-    "DPPoissonRegressor": dict.fromkeys(
-        (
-            "check_n_features_in_after_fitting",
-            "check_regressors_train",
-            "check_regressor_data_not_an_array",
-            "check_regressors_no_decision_function",
-            "check_fit_idempotent",
-            "check_fit_check_is_fitted",
-            "check_n_features_in",
-        ),
-        NOT_COUNTS,
-    )
-}
+FAILURES = ("n_features_in_after_fitting", "regressors_train", "regressor_data_not_an_array")
+FAILURES += ("regressors_no_decision_function", "fit_idempotent", "fit_check_is_fitted", "n_features_in")
+EXPECTED_FAILURES = {"DPPoissonRegressor": {f"check_{name}": NOT_COUNTS for name in FAILURES}}
 
 
 def table(n=4000):
@@ -255,18 +244,8 @@ def test_usual_promises_are_not_warned_about():
 
 
 def test_the_library_starts_without_what_it_does_not_need():
-    heavy = (
-        "scipy.special",
-        "scipy.stats",
-        "scipy.optimize",
-        "scipy.linalg",
-        "pandas",
-        "sklearn",
-        "prefect",
-        "dp_accounting",
-        "opendp",
-        "vl_convert",
-    )
+    heavy = ("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "pandas", "sklearn", "prefect")
+    heavy += ("dp_accounting", "opendp", "vl_convert")
     code = f"import sys, dpalgos; print([name for name in {heavy} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"

@@ -141,13 +141,7 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
 BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
-REGRESSION = {
-    "loss": "squared",
-    "gradient_bound": BOUND,
-    "radius": 1.0,
-    "epsilon": 1.0,
-    "delta": 1e-6,
-}
+REGRESSION = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, **SETTINGS}
 
 
 def gradient_radius(n, m):
@@ -176,12 +170,8 @@ def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
     for m in (5, 40):
         sample = linear(4000, m, 4)
         for kind in ("winsorized", "clipped"):
-            settings = {
-                "concentration_radius": gradient_radius(4000, m),
-                "aggregation": kind,
-                "n_iterations": 4,
-            }
-            settings |= {"epsilon": 4.0, "step_size": 0.8}
+            settings = {"concentration_radius": gradient_radius(4000, m), "aggregation": kind}
+            settings |= {"n_iterations": 4, "epsilon": 4.0, "step_size": 0.8}
             risks[m, kind] = excess(fitted("user_level_regression", sample, **settings))
     assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
     assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
