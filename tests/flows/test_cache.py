@@ -3,7 +3,6 @@ import json
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,8 @@ from data.errors import StoreError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment
-from data.store.shared import shared_files, write_shared
+from data.store.shared import write_shared
 from data.tables.declared import declared_to_parquet
-from tasks import cache
 from tasks.cache import clear_leftovers, entries, prune, result
 from tasks.run.block import table_with_facts
 from tests.tasks.blocks import results_table
@@ -204,10 +202,6 @@ def shared(in_shared_store, home):
 STAY = {"store/parquet/table.parquet", "reports/index.html"}
 
 
-def name_of(letter):
-    return result("block", ["tasks.run.block"], letter).name
-
-
 def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, home):
     made = result("block", ["tasks.run.block"], "a")
     made.path.unlink()
@@ -218,14 +212,6 @@ def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, h
     assert not made.is_stored()
     with pytest.raises(StoreError, match="DPCOST_STORE"):
         made.stored_path()
-
-
-def aged(monkeypatch, **seconds):
-    """Let files of the shared store be so old, by letter."""
-    now = time.time()
-    ages = {name_of(letter): age for letter, age in seconds.items()}
-    found = [replace(file, written=now - ages.get(file.name, 0)) for file in shared_files("cache")]
-    monkeypatch.setattr(cache, "shared_files", lambda folder: found)
 
 
 @pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)

@@ -48,7 +48,7 @@ APPLICATION_FAULTS = {
     "ids of users are compared as they are written": Fault("data/tables/declared.py", "UserIds.add", {"batch, self._column, repr(self._column)": 'pa.record_batch([[f"id {one}" for one in batch[self._column].to_pylist()]], [self._column]), self._column, ""'}, "test_an_id_that_is_written_in_several_ways_is_one_user"),
     "a file that changes between charge and draw is not noticed": Fault("data/tables/reading.py", "StreamedTable._pieces", {"[digest.digest() for digest in digests] != self._checked": "False"}, "test_streamed_rows"),
     "the report of an analyst's table goes to the server": Fault("flows/artifacts.py", "attach_report", {"spec.analyst_table is not None": "False"}, "test_artifacts"),
-    "a run under way is not seen": Fault("flows/lock.py", "holder", {':\n        return ""': ':\n        return ""', '(home / LOCK).read_text(errors="replace").strip() or "unknown': '"', ')\n        return ""': ')\n        return ""'}, "test_lock"),
+    "a run under way is not seen": Fault("flows/lock.py", "holder", {':\n        return ""': ':\n        return ""', '(home / LOCK).read_text(errors="replace").strip() or "unknown': '"', ')\n        return ""': ')\n        return ""'}, "test_launch"),
     "an answer that is no number counts as perfect": Fault("tasks/problems/measures/explained.py", "RegressionScale.error", {"=MOST_ERROR": "=0.0"}, "test_league"),
     "noise that violates a claim is no fault": Fault("tasks/external/libraries.py", "proved", {"found > _ROUNDING * epsilon": "False"}, "test_league"),
     "a fit may last as long as it likes": Fault("tasks/external/process.py", "LibraryProcess._answer", {"max(left, 0.0)": "60.0"}, "test_league"),
