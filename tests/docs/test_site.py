@@ -1,6 +1,7 @@
-"""The site: what is written from catalog, docstrings and results; that it builds and asks no network."""
+"""The site and the guide: written from catalog, commands and results; it builds and asks no network."""
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
 
 import dpalgos
+from data.store.folders import PROJECT_ROOT
+from flows.cli.main import app
 from flows.studies.evidence import evidence as evidence_rows
 from flows.studies.evidence import facts
 
@@ -98,3 +102,51 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
     league.copy_page(tmp_path / "site")
     assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
     assert "in 1 of 1 settings" in league.pages()["league.txt"]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+WRITTEN = "\n".join(
+    page.read_text(encoding="utf-8")
+    for folder in ("guide", "tutorials", ".")
+    for page in (DOCS / folder).glob("*.md")
+)
+
+
+def commands(command, name=""):
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for each, inner in command.commands.items():
+        yield from commands(inner, f"{name} {each}".strip())
+
+
+def test_every_command_and_option_stands_in_the_guide():
+    lost = []
+    for name, command in commands(typer.main.get_command(app)):
+        if f"dpcost {name}" not in WRITTEN:
+            lost.append(name)
+        for option in (each for one in command.params for each in one.opts if each.startswith("--")):
+            if not re.search(rf"{option}\b", WRITTEN):
+                lost.append(f"{name} {option}")
+    assert lost == []
+
+
+def words_of_table(table):
+    """Return the first cell of each row, and what is no row: all but the numbers, which are drawn anew."""
+    lines = [line for line in table.splitlines() if line]
+    return [line.split("|")[1].strip() if line.startswith("|") else line for line in lines]
+
+
+@pytest.mark.slow
+def test_the_table_of_the_readme_is_what_a_release_writes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
+    generate = importlib.import_module("generate.release_table")
+    monkeypatch.chdir(tmp_path)
+    for name in ("DPCOST_HOME", "PATH"):  # which the tutorial sets
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    readme = generate.README.read_text(encoding="utf-8")
+    shown = readme.split(generate.START)[1].split(generate.END)[0]
+    written = generate.table_of_the_tutorial()
+    assert words_of_table(written) == words_of_table(shown)
+    heads = [next(line for line in table.splitlines() if line.startswith("|")) for table in (written, shown)]
+    assert heads[0] == heads[1]
