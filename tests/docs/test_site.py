@@ -52,14 +52,9 @@ def test_what_the_prose_quotes_was_measured():
 def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
-    done = subprocess.run(
-        [*command, "-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=3000,
-        check=False,
-    )
+    command += ["-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")]
+    asked = {"capture_output": True, "text": True, "check": False, "timeout": 3000}
+    done = subprocess.run(command, cwd=PROJECT, **asked)
     assert done.returncode == 0, done.stderr[-3000:]
     pages = [path for path in (tmp_path / "html").rglob("*") if path.suffix in (".html", ".css")]
     found = {path.name: REQUEST.findall(path.read_text(encoding="utf-8")) for path in pages}
@@ -68,15 +63,8 @@ def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
 
 def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkeypatch):
     rows = [
-        {
-            "table": "t",
-            "method": "a",
-            "family": "linear",
-            "epsilon": 1.0,
-            "value": 0.123456,
-            "standard_error": None,
-        }
-        | {"seconds": 1.0, "repetitions": 1, "halves": None},
+        {"table": "t", "method": "a", "family": "linear", "epsilon": 1.0, "value": 0.123456}
+        | {"standard_error": None, "seconds": 1.0, "repetitions": 1, "halves": None},
         {"table": "t", "method": "b", "family": "linear", "epsilon": 1.0, "error": "it wants more rows"},
     ]
     about = {"library": "c==1", "file": "c.py", "versions": ["c==1"]}

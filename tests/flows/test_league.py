@@ -112,15 +112,10 @@ def test_a_fit_that_fails_or_takes_too_long_is_refused_with_the_reason(methods, 
 
 
 def test_a_process_of_a_library_ends_when_its_run_is_killed(home):
-    code = "\n".join(
-        [
-            "import os, time, numpy as np",
-            "from tasks.external.process import LibraryProcess",
-            "import pathlib, sys",
-            f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))",
-            "print(process._started().pid, flush=True)",
-            "time.sleep(60)",
-        ]
+    code = (
+        "import pathlib, sys, time\nfrom tasks.external.process import LibraryProcess\n"
+        f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))\n"
+        "print(process._started().pid, flush=True)\ntime.sleep(60)\n"
     )
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT)
     worker = int(run.stdout.readline())
@@ -353,15 +348,8 @@ def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_othe
 def test_a_table_gives_libraries_what_they_lack():
     X, rng = np.linspace(-1, 1, 400).reshape(200, 2), np.random.default_rng(0)
     X[:, 1] = rng.uniform(-1, 1, 200)
-    table = WorkerTable(
-        X=X,
-        y=X @ [0.5, -1] + 0.2,
-        lower=-np.ones(2),
-        upper=np.ones(2),
-        y_lower=-2.0,
-        y_upper=2.0,
-        family="linear",
-    )
+    ends = {"lower": -np.ones(2), "upper": np.ones(2), "y_lower": -2.0, "y_upper": 2.0}
+    table = WorkerTable(X=X, y=X @ [0.5, -1] + 0.2, family="linear", **ends)
     products = table.products()
     assert all(((low <= values) & (values <= high)).all() for values, low, high in products)
     assert table.solved(values.sum() for values, _, _ in products) == pytest.approx([0.5, -1, 0.2])

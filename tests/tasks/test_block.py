@@ -24,13 +24,9 @@ def cell(estimator):
 
 
 def block(*cells, replicates=4):
-    return made_block(
-        made_problem("subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"),
-        *cells,
-        n=40,
-        replicates=replicates,
-        panel="public",
-    )
+    asked = {"dataset": "housing", "response": "y", "covariates": ("a", "b"), "units": "public"}
+    problem = made_problem("subsamples", **asked)
+    return made_block(problem, *cells, n=40, replicates=replicates, panel="public")
 
 
 @pytest.fixture(scope="module")
@@ -107,27 +103,12 @@ def test_an_answer_that_is_not_finite_is_a_failure(design, monkeypatch):
     assert set(rows["message"]) == {"the estimate is not finite"}
 
 
+BUDGET = {"calibration": "tight", "epsilon": 0.5, "delta": 1e-4, "delta_rule": "1/n^2"}
 PRIVATE_CELL = Cell(
-    estimator="adassp",
-    panel="public",
-    form="some form",
-    calibration="tight",
-    epsilon=0.5,
-    delta=1e-4,
-    delta_rule="1/n^2",
-    n=100,
-    params={"covariate_bound": 3.0},
+    estimator="adassp", panel="public", form="some form", n=100, params={"covariate_bound": 3.0}, **BUDGET
 )
-PLAIN_CELL = replace(
-    PRIVATE_CELL,
-    estimator="ols",
-    panel="paper",
-    form="",
-    calibration="none",
-    epsilon=None,
-    delta=None,
-    params={},
-)
+NO_BUDGET = {"calibration": "none", "epsilon": None, "delta": None, "delta_rule": ""}
+PLAIN_CELL = Cell(estimator="ols", panel="paper", form="", n=100, params={}, **NO_BUDGET)
 DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, seed=20191112)
 
 

@@ -85,13 +85,8 @@ def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
 
 def mapped(of_groups, design, folder):
     (folder / "design.npz").write_bytes(groups_bytes(design))
-    run = HeadlineRun(
-        table=None,
-        design=folder / "design.npz",
-        replicates=of_groups.replicates,
-        cells=of_groups.cells,
-        selected={},
-    )
+    of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
+    run = HeadlineRun(table=None, design=folder / "design.npz", **of_block)
     (content,) = json.loads(json.dumps(of_groups.problem.exhibits(run))).values()
     return SimpleNamespace(**content)
 
@@ -108,13 +103,8 @@ def test_the_map_shows_the_very_release_of_the_first_repetition(of_groups, tmp_p
 
 
 COVARIATES = ("median_income", "population")
-HELD_OUT = made_problem(
-    "held_out_regression",
-    dataset="housing",
-    response="median_house_value",
-    covariates=COVARIATES,
-    units="public",
-)
+ASKED = {"dataset": "housing", "response": "median_house_value", "covariates": COVARIATES, "units": "public"}
+HELD_OUT = made_problem("held_out_regression", **ASKED)
 PLAIN = made_cell("ols", n=200, panel="houses")
 
 
@@ -152,14 +142,8 @@ def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
     np.testing.assert_allclose(zero["l2_error"], np.linalg.norm(target))
 
 
-LOCAL = {
-    "kind": "local_regression",
-    "model": "sign_regression",
-    "d": 4,
-    "s": 2,
-    "settings": {"sparsity": "s"},
-    "public_rows": 500,
-}
+LOCAL = {"kind": "local_regression", "model": "sign_regression", "d": 4, "s": 2}
+LOCAL |= {"settings": {"sparsity": "s"}, "public_rows": 500}
 
 
 def local_cell(estimator, **params):
@@ -234,17 +218,8 @@ PRIVATE_IHT = split_cell(
 
 
 def split_block(first=0, replicates=4, cells=(IHT, PRIVATE_IHT), problem=SPLIT):
-    return made_block(
-        problem,
-        *cells,
-        n=300,
-        replicates=replicates,
-        first=first,
-        of=4,
-        study="swarm",
-        panel="public",
-        seed=3,
-    )
+    asked = {"study": "swarm", "panel": "public", "seed": 3, "first": first, "of": 4}
+    return made_block(problem, *cells, n=300, replicates=replicates, **asked)
 
 
 def value_of(rows, metric="misclassification", name="iht_glm"):

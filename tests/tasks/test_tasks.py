@@ -115,16 +115,8 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
     asked, results = run_of("housing", profile="smoke"), StudyResults(home / "results.parquet", "6", "")
-    table = DatasetRef(
-        name="housing",
-        path=str(home / "store" / "parquet" / "x.parquet"),
-        sha256="5",
-        **dict.fromkeys(("source_sha256", "source_url", "layout"), ""),
-        origin="store",
-        data_source="real",
-        n_rows=1,
-        rows_read=1,
-    )
+    path = str(home / "store" / "parquet" / "x.parquet")
+    table = DatasetRef("housing", path, "5", "", "", "", "store", "real", 1, 1)
     plain = build_manifest(find_study("housing"), asked, {"housing": table}, results)
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
