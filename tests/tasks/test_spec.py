@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from flows.studies.find_study import STUDIES, find_study
 from tasks.errors import SpecError
 from tasks.file_schema import Number, Strict, read_strictly, sentences
-from tasks.size_rules import RuleError, delta_at, evaluate_all, evaluate_rule
+from tasks.size_rules import RuleError, evaluate_all, evaluate_rule
 
 HOUSING = (STUDIES / "housing.toml").read_text()
 EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"
@@ -28,13 +28,6 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path):
     for key, value in (("grid.epsilon.0", "'0.5'"), ("grid.delta.0", "2"), ("grid.levels", "")):
         assert f") {key}" in str(refused.value)
         assert value in str(refused.value)
-
-
-def test_delta_is_a_number_or_a_rule():
-    assert delta_at("10/n^1.1", 1000) == 10 / math.pow(1000, 1.1)
-    assert delta_at("1/n^2", 100) == 1e-4
-    assert delta_at("1/n", 100) == 0.01
-    assert delta_at("1e-6", 5) == 1e-6
 
 
 def test_smoke_keeps_the_ends_and_one_budget():

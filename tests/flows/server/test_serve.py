@@ -276,34 +276,3 @@ def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_o
     until(due)
     assert len(due()) == 1
     assert serving.stop() == 0
-
-
-def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, start):
-    flow = STUDY.replace("WORK", GATE).replace("    total", "    one.submit(0).result()\n    total")
-    (project / "flows" / "study.py").write_text(flow)
-    serving = start()
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states(serving) == ["RUNNING"])
-    (run,) = (run["id"] for run in serving.ask("flow_runs") if not run["auto_scheduled"])
-    details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z", "pause_key": "a person"}
-    suspended = {"type": "PAUSED", "name": "Suspended", "state_details": details}  # as Prefect's page does
-    assert serving.ask(f"flow_runs/{run}/set_state", {"state": suspended})["status"] == "ACCEPT"
-    (project / "gate").touch()
-    until(lambda: serving.runs_under_way() == [])
-    assert states(serving) == ["PAUSED"]
-    assert serving.ask(f"flow_runs/{run}/resume", {"run_input": {}})["status"] == "ACCEPT"
-    until(lambda: states(serving) == ["COMPLETED"])
-    assert serving.stop() == 0
-    assert [word for word in ("memory", "killed", "Traceback") if word in serving.said] == []
-
-
-def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
-    serving = start()
-    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
-    about = {"parameters": {"study": "housing", "nonsense": 1}, "enforce_parameter_schema": False}
-    serving.ask(f"deployments/{deployment['id']}/create_flow_run", about)
-    until(lambda: states(serving) == ["FAILED"])
-    (run,) = [run for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
-    assert "nonsense" in run["state"]["message"]
-    time.sleep(5)
-    assert states(serving) == ["FAILED"]
