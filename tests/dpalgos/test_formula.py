@@ -264,7 +264,7 @@ WIDER_BY = 1.25
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them_or_there_are_none(shape):
-    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(3)]
+    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(2)]
     assert all(each is None or all(each) for each in found)
     assert (found[0] is None) == (shape in ("heavy tails", "log-normal", "zeros and log-normal"))
 
