@@ -12,15 +12,14 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
+from dpalgos.cautions import cautions
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level
 from dpalgos.typing import FloatArray
 
 _LARGEST_EPSILON = 20.0
@@ -57,8 +56,8 @@ def estimate(
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
-        The user of every row, for estimators whose unit of privacy is the user: whole numbers or text; ``7``,
-        ``7.0`` and ``"007"`` are one user, and so is a name in either Unicode form.
+        The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text, of
+        which two notations are two users.
     budget : Budget, optional
         Counts this answer among others, and withholds what would exceed it; answers of one budget never share
         noise.
@@ -98,7 +97,8 @@ def estimate(
         released = run_estimator(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
-        _warn_of_units(transcript)
+        for caution in cautions(transcript.diagnostics):
+            warnings.warn(caution, UserWarning, stacklevel=2)
     _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
@@ -128,10 +128,9 @@ def result_of(
     certified_epsilon: float,
 ) -> Result:
     """Return the result of a run: of one replicate without their axis."""
-    single, interval = released.shape[-1] == 1, interval_of(released, transcript)
     return Result(
-        estimate=released[..., 0] if single else released,
-        interval=interval[..., 0] if single and interval is not None else interval,
+        estimate=released[..., 0] if released.shape[-1] == 1 else released,
+        intervals=transcript.interval,
         certified_epsilon=certified_epsilon,
         delta=getattr(params, "delta", math.nan),
         events=tuple(transcript.events),
@@ -144,6 +143,7 @@ def result_of(
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
+            has_intercept=bool(getattr(params, "intercept", False)),
         ),
     )
 
@@ -188,16 +188,6 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
     return np.repeat(answer, sample.n_replicates, axis=-1)
 
 
-def interval_of(released: FloatArray, transcript: Transcript) -> FloatArray | None:
-    """Return the ends (2, d, R) of the intervals that a run noted, or None."""
-    if ENDS in transcript.diagnostics:
-        return np.asarray(transcript.diagnostics[ENDS], dtype=float)
-    if HALF_WIDTH not in transcript.diagnostics:
-        return None
-    half_width = np.asarray(transcript.diagnostics[HALF_WIDTH], dtype=float)
-    return np.stack([released - half_width, released + half_width])
-
-
 def check_users(estimator: Estimator, sample: Sample) -> None:
     """Refuse data of a single user for an estimator that protects whole users."""
     if estimator.relation is Relation.USER and min(users.n_users for users in sample.users) < 2:
@@ -222,17 +212,6 @@ def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: Private
             f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
             f"{unit} drawn at random would keep that promise; choose e.g. delta = 1/{people}**2",
             PrivacyWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_units(transcript: Transcript) -> None:
-    """Warn where the released clip level of the rows says that they are far from order one."""
-    if np.any(transcript.diagnostics.get(at_the_last_level(ROWS_ABOVE), False)):
-        warnings.warn(
-            "more rows than are clipped without harm lie beyond the largest clip level: are the units "
-            "right? Columns and response should be of order one in public units",
-            UserWarning,
             stacklevel=3,
         )
 

@@ -123,6 +123,55 @@ class CoefficientTable:
         return frame.set_axis([0, 1], axis=1)
 
 
+class ShowsCoefficients:
+    """What shows coefficients by the names that statsmodels has."""
+
+    def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
+        """Return the coefficients with their intervals."""
+        raise NotImplementedError
+
+    @property
+    def params(self) -> Any:
+        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        return self._series("params", "shown")
+
+    @property
+    def bse(self) -> Any:
+        """The standard errors by term, a series."""
+        return self._series("bse", "std_error")
+
+    @property
+    def tvalues(self) -> Any:
+        """The estimates over their standard errors by term, a series."""
+        return self._series("tvalues", "statistic")
+
+    @property
+    def pvalues(self) -> Any:
+        """The p-values by term, a series."""
+        return self._series("pvalues", "p_value")
+
+    def table(self, names: Sequence[str] | None = None) -> Any:
+        """Return the coefficients as a data frame: a row per term.
+
+        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
+        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the coefficients; ``x0``, ``x1``, … by default.
+        """
+        return self.coefficients(names).to_frame()
+
+    def conf_int(self) -> Any:
+        """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
+        return self.coefficients().conf_int()
+
+    def _series(self, name: str, values: str) -> Any:
+        table = self.coefficients()
+        return series_of(table.terms, getattr(table, values), name)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summary:
     """Coefficients with their facts and what they promise: text when printed, HTML in notebooks."""

@@ -9,19 +9,22 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
+from dpalgos.answers.contrasts import ContrastResults, WaldResults
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.coefficients import (
     CENTERED,
     SHRUNK,
     CoefficientTable,
+    ShowsCoefficients,
     Summary,
     coefficient_names,
     frame_of,
     promise,
-    series_of,
 )
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, goodness
-from dpalgos.intervals.half_widths import along
+from dpalgos.interval import Interval
+from dpalgos.intervals.released import ReleasedRegression
 from dpalgos.typing import FloatArray
 
 
@@ -36,10 +39,11 @@ class AnswerFacts:
     level: float | None = None
     family: str = ""
     target: str = ""  # of the intervals
+    has_intercept: bool = False  # whether the last coefficient is known to be that of the constant 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Result:
+class Result(ShowsCoefficients):
     """The result of :func:`dpalgos.estimate`.
 
     Attributes
@@ -54,9 +58,8 @@ class Result:
         What one run released.
     diagnostics : dict
         Facts computed from released or public quantities only.
-    interval : (2, d) array, or (2, d, R), or None
-        Lower and upper ends where ``interval`` asked for them; NaN where no honest ones exist, and then
-        ``diagnostics["interval_note"]`` says why.
+    intervals : Interval or None
+        The intervals where ``interval`` asked for them; ``intervals.note`` says why some have none.
     """
 
     estimate: FloatArray
@@ -64,21 +67,21 @@ class Result:
     delta: float
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
-    interval: FloatArray | None = None
+    intervals: Interval | None = None
     about: AnswerFacts = field(default_factory=lambda: AnswerFacts())
 
-    def table(self, names: Sequence[str] | None = None) -> Any:
-        """Return the coefficients as a data frame: a row per term.
+    @property
+    def interval(self) -> FloatArray | None:
+        """Lower and upper ends, (2, d) or (2, d, R), NaN where no honest ones exist; or None."""
+        if self.intervals is None:
+            return None
+        ends = self.intervals.ends(self._answers)
+        return ends[..., 0] if self.estimate.ndim == 1 else ends
 
-        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
-        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
-
-        Parameters
-        ----------
-        names : sequence of str, optional
-            Of the coefficients; ``x0``, ``x1``, … by default.
-        """
-        return self.coefficients(names).to_frame()
+    @property
+    def _answers(self) -> FloatArray:
+        """The estimate without classes, (d, R)."""
+        return self.estimate.reshape(len(self.estimate), -1)
 
     def coefficients(
         self,
@@ -107,29 +110,9 @@ class Result:
         )
 
     @property
-    def params(self) -> Any:
-        """The coefficients by term, a series: the centers of the intervals where there are any."""
-        return self._series("params", "shown")
-
-    @property
     def shrunk(self) -> Any:
         """The answer after shrinkage by term, a series, by which predictions are made."""
         return self._series("shrunk", "estimate")
-
-    @property
-    def bse(self) -> Any:
-        """The standard errors by term, a series."""
-        return self._series("bse", "std_error")
-
-    @property
-    def tvalues(self) -> Any:
-        """The estimates over their standard errors by term, a series."""
-        return self._series("tvalues", "statistic")
-
-    @property
-    def pvalues(self) -> Any:
-        """The p-values by term, a series."""
-        return self._series("pvalues", "p_value")
 
     @property
     def rsquared(self) -> float:
@@ -139,10 +122,6 @@ class Result:
                 "rsquared was not released: only linear regressions with enough rows have it"
             )
         return float(found["r_squared"])
-
-    def _series(self, name: str, values: str) -> Any:
-        table = self.coefficients()
-        return series_of(table.terms, getattr(table, values), name)
 
     def summary(self) -> Summary:
         """Return the coefficients with their facts, what was promised, and what the intervals cover."""
@@ -165,9 +144,54 @@ class Result:
 
         By released covariances where there are any; else half-widths add up, which is never too narrow.
         """
-        if self.interval is None:
-            return combinations @ self.estimate, None
-        return combinations @ self.estimate, along(self.diagnostics, self.interval, combinations)[0]
+        value = combinations @ self.estimate
+        if self.intervals is None:
+            return value, None
+        return value, self.intervals.along(combinations, self._answers).ends(value[:, None])[..., 0]
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it is one regression of which further answers follow."""
+        released = self.intervals.released if self.intervals else None
+        return self.estimate.ndim == 1 and isinstance(released, ReleasedRegression)
+
+    @property
+    def model(self) -> ReleasedModel:
+        """What was released of a regression with intervals, from which further answers follow."""
+        terms = coefficient_names(None, len(self.estimate))
+        return self.released_model(terms, intercept=terms[-1] if self.about.has_intercept else "")
+
+    def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
+        """Return what was released, for the names of coefficients and more facts of them."""
+        if not self.has_model:
+            why = (self.intervals and self.intervals.note) or "it has none"
+            raise InputError(
+                f"further answers follow from one regression with intervals, and of {self.about.estimator} "
+                f"{why}; pass interval=0.95 to a preconditioned regression"
+            )
+        assert self.intervals is not None
+        assert isinstance(self.intervals.released, ReleasedRegression)
+        k = len(terms)
+        alone = {term: (term,) for term in terms}
+        placed: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
+        placed |= {"groups": alone, **facts}
+        return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **placed)
+
+    def submodel(self, terms: Sequence[str]) -> ReleasedModel:
+        """Return a model nested in this one: :meth:`dpalgos.answers.model.ReleasedModel.submodel`."""
+        return self.model.submodel(terms)
+
+    def t_test(self, r_matrix: Any) -> ContrastResults:
+        """Test hypotheses: :meth:`dpalgos.answers.model.ReleasedModel.t_test`."""
+        return self.model.t_test(r_matrix)
+
+    def wald_test(self, r_matrix: Any) -> WaldResults:
+        """Test hypotheses together: :meth:`dpalgos.answers.model.ReleasedModel.wald_test`."""
+        return self.model.wald_test(r_matrix)
+
+    def wald_test_terms(self) -> Any:
+        """Test each term: :meth:`dpalgos.answers.model.ReleasedModel.wald_test_terms`."""
+        return self.model.wald_test_terms()
 
     def conf_int(self) -> FloatArray:
         """Return the ends of the intervals, (d, 2), NaN where there are none."""
@@ -179,9 +203,14 @@ class Result:
         """Return the facts of the answer as a data frame of one row.
 
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
-        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
-        response, by public bounds.
+        released second moments and what was clipped cannot matter, else a ``fit_note``.
+
+        Parameters
+        ----------
+        intercept : int, optional
+            The position of the column of ones.
+        reach : (d + 1,) sequence of float, optional
+            The largest absolute values of columns and response, by public bounds.
         """
         return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 

@@ -16,7 +16,7 @@ scipy.interpolate
 bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.privacy_loss_distribution
 fsspec fsspec.implementations.dirfs fsspec.implementations.local
 httpx jinja2 markupsafe numpy numpy.typing opendp.domains opendp.measurements opendp.measures opendp.metrics
-opendp.mod opendp.typing pandas
+opendp.mod opendp.typing pandas patsy
 platformdirs pooch prefect prefect.artifacts prefect.cache_policies
 prefect.client.orchestration prefect.client.schemas.filters prefect.client.schemas.objects
 prefect.client.schemas.sorting prefect.events.actions prefect.events.schemas.automations

@@ -2,9 +2,8 @@
 
 With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
 results in the home are also copied there under the same name, and what a machine lacks is brought from there.
-Reports are copied there for people to read; no run reads them.
 Estimators and parsers read files, so they never know. A table that comes is believed only if its sha256 is
-the one that its reference gives. Ledger, journal, locks and the server's database stay on the machine.
+the one that its reference gives. Ledger, locks and the server's database stay on the machine.
 """
 
 import hashlib

@@ -26,8 +26,27 @@ ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
 def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the smallest ε at δ that is proved for the adaptive composition of the events.
 
-    Infinite where they prove nothing at this δ, as an unprotected event does; 0 without events. Events that
-    do not share one neighboring relation are refused.
+    Parameters
+    ----------
+    events : sequence of Event
+        What was released, as in ``Result.events``.
+    delta : float
+        δ in [0, 1).
+
+    Returns
+    -------
+    float
+        0 without events; infinite where they prove nothing at this δ.
+
+    Raises
+    ------
+    InputError
+        If the events do not share one neighboring relation.
+
+    References
+    ----------
+    Dong, Roth and Su (2022), Gaussian differential privacy; Mironov (2017), Rényi differential privacy; and
+    privacy-loss distributions of the library dp-accounting.
     """
     common_relation(events)
     if any(event.group is not None for event in events):

@@ -43,7 +43,7 @@ _LARGEST_FAULT = 1e3
 _FEWEST_ABOVE = 10
 
 
-class Interval(NamedTuple):
+class RateInterval(NamedTuple):
     """An estimate with a confidence interval."""
 
     value: float
@@ -51,13 +51,13 @@ class Interval(NamedTuple):
     high: float
 
 
-def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -> Interval:
+def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -> RateInterval:
     """Return a share with its exact interval for independent trials."""
     if not 0 <= hits <= n_trials or n_trials < 1:
         raise InputError(f"hits must be between 0 and n_trials >= 1, got {hits!r} of {n_trials!r}")
     tail = (1 - confidence) / 2
     low, high = _lower_limit(hits, n_trials, tail), _upper_limit(hits, n_trials, tail)
-    return Interval(hits / n_trials, float(low), float(high))
+    return RateInterval(hits / n_trials, float(low), float(high))
 
 
 def epsilon_lower_bound(

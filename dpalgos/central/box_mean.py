@@ -48,7 +48,15 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.means import (
+    UNSEEN_ENTRIES,
+    RowSpread,
+    entry_interval,
+    entry_witnesses,
+    interval_epsilon,
+    interval_shares,
+)
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
@@ -61,7 +69,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoxMeanParams(MeanInterval):
+class BoxMeanParams(IntervalParams):
     """Keywords of :func:`box_mean`."""
 
     lower: tuple[float, ...] = checked("l: a number or one per column", check_for_columns)
@@ -101,7 +109,7 @@ def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
     middle, response = (lower + upper) / 2, np.zeros(1)
     return {
         "mean": (lower, response, upper, response),
-        **params.entry_witnesses(middle, upper, upper + 2 * (upper - lower)),
+        **entry_witnesses(middle, upper, upper + 2 * (upper - lower)),
     }
 
 
@@ -134,8 +142,8 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    by_mu = params.split_budget({"mean": 1.0}, params.interval_shares)
-    by_epsilon = params.split_budget({"mean": 1.0}, params.interval_epsilon)
+    by_mu = params.split_budget({"mean": 1.0}, interval_shares(params))
+    by_epsilon = params.split_budget({"mean": 1.0}, interval_epsilon(params))
     whole = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
     by_gaussian = (whole * float(widths.sum())) ** 2
@@ -167,15 +175,18 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             )
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
     squares = RelativeSquares(tuple((lower + upper)[:, 0] / 2), tuple(widths[:, 0] / 2))
-    params.note_entries(
-        transcript,
-        sample,
-        TruncatedEntries(lower=lower, upper=upper, mean=mean),
-        lambda: sample.clipped_means(squares, 1.0),
-        noise_std=reach,
-        multiplier=by_mu.gaussian_multiplier if gaussian else None,
-        epsilon=sum(map(by_epsilon.split_epsilon, params.interval_epsilon)),
-    )
+    if params.interval is not None:
+        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
+        transcript.interval = entry_interval(
+            transcript,
+            params.interval,
+            entries,
+            n,
+            RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), UNSEEN_ENTRIES),
+            noise_std=reach,
+            multiplier=by_mu.gaussian_multiplier if gaussian else None,
+            epsilon=sum(map(by_epsilon.split_epsilon, interval_epsilon(params))),
+        )
     return mean
 
 

@@ -10,7 +10,7 @@ depends on the data and is outside the guarantee, as every refusal of data is.
 
     quantity                       sensitivity  share     made in             forms
     gradient                       2 c_x ρ/n    the rest  dp_glm              all
-    those of intervals.from_start  its own      .5        note_interval_from  interval
+    those of intervals.from_start  its own      .5        interval_from       interval
 
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
 before it, hence public when the next gradient is taken. A row's gradient (ψ'(x'β) − y) x, with classes the
@@ -45,7 +45,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
@@ -59,7 +60,7 @@ _ANGLES = 100_001
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyDescentParams(IntervalFromStart):
+class NoisyDescentParams(RegressionIntervalParams):
     """Keywords of noisy gradient descent, and what a family decides of it."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -76,7 +77,7 @@ class NoisyDescentParams(IntervalFromStart):
 
     def budget(self, sample: Sample | None = None) -> SplitBudget:
         """Return the shares of μ²; without a sample those of an answer without an interval."""
-        return self.split_budget({"steps": 1.0}, {} if sample is None else self.reserved(sample))
+        return self.split_budget({"steps": 1.0}, {} if sample is None else reserved(self, sample))
 
     @abstractmethod
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
@@ -178,7 +179,7 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    return {"gradient": pair(one, other, params.far_response), **params.start_witnesses(d)}
+    return {"gradient": pair(one, other, params.far_response), **start_witnesses(d)}
 
 
 @register(
@@ -225,5 +226,5 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
         )
         coef = params.stepped(coef, released.reshape(coef.shape))
     if params.interval is not None:
-        params.note_interval_from(transcript, params.budget(sample), sample, coef)
+        transcript.interval = interval_from(transcript, params, params.budget(sample), sample, coef)
     return family.identified(coef)

@@ -10,7 +10,7 @@ are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef
     quantiles                      1 (selections)  about .05         _quantiles           private quantiles
     gradient                       of a gradient   the rest          noisy_descent        all
     untruncated responses          unbounded       none proved       response_truncation  no truncation
-    those of intervals.from_start  its own         .5                note_interval_from   interval
+    those of intervals.from_start  its own         .5                interval_from        interval
 
 The steps, and why they are private: :mod:`dpalgos.central.dp_glm`, for responses that are truncated
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): the sensitivity follows from ‖β‖₂.

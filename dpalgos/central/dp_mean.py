@@ -41,7 +41,8 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.means import RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
@@ -66,7 +67,7 @@ _UNSEEN = Unseen(near=1.5, far=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMeanParams(MeanInterval):
+class DPMeanParams(IntervalParams):
     """Keywords of :func:`dp_mean`."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
@@ -89,7 +90,7 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     return {
         "mean": pair(row, -row),
         LABEL: quantile_witness(params.value_bound, d),
-        **params.entry_witnesses(0 * row, 2 * row, 9 * row),
+        **entry_witnesses(0 * row, 2 * row, 9 * row),
     }
 
 
@@ -133,21 +134,23 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         released = james_stein(released, (multiplier * sensitivity) ** 2)
     ends = np.full((sample.n_features, 1), bound)
     squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
-    params.note_entries(
-        transcript,
-        sample,
-        TruncatedEntries(lower=-ends, upper=ends, mean=released),
-        lambda: sample.clipped_means(squares, 1.0),
-        _UNSEEN,
-        noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
-        multiplier=_budget(params).gaussian_multiplier,
-    )
+    if params.interval is not None:
+        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
+        transcript.interval = entry_interval(
+            transcript,
+            params.interval,
+            entries,
+            sample.n_rows,
+            RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), _UNSEEN),
+            noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+            multiplier=_budget(params).gaussian_multiplier,
+        )
     return released
 
 
 def _budget(params: DPMeanParams) -> SplitBudget:
     """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-    return params.split_budget({"mean": 1.0}, params.interval_shares)
+    return params.split_budget({"mean": 1.0}, interval_shares(params))
 
 
 def _mean_multiplier(params: DPMeanParams) -> float:

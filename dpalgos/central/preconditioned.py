@@ -25,19 +25,19 @@ leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those 
     mean response                    √2/n           to .1      private_constant   constant and multinomial
     mean exposure                    1/n            to .2      released_mean      offset and poisson
     mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
-    rows above a level               1              .012 left  search_level       all
+    rows above a level               1              .017 left  search_level       all
     scores above a level             1              .058 left  search_level       all
     second moments                   √2 C_A²/n      .14 left   private_whitening  all
     preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
-    those of intervals.regression    its own        .152       note_interval      interval and not least
-    those of intervals.regression    its own        .567       note_interval      least squares
+    those of intervals.regression    its own        .152       interval_of        interval and not least
+    those of intervals.regression    its own        .567       interval_of        least squares
 
 Rows z are [x, y] of linear models, [x, 2y − 1] of events with an intercept, else [x, 1], clipped to C_A:
 orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones of norm C. Each of the first
 four steps may whiten the rows again in its place, as released moments decide
 (:mod:`dpalgos.mechanisms.preconditioned.steps`): moments of rows u = W x clipped to a released C, orthogonal
-rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by four counts each, for
-rows and at each of the first five steps.
+rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by six counts for rows,
+and by four at each of the first five steps.
 
 What follows is heuristics, and affects accuracy only. With ``intercept`` z is taken about released centers
 (:mod:`dpalgos.mechanisms.preconditioned.origin`); the answer is for the columns as given. Linear steps start
@@ -48,9 +48,8 @@ the released upper quartile of the responses lies, by a ridge regression of 1 on
 
 θ̄ combines what all steps would lead to (:func:`dpalgos.steps.denoising.combined_steps`): the best weights
 for their noise, and for what whitening and curvature do not know. James–Stein shrinks slopes alone,
-orthogonal to the constant, by 1.5 times its factor; directions that a further whitening leaves unresolved
-have each their own. Linear θ̄ is made no longer than the released second moment of y allows, or than 1 where
-noise hides that.
+orthogonal to the constant, as if noise had 1.5 times its variance; directions that a further whitening leaves
+unresolved have each their own factor.
 
 Few rows: below nμ = 15 √d (25 √d of counts) models with an intercept have the constant alone: its one to
 three numbers have Laplace noise and share ε, not μ², in the ratio of .6 (mean response, c/n or 2/n) to .4
@@ -84,9 +83,16 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.goodness import note_moments
+from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
-from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.intervals.regression import (
+    RegressionIntervalParams,
+    interval_of,
+    interval_shares,
+    interval_witnesses,
+)
 from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.constant import (
     CONSTANT,
@@ -96,7 +102,7 @@ from dpalgos.mechanisms.preconditioned.constant import (
     private_constant,
     private_typical_offset,
 )
-from dpalgos.mechanisms.preconditioned.levels import RESPONSES_ABOVE, SCORES_ABOVE, Levels
+from dpalgos.mechanisms.preconditioned.levels import RESPONSES_ABOVE, Levels
 from dpalgos.mechanisms.preconditioned.origin import (
     DISTANCE,
     MEANS,
@@ -113,22 +119,21 @@ from dpalgos.params import choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ROWS_ABOVE, clip_factor
+from dpalgos.steps.clipping import ROWS_ABOVE, SCORES_ABOVE, clip_factor
 from dpalgos.steps.denoising import combined_steps, james_stein, shrunk_directions, signal_share
 from dpalgos.typing import FloatArray
 
-_REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
-_SHRINKAGE = 1.5  # times the James–Stein factor of slopes next to a constant, which is what is left of them
-_TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
-_ENTRY_VARIANCE, _OF_FEW_ROWS = 1 / 200, 3.0  # the whitening is right to 7 %, and less where nμ is small
-_LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
+_ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
+_REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
+_SHRINKAGE = 1.5  # times what noise explains
+_LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
 _LONGEST_START, _LEAST_VARIANCE = 2.5, 0.02  # of slopes of events; of their responses
 _N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(RegressionInterval):
+class PreconditionedParams(RegressionIntervalParams):
     """Keywords of :func:`preconditioned_regression`."""
 
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
@@ -188,7 +193,7 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
         "second moments": (first, zero, second, zero),
         SCORES_ABOVE: (row, 1e9 * large if family.is_linear else label, 0 * row, zero),
         SCORE: score,
-        **params.interval_witnesses(d),
+        **interval_witnesses(d),
     }
 
 
@@ -237,7 +242,8 @@ def preconditioned_regression(
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     answer = preconditioned(params.covariates(sample), params, transcript)
-    params.note_known_interval(transcript)
+    if params.offset_bounds is not None and transcript.interval is not None:
+        transcript.interval = transcript.interval.after_offset()
     return params.made().identified(params.coefficients(answer))
 
 
@@ -255,13 +261,13 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         for_interval=params.interval is not None,
     )
     # An interval's shares are of the whole, the plan's of what these leave.
-    reserved = {} if plan.is_constant else params.interval_shares(n_rows, d, family)
+    reserved = {} if plan.is_constant else interval_shares(params, n_rows, d, family)
     budget = params.split_budget(plan.shares, reserved)
     start, offset = _constant(transcript, sample, family, params, budget, plan)
     if plan.is_constant:
-        transcript.note("unresolved_directions", np.full(sample.n_replicates, d - 1.0))
+        transcript.note(UNRESOLVED, np.full(sample.n_replicates, d - 1.0))
         if params.interval is not None:
-            params.note_too_few(transcript, sample)
+            transcript.interval = Interval.missing(d, sample.n_replicates, FEW)
         return start
     levels = Levels(transcript, sample, family, plan, budget)
     if family.is_linear:
@@ -286,20 +292,18 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         kept = signal_share(theta, start_variance)
         theta, start_variance = kept * theta, kept**2 * start_variance
     made = released_steps(transcript, budget, plan, rows, white, levels, theta)
-    transcript.note("unresolved_directions", made.white.unresolved)
+    transcript.note(UNRESOLVED, made.white.unresolved)
     n_combined = plan.n_steps - plan.n_left_out
     centered = made.released.last(n_combined if family.is_linear else _N_CENTERED)
     if not family.classes:
         middle = None
         if not family.is_linear:
             middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
-        params.note_interval(transcript, budget, made.rows, made.white, centered, middle)
-    answer = _answer(
-        made, n_combined, start_variance, mu * sample.n_rows, levels.clipped_share, params.intercept
-    )
-    if family.is_linear:
-        few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
-        answer = answer * clip_factor(np.linalg.norm(answer, axis=0), white.longest(few))
+        around = made._replace(released=centered)
+        transcript.interval = interval_of(transcript, params, budget, around, middle)
+    answer = _answer(made, n_combined, start_variance, levels.clipped_share, params.intercept)
+    if plan.longest is not None:
+        answer = answer * clip_factor(np.linalg.norm(answer, axis=0), plan.longest)
     return made.rows.coef(answer)
 
 
@@ -379,7 +383,6 @@ def _answer(
     made: Steps,
     n_combined: int,
     start_variance: FloatArray,
-    size: FloatArray,
     clipped_share: FloatArray,
     intercept: bool,
 ) -> FloatArray:
@@ -395,7 +398,7 @@ def _answer(
         made.full.last(n_combined),
         np.tile(known, (1, int(np.prod(family.classes)))),
         start_variance,
-        entry_variance=_ENTRY_VARIANCE + _OF_FEW_ROWS / size,
+        entry_variance=_ENTRY_VARIANCE,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
     )
     if family.classes:
@@ -403,7 +406,7 @@ def _answer(
     one = white.one / np.linalg.norm(white.one, axis=0)
     constant = one * (one * combined).sum(axis=0) if intercept else np.zeros_like(combined)
     along = np.einsum("rij,ir->jr", white.directions, combined - constant)
-    shrunk = shrunk_directions(along, variance, known, _SHRINKAGE if intercept else 1.0)
+    shrunk = shrunk_directions(along, _SHRINKAGE * variance, known)
     # In C order: what follows rounds by the order in memory.
     slopes: FloatArray = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
     return constant + slopes

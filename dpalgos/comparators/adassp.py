@@ -9,7 +9,7 @@ B_y, to which rows and responses are clipped here.
     least eigenvalue               B_x²         a third of the rest  release_gram        all
     X'X                            √2 B_x²      a third of the rest  release_gram        all
     X'y                            2 B_x B_y    a third of the rest  adassp              all
-    those of intervals.from_start  its own      .5                   note_interval_from  interval
+    those of intervals.from_start  its own      .5                   interval_from       interval
 
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
@@ -31,7 +31,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
@@ -49,7 +50,7 @@ _MISS = 0.05  # probability with which λ may come out too small; affects accura
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSPParams(IntervalFromStart):
+class AdaSSPParams(RegressionIntervalParams):
     """Keywords of :func:`adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
@@ -57,14 +58,14 @@ class AdaSSPParams(IntervalFromStart):
 
     def budget(self, sample: Sample) -> SplitBudget:
         releases = ("least eigenvalue", "X'X", "X'y")
-        return self.split_budget(dict.fromkeys(releases, 1 / 3), self.reserved(sample))
+        return self.split_budget(dict.fromkeys(releases, 1 / 3), reserved(self, sample))
 
 
 def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
     moments = gram_witnesses(params.covariate_bound, d)
-    return {**moments, "X'y": pair(row, row, up, -up), **params.start_witnesses(d)}
+    return {**moments, "X'y": pair(row, row, up, -up), **start_witnesses(d)}
 
 
 def gram_witnesses(row_bound: float, d: int) -> Witnesses:
@@ -107,7 +108,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     system = gram + ridge[:, None, None] * np.eye(d)
     coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
-        params.note_interval_from(transcript, budget, sample, coef)
+        transcript.interval = interval_from(transcript, params, budget, sample, coef)
     return coef
 
 

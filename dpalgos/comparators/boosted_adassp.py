@@ -11,7 +11,7 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
     least eigenvalue               B_x²         1/(T + 2) of the rest  release_gram        all
     X'X                            √2 B_x²      1/(T + 2) of the rest  release_gram        all
     X' residuals                   2 B_x B_y    T/(T + 2) of the rest  boosted_adassp      all
-    those of intervals.from_start  its own      .5                     note_interval_from  interval
+    those of intervals.from_start  its own      .5                     interval_from       interval
 
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
@@ -38,7 +38,8 @@ import numpy as np
 
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
@@ -51,7 +52,7 @@ _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affect
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoostedAdaSSPParams(IntervalFromStart):
+class BoostedAdaSSPParams(RegressionIntervalParams):
     """Keywords of :func:`boosted_adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
@@ -65,7 +66,7 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witn
     return {
         **gram_witnesses(params.covariate_bound, d),
         "X' residuals": pair(row, row, far, -far),
-        **params.start_witnesses(d),
+        **start_witnesses(d),
     }
 
 
@@ -84,7 +85,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     each = 1 / (params.n_rounds + 2)
     shares = {"least eigenvalue": each, "X'X": each, "X' residuals": params.n_rounds * each}
-    budget = params.split_budget(shares, params.reserved(sample))
+    budget = params.split_budget(shares, reserved(params, sample))
     sigma = budget.gaussian_multiplier("X'X")
     tight = params.calibration == "tight"
     z_gram, z_residuals = (sigma, sigma) if tight else (sigma / np.sqrt(2), sigma / 2)
@@ -102,6 +103,5 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
             label="X' residuals",
         )
         coef = coef + np.linalg.solve(system, score.T[:, :, None])[:, :, 0].T
-    if params.interval is not None:
-        params.note_interval_from(transcript, budget, sample, coef)
+    transcript.interval = interval_from(transcript, params, budget, sample, coef)
     return coef

@@ -30,7 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.interval import Interval
+from dpalgos.intervals.half_widths import IntervalParams, normal_quantile
 from dpalgos.mechanisms.sensitivity import ball_mean, interval, outer_product
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
@@ -101,7 +102,12 @@ def bootstrap_regression(
             for r in range(sample.n_replicates)
         ]
         naive = np.einsum("rjj->jr", np.linalg.inv(released)) * variance
-        params.note_ends(transcript, np.stack(ends, axis=-1), naive)
+        lower, upper = np.stack(ends, axis=-1)
+        transcript.interval = Interval(
+            half_width=(upper - lower) / 2,
+            center=(upper + lower) / 2,
+            without_noise=normal_quantile(params.interval) * np.sqrt(naive),
+        )
     return np.asarray(coef)
 
 

@@ -58,7 +58,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.means import ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import checked, positive
@@ -84,7 +85,7 @@ _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedMeanParams(MeanInterval):
+class ClippedMeanParams(IntervalParams):
     """Keywords of :func:`clipped_mean`: a public center and radius, or bounds to find them within."""
 
     center: tuple[float, ...] | None = checked(
@@ -124,7 +125,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     opposite = pair(far, -far)
     if params.mean_bound is None:
         center = np.broadcast_to(_public_center(params, d), (d, 1))
-        return {"mean": opposite, **params.ball_witnesses(center)}
+        return {"mean": opposite, **ball_witnesses(center)}
     stages, center = _n_stages(params), np.zeros((d, 1))
     for offset in published[:stages]:
         center = truncate(center + offset[:, :1], params.mean_bound)
@@ -134,7 +135,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
         refined = published[stages + counts_needed(_N_LEVELS)]
         center = truncate(center + refined[:, :1], params.mean_bound)
         found["rows outside the ball"] = pair(far, center.T)
-    return {**found, **params.ball_witnesses(center)}
+    return {**found, **ball_witnesses(center)}
 
 
 @register(
@@ -171,7 +172,10 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
     )
     released = ball.center + ball.unit * offset
     noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
-    params.note_ball(transcript, sample, ball, offset, noise_std, budget.gaussian_multiplier)
+    made = ReleasedOffset(offset, noise_std, sample.n_rows)
+    transcript.interval = interval_in_ball(
+        transcript, params.interval, sample, ball, made, budget.gaussian_multiplier
+    )
     if params.shrinkage == "james_stein":
         shrunk = james_stein((released - towards) / ball.unit, (multiplier * sensitivity) ** 2)
         released = towards + ball.unit * shrunk
@@ -179,7 +183,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
 
 
 def _budget(params: ClippedMeanParams) -> SplitBudget:
-    reserved = params.interval_shares
+    reserved = interval_shares(params)
     if params.spreads_differ:
         reserved |= _SEARCHED_SHARES
     elif params.std_bounds is not None:

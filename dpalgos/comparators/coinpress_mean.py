@@ -36,7 +36,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.means import ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
@@ -50,7 +51,7 @@ _TAIL = 3.0  # printed for √log(2/β)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoinPressMeanParams(MeanInterval):
+class CoinPressMeanParams(IntervalParams):
     """Keywords of :func:`coinpress_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -59,7 +60,7 @@ class CoinPressMeanParams(MeanInterval):
 
     def budget(self) -> SplitBudget:
         rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
-        return self.split_budget(rounds, self.interval_shares)
+        return self.split_budget(rounds, interval_shares(self))
 
 
 def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witnesses:
@@ -67,7 +68,7 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witn
     far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
     center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
     rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
-    return {**dict.fromkeys(rounds, pair(far, -far)), **params.ball_witnesses(center)}
+    return {**dict.fromkeys(rounds, pair(far, -far)), **ball_witnesses(center)}
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -109,8 +110,10 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
         center = center + offset
         error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
     if params.interval is not None:
-        noise_std = transcript.noise_std(sensitivity, multiplier, d)
-        params.note_ball(transcript, sample, ball, offset, noise_std, params.budget().gaussian_multiplier)
+        made = ReleasedOffset(offset, transcript.noise_std(sensitivity, multiplier, d), n)
+        transcript.interval = interval_in_ball(
+            transcript, params.interval, sample, ball, made, params.budget().gaussian_multiplier
+        )
     return center
 
 

@@ -9,7 +9,7 @@ row, and E = 5 epochs.
 
     quantity                       sensitivity  share     made in             forms
     gradient                       2L/n_b       the rest  released            all
-    those of intervals.from_start  its own      ε/2, δ/2  note_interval_from  interval
+    those of intervals.from_start  its own      ε/2, δ/2  interval_from       interval
 
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
 of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). β is
@@ -43,7 +43,8 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, reserved, rest, rest_budget, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -57,7 +58,7 @@ _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cos
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSGDGLMParams(IntervalFromStart, PrivateFamilyParams):
+class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
     """Keywords of :func:`dp_sgd_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -74,7 +75,7 @@ class DPSGDGLMParams(IntervalFromStart, PrivateFamilyParams):
 def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
-    return {"gradient": pair(row, -row, far), **params.start_witnesses(d)}
+    return {"gradient": pair(row, -row, far), **start_witnesses(d)}
 
 
 @register(
@@ -108,7 +109,7 @@ def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(_N_EPOCHS * n_batches):
         coef = coef - step * released(coef)
-    params.note_interval_from(transcript, budget, sample, coef)
+    transcript.interval = interval_from(transcript, params, budget, sample, coef)
     return coef
 
 
@@ -120,7 +121,7 @@ def _random_steps(
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
     used, n_batch = _used(sample), rate * sample.n_rows
     steps = _N_EPOCHS * n_batches
-    multiplier = sampled_noise_multiplier(*params.rest(sample), rate, steps)
+    multiplier = sampled_noise_multiplier(*rest(params, sample), rate, steps)
     event = SampledGaussianEvent(
         label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=steps
     )
@@ -136,7 +137,7 @@ def _random_steps(
             label="gradient",
         )
 
-    return released, params.rest_budget(sample, lambda: [event])
+    return released, rest_budget(params, sample, lambda: [event])
 
 
 def _steps_in_turn(
@@ -147,7 +148,7 @@ def _steps_in_turn(
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    budget = params.split_budget({"steps": 1.0}, params.reserved(sample))
+    budget = params.split_budget({"steps": 1.0}, reserved(params, sample))
     multiplier = budget.gaussian_multiplier("steps", _N_EPOCHS)
     order = cycle(range(n_batches))
 

@@ -46,7 +46,8 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.means import RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
@@ -75,7 +76,7 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KarwaVadhanMeanParams(MeanInterval):
+class KarwaVadhanMeanParams(IntervalParams):
     """Keywords of :func:`karwa_vadhan_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -114,7 +115,7 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Wi
         "spread": (pair, zeros, apart, zeros),
         "center": opposite,
         "mean": opposite,
-        **params.entry_witnesses(center, far, far),
+        **entry_witnesses(center, far, far),
     }
 
 
@@ -154,12 +155,14 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     if params.interval is not None:
         n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
         moved = box(np.sqrt(2 * half), n)
-        params.note_entries(
+        entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
+        squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
+        transcript.interval = entry_interval(
             transcript,
-            sample,
-            TruncatedEntries(lower=center - half, upper=center + half, mean=mean),
-            lambda: _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2),
-            Unseen(near=rare),
+            params.interval,
+            entries,
+            n,
+            RowSpread(squares, entries.shares_above(sample), Unseen(near=rare)),
             noise_std=root * transcript.noise_std(moved, noise.multiplier("mean"), d),
             multiplier=noise.multiplier,
         )
@@ -196,7 +199,7 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:
     if params.calibration == "paper":
         each = PureEvent(label="", epsilon=params.epsilon / d / (len(kinds) + 1), sensitivity=1.0, count=d)
         return NoisePlan(params.epsilon, params.delta, dict.fromkeys((*kinds, "mean"), each))
-    reserved = params.interval_shares
+    reserved = interval_shares(params)
     first = dict.fromkeys(kinds, _CHOICE_SHARE) | reserved
     return least_noise(
         split_plan(

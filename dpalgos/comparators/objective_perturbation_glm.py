@@ -7,7 +7,7 @@ norm here), ``response_bound`` for Gaussian responses (residuals are clipped to 
 
     quantity                       sensitivity       share     made in                     forms
     minimum                        the losses above  the rest  objective_perturbation_glm  all
-    those of intervals.from_start  its own           ε/2, δ/2  note_interval_from          interval
+    those of intervals.from_start  its own           ε/2, δ/2  interval_from               interval
 
 Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
 at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
@@ -57,7 +57,8 @@ from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, rest, rest_budget, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -75,7 +76,7 @@ _FINEST = 1e-14  # gradient, in units of a row's, that double precision can stil
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(IntervalFromStart, PrivateFamilyParams):
+class ObjectivePerturbationGLMParams(RegressionIntervalParams, PrivateFamilyParams):
     """Keywords of :func:`objective_perturbation_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -113,7 +114,7 @@ def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Publish
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
     apart = {"minimum": pair(row, -row, label)}
-    return {**apart, **params.start_witnesses(d)}
+    return {**apart, **start_witnesses(d)}
 
 
 @register(
@@ -136,7 +137,7 @@ def objective_perturbation_glm(
         check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.made(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
-    epsilon, delta = params.rest(sample)
+    epsilon, delta = rest(params, sample)
     least_ridge = useful_ridge(epsilon, delta, int(n.min()), sample.n_features)
     noise, certified = _calibrated(family, params, epsilon, delta, least_ridge)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
@@ -156,8 +157,8 @@ def objective_perturbation_glm(
         minimum, lambda: minimum + output_std * transcript.noise.normal(sample.n_features), event
     )
     if params.interval is not None:
-        budget = params.rest_budget(sample, lambda: [event])
-        params.note_interval_from(transcript, budget, sample, released)
+        budget = rest_budget(params, sample, lambda: [event])
+        transcript.interval = interval_from(transcript, params, budget, sample, released)
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)

@@ -30,6 +30,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import screened
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.mechanisms.top_k import SparseRelease
@@ -105,7 +106,7 @@ def screened_sparse_regression(
         label="moments",
     )
     coef, floored = _solve(unsvec(released, sparsity + 1), release * sensitivity)
-    transcript.note("unresolved_directions", floored)
+    transcript.note(UNRESOLVED, floored)
     values = params.response_bound / clip_norm * coef
     return SparseRelease(support=support, values=values, n_features=sample.n_features).dense()
 

@@ -12,7 +12,7 @@ coefficients: there is no bound to be wrong. m = 1000 as in the paper, at most t
     quantity                       sensitivity    share      made in             forms
     distance                       1              ε₁         tukey_em            all
     point of great depth           1, of a depth  2ε₀ and δ  tukey_em            all
-    those of intervals.from_start  its own        ε/4, δ/2   note_interval_from  interval
+    those of intervals.from_start  its own        ε/4, δ/2   interval_from       interval
 
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
@@ -46,16 +46,16 @@ Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean esti
 covariance estimation: the check.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent, PureEvent
 from dpalgos.catalog import Form, Published, Witnesses, register
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.intervals.from_start import interval_from, rest, rest_budget, start_witnesses
+from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -63,13 +63,12 @@ from dpalgos.typing import BoolArray, FloatArray
 _APART = 1e-10  # by which order statistics are moved apart
 _LARGEST = 1e100  # of a coefficient
 _N_MODELS = 1000
+_TAKEN = 0.25  # of ε by the interval: with less for the point its check lets nothing through
 
 
 @dataclass(frozen=True, kw_only=True)
-class TukeyEMParams(IntervalFromStart):
+class TukeyEMParams(RegressionIntervalParams):
     """Keywords of :func:`tukey_em`."""
-
-    taken: ClassVar[float] = 0.25  # with less for the point its check lets nothing through
 
     @property
     def epsilons(self) -> tuple[float, float]:
@@ -149,7 +148,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     y[: 2 * n_far] *= 1e9
     other = y.copy()
     other[-1] *= 1e9
-    return {"distance": (X, y, X, other), **params.start_witnesses(d)}
+    return {"distance": (X, y, X, other), **start_witnesses(d)}
 
 
 @register(
@@ -164,7 +163,8 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
-    asked, params = params, params.without_interval(sample)
+    asked, (left, delta) = params, rest(params, sample, _TAKEN)
+    params = replace(params, interval=None, epsilon=left, delta=delta)
     epsilon, depth_epsilon = params.epsilons
     boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
@@ -190,8 +190,8 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     released_point = transcript.publish(middles, draw, event)
     if asked.interval is not None:
         check = PureEvent(label="distance", epsilon=epsilon, sensitivity=distance_sensitivity())
-        budget = asked.rest_budget(sample, lambda: [check, event])
-        asked.note_interval_from(transcript, budget, sample, released_point)
+        budget = rest_budget(asked, sample, lambda: [check, event], _TAKEN)
+        transcript.interval = interval_from(transcript, asked, budget, sample, released_point)
     return released_point
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,21 @@ class FormulaDesign:
             found[:, -1] = 1.0
         return np.column_stack([*offset, found])
 
+    def terms_of(self, rows: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the terms' columns, (n, k), and the offset, (n,), by which coefficients predict rows."""
+        found = self.code.values(rows)
+        return found, self.offset.values(rows) if self.offset else np.zeros(len(found))
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The terms of the formula as they are written → the coefficients that each has."""
+        names, shown = iter(self.terms), self.reading.names.shown
+        written = _in_order(self.reading, self.declared)
+        return {
+            shown(":".join(term)) or INTERCEPT: tuple(next(names) for _ in each.columns)
+            for term, each in zip(written, self.code.spec.structure, strict=True)
+        }
+
     def shift(self, center: float) -> FloatArray | float:
         """Return what a public center of the response adds to the coefficients of the terms."""
         return center * self.back[:, -1] if self.constant else 0.0
@@ -274,6 +290,32 @@ def public_rows(declared: Declared, n: int) -> dict[str, Any]:
         if isinstance(each, NumberColumn):
             rows[name][n:] = np.where(of_column[n:] < 0.5, each.lower, each.upper)
     return rows
+
+
+def level_grid(design: FormulaDesign, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the levels of a category, and rows with each of them in turn, as many for each.
+
+    Other categories have all their levels in each turn, and numbers are at their public centers.
+    """
+    used = {each: design.declared[each] for each in design.reading.right}
+    levels = {each: one.levels for each, one in used.items() if isinstance(one, CategoryColumn)}
+    if name not in levels:
+        raise InputError(
+            f"name must be a category of the formula, one of {', '.join(levels) or 'none'}, got {name!r}"
+        )
+    others = list(product(*(levels[each] for each in levels if each != name)))
+    grid = [(level, *other) for level in levels[name] for other in others]
+    if len(grid) > _MOST_COLUMNS * len(levels[name]):
+        raise InputError(f"other categories of {name!r} have {len(others):,} pairs of levels; fit fewer")
+    order = [name, *(each for each in levels if each != name)]
+    rows: dict[str, Any] = {
+        each: np.array(values, dtype=object)
+        for each, values in zip(order, zip(*grid, strict=True), strict=True)
+    }
+    for each, one in used.items():
+        if isinstance(one, NumberColumn):
+            rows[each] = np.full(len(grid), one.unit[0])
+    return levels[name], rows
 
 
 def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[int], FloatArray]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
@@ -18,10 +19,12 @@ from dpalgos.formula.design import (
     FormulaDesign,
     NumberColumn,
     design_of,
+    level_grid,
     public_rows,
 )
+from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.goodness import binned, farthest, in_units
-from dpalgos.intervals.half_widths import WHY, warn_of_none
+from dpalgos.interval import warn_of_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
@@ -57,6 +60,44 @@ class FormulaResult(Result):
     def conf_int(self) -> Any:
         """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
         return self.coefficients().conf_int()
+
+    @property
+    def model(self) -> ReleasedModel:
+        """What was released, from which further answers follow."""
+        design, (center, scale) = self.design, self.response_units
+
+        def rows_of(frame: Any) -> tuple[FloatArray, FloatArray]:
+            return design.terms_of(_rows_of(frame, design, design.reading.right))
+
+        return self.released_model(
+            design.terms,
+            matrix=scale * design.back,
+            shift=np.zeros(len(design.terms)) + design.shift(center),
+            groups=design.groups,
+            columns=tuple(design.declared),
+            response=design.response.name if design.response else "",
+            intercept=INTERCEPT if design.has_intercept else "",
+            rows_of=rows_of,
+        )
+
+    def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
+        """Return a model nested in this one, by a list of terms or a formula."""
+        return (
+            submodel_by_formula(self.model, terms) if isinstance(terms, str) else self.model.submodel(terms)
+        )
+
+    def marginal_means(self, name: str, interval: float = 0.95) -> Any:
+        """Return the mean response at each level of a category, as a data frame.
+
+        Other columns of numbers are at their public centers, and levels of other categories are all as
+        frequent: means of the linear predictor, brought to the response.
+        """
+        levels, frame = level_grid(self.design, name)
+        rows, offset = self.design.terms_of(frame)
+        shape = len(levels), -1
+        at_levels = rows.reshape(*shape, rows.shape[1]).mean(axis=1), offset.reshape(shape).mean(axis=1)
+        found = self.model.means(*at_levels, interval)
+        return found.set_axis(list(levels), axis=0).rename_axis(name)
 
     def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
         """Return R² and the residual standard deviation in the units of the response, or a note."""
@@ -116,8 +157,14 @@ class FormulaResult(Result):
         )
         return FormulaResult(**vars(found), design=design, response_units=self.response_units)
 
-    def predict(self, frame: Any) -> FloatArray:
-        """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
+    def predict(self, frame: Any, interval: float | None = None) -> Any:
+        """Return predictions for rows of a frame, (n,): responses, or chances of the second level.
+
+        They are those of the answer after shrinkage. With ``interval`` a data frame of the mean response by
+        the centers of intervals: :meth:`dpalgos.answers.model.ReleasedModel.predict`.
+        """
+        if interval is not None:
+            return self.model.predict(frame, interval)
         rows = _rows_of(frame, self.design, self.design.reading.right)
         center, scale = self.response_units
         linear = scale * self.design.matrix(rows) @ self.estimate + center
@@ -176,7 +223,7 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 
 def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private logistic regression by formula; parameters as of :func:`ols`.
+    """Fit a private logistic regression by formula; parameters, result and errors are those of :func:`ols`.
 
     The response is a column of 0 and 1, or of two levels, of which the second is the event.
     """
@@ -184,7 +231,7 @@ def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 
 def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private Poisson regression of counts by formula; parameters as of :func:`ols`."""
+    """Fit a private Poisson regression of counts by formula; all else is as of :func:`ols`."""
     return _fitted("poisson", formula, frame, **options)
 
 
@@ -223,7 +270,7 @@ def _fitted(
     found = estimate(_FAMILIES[family], design.matrix(rows), y, rng=rng, **keywords)
     result = FormulaResult(**vars(found), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
-    warn_of_none(result.coefficients().interval, result.diagnostics.get(WHY, np.zeros((0, 1))), columns)
+    warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
 
 

@@ -11,7 +11,7 @@ shares, of what the interval takes in all, which is .5 of μ² (or of ε, where 
     second moments                 √2 C_A²/n    .2      private_whitening  all
     scores above a level           1            .1      search_level       all
     preconditioned score           2C/n         .42     released_steps     all
-    those of intervals.regression  its own      .25     note_interval      all
+    those of intervals.regression  its own      .25     interval_of        all
 
 Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
 
@@ -21,9 +21,7 @@ Zhang & Zhang (2014), Confidence intervals for low dimensional parameters in hig
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Self
 
 import numpy as np
 
@@ -32,12 +30,18 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.catalog import Witnesses, pair
-from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.interval import FEW, Interval
+from dpalgos.intervals.regression import (
+    RegressionIntervalParams,
+    interval_of,
+    interval_shares,
+    interval_witnesses,
+)
 from dpalgos.mechanisms.preconditioned.levels import Levels
 from dpalgos.mechanisms.preconditioned.plan import FitPlan
 from dpalgos.mechanisms.preconditioned.steps import released_steps
 from dpalgos.mechanisms.preconditioned.whitening import WholeRows, private_whitening
-from dpalgos.models.families import get_family
+from dpalgos.models.families import Family, get_family
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -50,89 +54,88 @@ _SHARES = {"rows": 0.03, "moments": 0.2, "scores": 0.1, **{f"step {t}": 0.14 for
 _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 
 
-@dataclass(frozen=True, kw_only=True)
-class IntervalFromStart(RegressionInterval):
-    """Keywords of estimators whose intervals come from steps after their answer."""
+def reserved(params: RegressionIntervalParams, sample: Sample, taken: float = TOTAL) -> dict[str, float]:
+    """Return the shares of μ² that the interval takes, of a Gaussian estimator's; none without one."""
+    return {part: taken * share for part, share in _parts(params, sample).items()}
 
-    taken: ClassVar[float] = TOTAL  # by the interval, of μ², or of ε
 
-    @property
-    def start_family(self) -> str:
-        """The family of the model."""
-        return str(getattr(self, "family", "gaussian"))
+def rest(params: RegressionIntervalParams, sample: Sample, taken: float = TOTAL) -> tuple[float, float]:
+    """Return the (ε, δ) that the interval leaves to an estimator that is not Gaussian."""
+    if not _parts(params, sample):
+        return params.epsilon, params.delta
+    return (1 - taken) * params.epsilon, params.delta / 2
 
-    def reserved(self, sample: Sample) -> dict[str, float]:
-        """Return the shares of μ² that the interval takes, of a Gaussian estimator's; none without one."""
-        return {part: self.taken * share for part, share in self._parts(sample).items()}
 
-    def _parts(self, sample: Sample) -> dict[str, float]:
-        if self.interval is None:  # of a family with classes, say, which has no interval
-            return {}
-        own = self.interval_shares(
-            float(sample.n_rows.min()), sample.n_features, get_family(self.start_family)
-        )
-        scale = _OWN / sum(own.values()) if own else 0.0
-        return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}
+def rest_budget(
+    params: RegressionIntervalParams,
+    sample: Sample,
+    events: Callable[[], Sequence[Event]],
+    taken: float = TOTAL,
+) -> SplitBudget | None:
+    """Return the interval's budget next to an estimator's ``events``, which prove :func:`rest`."""
+    parts, delta = _parts(params, sample), params.delta / 2
+    if not parts:
+        return None
+    mu, factor = gaussian_mu(taken * params.epsilon, delta), 1.01
+    if params.epsilon <= _LARGEST_TUNED:
+        alone = GaussianEvent(label="", noise_multiplier=1 / mu, l2_sensitivity=1.0)
+        factor = _least_factor((*events(), alone), params.epsilon, params.delta)
+    return SplitBudget(epsilon=gaussian_epsilon(delta, mu / factor), delta=delta, shares=parts)
 
-    def rest(self, sample: Sample) -> tuple[float, float]:
-        """Return the (ε, δ) that the interval leaves to an estimator that is not Gaussian."""
-        if not self._parts(sample):
-            return self.epsilon, self.delta
-        return (1 - self.taken) * self.epsilon, self.delta / 2
 
-    def without_interval(self, sample: Sample) -> Self:
-        """Return the keywords of an estimator on what the interval leaves."""
-        epsilon, delta = self.rest(sample)
-        return replace(self, interval=None, epsilon=epsilon, delta=delta)
+def interval_from(
+    transcript: Transcript,
+    params: RegressionIntervalParams,
+    budget: SplitBudget | None,
+    sample: Sample,
+    start: FloatArray,
+) -> Interval | None:
+    """Release steps from ``start`` (d, R), and return the interval; ``budget`` has the reserved parts."""
+    if params.interval is None:
+        return None
+    if budget is None or not _parts(params, sample):
+        return Interval.missing(sample.n_features, sample.n_replicates, FEW)
+    family = _family(params)
+    is_bounded = bool(np.isfinite(family.residual_bound))
+    plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES, knows_unit=is_bounded)
+    levels = Levels(transcript, sample, family, plan, budget)
+    whole = WholeRows(sample.grouped(_with_one), ones=-1)
+    white = private_whitening(
+        transcript,
+        sample,
+        whole,
+        levels.rows(whole),
+        noise_multiplier=budget.gaussian_multiplier("moments"),
+    )
+    scores = WhiteRows(sample, family, white.matrix)
+    theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
+    made = released_steps(transcript, budget, plan, scores, white, levels, theta)
+    middle = (white.mean_row * made.released.end).sum(axis=0)
+    return interval_of(transcript, params, budget, made, middle)
 
-    def rest_budget(self, sample: Sample, events: Callable[[], Sequence[Event]]) -> SplitBudget | None:
-        """Return the interval's budget next to an estimator's ``events``, which prove :meth:`rest`."""
-        parts, delta = self._parts(sample), self.delta / 2
-        if not parts:
-            return None
-        mu, factor = gaussian_mu(self.taken * self.epsilon, delta), 1.01
-        if self.epsilon <= _LARGEST_TUNED:
-            alone = GaussianEvent(label="", noise_multiplier=1 / mu, l2_sensitivity=1.0)
-            factor = _least_factor((*events(), alone), self.epsilon, self.delta)
-        return SplitBudget(epsilon=gaussian_epsilon(delta, mu / factor), delta=delta, shares=parts)
 
-    def note_interval_from(
-        self, transcript: Transcript, budget: SplitBudget | None, sample: Sample, start: FloatArray
-    ) -> None:
-        """Release steps from ``start`` (d, R), and note the interval; ``budget`` has the reserved parts."""
-        if self.interval is None:
-            return
-        if budget is None or not self._parts(sample):
-            self.note_too_few(transcript, sample)
-            return
-        family = get_family(self.start_family)
-        is_bounded = bool(np.isfinite(family.residual_bound))
-        plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES, knows_unit=is_bounded)
-        levels = Levels(transcript, sample, family, plan, budget)
-        whole = WholeRows(sample.grouped(_with_one), ones=-1)
-        white = private_whitening(
-            transcript,
-            sample,
-            whole,
-            levels.rows(whole),
-            noise_multiplier=budget.gaussian_multiplier("moments"),
-        )
-        scores = WhiteRows(sample, family, white.matrix)
-        theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
-        steps = released_steps(transcript, budget, plan, scores, white, levels, theta).released
-        middle = (white.mean_row * steps.end).sum(axis=0)
-        self.note_interval(transcript, budget, scores, white, steps, middle)
+def start_witnesses(d: int) -> Witnesses:
+    """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
+    first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
+    return {
+        "rows above a level": pair(first, none),
+        "second moments": pair(first, last),
+        "scores above a level": pair(first, none, far, 0.0),
+        "preconditioned score": pair(first, first, far, -far),
+        **interval_witnesses(d),
+    }
 
-    def start_witnesses(self, d: int) -> Witnesses:
-        """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
-        first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-        return {
-            "rows above a level": pair(first, none),
-            "second moments": pair(first, last),
-            "scores above a level": pair(first, none, far, 0.0),
-            "preconditioned score": pair(first, first, far, -far),
-            **self.interval_witnesses(d),
-        }
+
+def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]:
+    if params.interval is None:  # of a family with classes, say, which has no interval
+        return {}
+    own = interval_shares(params, float(sample.n_rows.min()), sample.n_features, _family(params))
+    scale = _OWN / sum(own.values()) if own else 0.0
+    return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}
+
+
+def _family(params: RegressionIntervalParams) -> Family:
+    return get_family(str(getattr(params, "family", "gaussian")))
 
 
 def _with_one(group: Group) -> FloatArray:

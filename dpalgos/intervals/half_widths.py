@@ -8,9 +8,9 @@ u_j is the standard deviation of T_j itself: what is released of the sampling va
 Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small against T_j; elsewhere
 they ask for too much, and the normal quantile z on one standard deviation more suffices
 (:func:`half_widths`). A coordinate is flagged where b_j exceeds the rest, or there is no bound: its
-half-width is NaN, and a note says which and why. An estimator that has intervals takes the keyword
-``interval`` (by :class:`IntervalParams`), reserves :data:`INTERVAL_SHARE` of its μ², and ends with
-:func:`note_interval`. With an interval the answer is its midpoint: nothing is shrunk.
+half-width is NaN, and a code says why. An estimator that has intervals takes the keyword ``interval`` (by
+:class:`IntervalParams`), reserves a share of its μ² for them, and sets ``transcript.interval`` after its
+answer. With an interval the answer is its midpoint: nothing is shrunk.
 
 What is released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it:
 
@@ -26,8 +26,7 @@ References
 Satterthwaite (1946), An approximate distribution of estimates of variance components.
 """
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -36,34 +35,11 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
+from dpalgos.interval import ABOUT, CLIPPED, REASONS, Interval
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.checks import is_number
-from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 
-HALF_WIDTH = "half_width"
-ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
-NAIVE_HALF_WIDTH = "half_width_without_noise"
-CENTER = "interval_center"
-ALONG = "intervals_along"  # what returns these notes of linear combinations, (k, d)
-NOTE = "interval_note"
-ABOUT = "interval_about"
-WHY = "interval_reasons"
-CLIPPED = "clipping may have moved it by more than its half-width"
-HIDDEN = "it takes part in a direction whose second moment the noise hides"
-BENT = "a ridge, or a step too long for its curvature, may have moved it"
-GROSS = "a few residuals far beyond the others may have moved it"
-FEW = "there are too few rows for this ε and δ"
-_HELPS = {
-    CLIPPED: "public bounds, centers and scales nearer to where values lie, or more rows",
-    HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
-    BENT: "more rows, a larger ε or fewer columns",
-    GROSS: "narrower public bounds of the response, or its logarithm",
-    FEW: "more rows, a larger ε or fewer columns",
-}
-REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
-
-_ABOUT = "intervals are centered at the answer before it is shrunk"
 _LARGEST_BIAS = 3.0  # in half-widths without it
 
 
@@ -84,7 +60,7 @@ def interval_level() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalParams(PrivateParams):
-    """Keywords of private estimators that have intervals."""
+    """The keyword of private estimators that have intervals."""
 
     interval: float | None = interval_level()
 
@@ -95,16 +71,14 @@ class IntervalParams(PrivateParams):
                 "interval must be None for calibration='paper', which prints none, got "
                 f"{self.interval!r}; use calibration='tight'"
             )
-
-    def note_ends(self, transcript: Transcript, ends: FloatArray, sampling: FloatArray) -> None:
-        """Note ends (2, d, R) from elsewhere, and half-widths without noise by a sampling variance (d, R)."""
-        assert self.interval is not None
-        transcript.note(ENDS, ends)
-        normal = float(scipy.special.ndtri((1 + self.interval) / 2))
-        transcript.note(NAIVE_HALF_WIDTH, normal * np.sqrt(sampling))
+        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
+            raise InputError(
+                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
+                "leave out one of interval and shrinkage"
+            )
 
 
-def interval_notes(
+def interval_by_variance(
     level: float,
     *,
     variance: FloatArray,
@@ -113,8 +87,8 @@ def interval_notes(
     biases: Mapping[str, FloatArray],
     flags: Mapping[str, BoolArray] = MappingProxyType({}),
     center: FloatArray | None = None,
-) -> dict[str, FloatArray | str]:
-    """Return the half-widths of an answer's intervals, (d, R), as notes on a run.
+) -> Interval:
+    """Return the intervals of an answer; all arguments follow from released and public quantities.
 
     Parameters
     ----------
@@ -139,65 +113,18 @@ def interval_notes(
     codes = np.asarray(
         sum((2.0 ** REASONS.index(reason) * each for reason, each in found.items()), np.zeros_like(half))
     )
-    notes: dict[str, Any] = {
-        NAIVE_HALF_WIDTH: np.asarray(scipy.special.ndtri((1 + level) / 2) * np.sqrt(sampling)),
-        HALF_WIDTH: np.where(codes > 0, np.nan, half + np.where(codes > 0, 0.0, bias)),
-        WHY: codes,
-    }
-    if center is not None:
-        notes |= {
-            CENTER: center,
-            ABOUT: _ABOUT,
-            ENDS: np.stack([center + side * notes[HALF_WIDTH] for side in (-1, 1)]),
-        }
-    if codes.any():
-        notes[NOTE] = why_none(codes, [str(j) for j in range(len(codes))], "coordinate")
-    return notes
-
-
-def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:
-    """Return in words why coordinates of some names have no interval, by their codes (d, R)."""
-    causes: dict[str, list[str]] = {}
-    for name, code in zip(names, np.bitwise_or.reduce(codes.astype(int), axis=1), strict=True):
-        why = [reason for k, reason in enumerate(REASONS) if code >> k & 1]
-        if why:
-            causes.setdefault("; ".join(why), []).append(name)
-    return "no interval for " + ", nor for ".join(
-        f"{what}{'s' * (len(which) > 1)} {', '.join(which)}: {why}" for why, which in causes.items()
+    return Interval(
+        half_width=np.where(codes > 0, np.nan, half + np.where(codes > 0, 0.0, bias)),
+        center=center,
+        without_noise=normal_quantile(level) * np.sqrt(sampling),
+        reasons=codes,
+        about="" if center is None else ABOUT,
     )
 
 
-def along(
-    notes: Mapping[str, Any], ends: FloatArray, combinations: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the ends (2, k) of one answer's intervals of linear combinations (k, d), and why there are none.
-
-    The reasons are codes (k, 1). Without released covariances half-widths add up, which is never too narrow.
-    """
-    if ALONG in notes:
-        found = notes[ALONG](combinations)
-        return found[ENDS][..., 0], found[WHY]
-    used = combinations != 0
-    middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-    center = np.where(used, combinations * middle, 0.0).sum(axis=1)
-    reach = np.where(used, np.abs(combinations) * half, 0.0).sum(axis=1)
-    codes = np.asarray(notes.get(WHY, np.zeros((len(middle), 1))))[:, :1].astype(int)
-    why = np.array([np.bitwise_or.reduce(codes[row], axis=0, initial=0) for row in used], dtype=float)
-    return np.stack([center - reach, center + reach]), why
-
-
-def warn_of_none(ends: FloatArray | None, why: FloatArray, names: Sequence[str]) -> None:
-    """Warn where no coefficient has an interval (2, k), with the reasons (k, 1) and what would help."""
-    if ends is None or not np.isnan(ends).all():
-        return
-    seen = np.bitwise_or.reduce(why.astype(int), axis=None) if np.size(why) else 0
-    helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if seen >> k & 1]
-    warnings.warn(
-        f"{why_none(why, names) if seen else 'no interval'}; what would help: "
-        f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",
-        UserWarning,
-        stacklevel=4,
-    )
+def normal_quantile(level: float) -> float:
+    """Return how many standard deviations a normal interval of a level reaches."""
+    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | float) -> FloatArray:
@@ -209,18 +136,9 @@ def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | f
     """
     least = np.maximum(variance_std, np.finfo(float).tiny)
     relative = np.maximum(variance_std / np.maximum(variance, least), 1e-3)
-    sure = np.asarray(scipy.special.ndtri((1 + level) / 2) * np.sqrt(variance + variance_std))
+    sure = np.asarray(normal_quantile(level) * np.sqrt(variance + variance_std))
     by_t = scipy.special.stdtrit(2 / relative**2, (1 + level) / 2) * np.sqrt(variance)
     return np.where(relative < 1, np.minimum(by_t, sure), sure)
-
-
-def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
-    """Note the half-widths of an answer's intervals, with the arguments of :func:`interval_notes`.
-
-    All of them must follow from released and public quantities.
-    """
-    for name, note in interval_notes(level, **parts).items():
-        transcript.note(name, note)
 
 
 def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:

@@ -4,32 +4,19 @@ The offset is the first column of X, cut to public bounds. It has no coefficient
 in its place, without error, so that o + x'β is X times the answer.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    ALONG,
-    CENTER,
-    ENDS,
-    HALF_WIDTH,
-    NAIVE_HALF_WIDTH,
-    NOTE,
-    WHY,
-    why_none,
-)
 from dpalgos.models.families import Family
 from dpalgos.params import Params, checked
 from dpalgos.release.checks import is_number
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _LARGEST = 100.0  # e^100 and its square are numbers
-_KNOWN = {HALF_WIDTH: 0.0, NAIVE_HALF_WIDTH: 0.0, WHY: 0.0, CENTER: 1.0}
 
 
 def _check_bounds(name: str, value: Any) -> tuple[float, float]:
@@ -73,36 +60,4 @@ class OffsetParams(Params):
 
     def coefficients(self, others: FloatArray) -> FloatArray:
         """Return coefficients with that of the offset, if there is one, before the others."""
-        return others if self.offset_bounds is None else _after(1.0, others, axis=0)
-
-    def note_known_interval(self, transcript: Transcript) -> None:
-        """Add the interval of the offset's coefficient, if there is one, to those noted: exactly 1."""
-        if self.offset_bounds is None:
-            return
-        found = transcript.diagnostics
-        for name, value in _KNOWN.items():
-            if name in found:
-                transcript.note(name, _after(value, np.asarray(found[name]), axis=0))
-        if ENDS in found:
-            transcript.note(ENDS, _after(1.0, np.asarray(found[ENDS]), axis=1))
-        if NOTE in found:
-            codes = np.asarray(found[WHY])
-            transcript.note(NOTE, why_none(codes, [str(j) for j in range(len(codes))], "coordinate"))
-        if ALONG in found:
-            transcript.note(ALONG, IntervalsWithOffset(found[ALONG]))
-
-
-@dataclass(frozen=True)
-class IntervalsWithOffset:
-    """Intervals of linear combinations of coefficients, of which the first is 1."""
-
-    others: Callable[[FloatArray], dict[str, Any]]
-
-    def __call__(self, combinations: FloatArray) -> dict[str, Any]:
-        """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
-        notes, known = self.others(combinations[:, 1:]), combinations[:, :1]
-        return {**notes, CENTER: notes[CENTER] + known, ENDS: notes[ENDS] + known}
-
-
-def _after(first: float, values: FloatArray, *, axis: int) -> FloatArray:
-    return np.insert(values, 0, first, axis=axis)
+        return others if self.offset_bounds is None else np.insert(others, 0, 1.0, axis=0)

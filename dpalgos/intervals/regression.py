@@ -39,9 +39,8 @@ intercept, half the squared length of the step times the relative slope of ψ'' 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,18 +48,9 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    ALONG,
-    BENT,
-    CLIPPED,
-    FEW,
-    GROSS,
-    HIDDEN,
-    IntervalParams,
-    interval_notes,
-    note_interval,
-    reach_along,
-)
+from dpalgos.interval import FEW, Interval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.released import ReleasedRegression, center_of
 from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
@@ -71,22 +61,19 @@ from dpalgos.mechanisms.for_intervals.mean_residual import (
 from dpalgos.mechanisms.for_intervals.score_curvature import (
     COUNTS,
     CURVATURE,
-    UNSEEN_NOISE,
-    ScoreCurvature,
     release_curvature,
 )
 from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
-from dpalgos.mechanisms.preconditioned.whitening import Whitening
+from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail, shares_above
+from dpalgos.mechanisms.preconditioned.steps import Steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import clipped_score
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import ReleasedSteps, combination_weights
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.typing import FloatArray
 
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 ROBUST, LEAST_SQUARES = "robust", "least squares"
@@ -105,8 +92,8 @@ _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionInterval(IntervalParams):
-    """Keywords of regressions that have intervals, and all that their estimators need for them."""
+class RegressionIntervalParams(IntervalParams):
+    """The keywords of regressions that have intervals."""
 
     interval_target: str = choice(
         "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
@@ -123,185 +110,101 @@ class RegressionInterval(IntervalParams):
                 "are known up to a common vector"
             )
 
-    def resolves(self, n_rows: float, n_features: int) -> bool:
-        """Return whether there will be an interval, from public numbers alone."""
-        size = n_rows * gaussian_mu(self.epsilon, self.delta)
-        return bool(self.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
 
-    def interval_shares(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
-        """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
-        if not self.resolves(n_rows, n_features):
-            return {}
-        if self.interval_target == LEAST_SQUARES:
-            return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
-        return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
-
-    def note_too_few(self, transcript: Transcript, sample: Sample) -> None:
-        """Note that there is no interval."""
-        nothing = np.full((sample.n_features, sample.n_replicates), np.nan)
-        note_interval(
-            transcript,
-            self.interval or 0.5,
-            variance=nothing,
-            variance_std=0.0,
-            sampling=nothing,
-            biases={},
-            flags={FEW: np.isnan(nothing)},
-            center=nothing,
-        )
-
-    def note_interval(
-        self,
-        transcript: Transcript,
-        budget: SplitBudget,
-        scores: WhiteRows,
-        white: Whitening,
-        steps: ReleasedSteps,
-        middle: FloatArray | None = None,
-    ) -> None:
-        """Release what the interval needs, and note its ends.
-
-        ``budget`` has the parts of :meth:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
-        """
-        if self.interval is None:
-            return
-        if not self.resolves(float(scores.sample.n_rows.min()), scores.sample.n_features):
-            self.note_too_few(transcript, scores.sample)
-            return
-        wide, n_rows = self.interval_target == LEAST_SQUARES, scores.sample.n_rows
-        if wide:
-            steps = _wide_step(transcript, budget, scores, steps)
-        middle = np.zeros(len(n_rows)) if middle is None else middle
-        curvature = release_curvature(transcript, budget, scores, white, steps, middle)
-        center = center_of(curvature, steps)
-        at, outer = scores.at(center.theta), scores.whitening
-        lost: FloatArray = np.zeros_like(center.theta)
-        if np.isfinite(scores.family.residual_bound):
-            row = white.mean_row
-            typical = middle - (row * steps.end).sum(axis=0)
-            score = clipped_score(scores.family, center.theta, row, typical, steps.level)
-            lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
-        moments, moments_std = release_second_moments(
-            transcript,
-            at.clipped_second_moments(steps.level),
-            bound=steps.level,
-            n_rows=n_rows,
-            multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
-        )
-        coef = scores.coef(center.theta - lost)
-        shift = InterceptShift(np.zeros_like(coef))
-        if not wide and not np.isfinite(scores.family.residual_bound):
-            shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
-        tail = None
-        if wide:
-            above = shares_above(scores.sample, at.norms(), steps.level)
-            tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
-            if scores.family.is_linear:
-                shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
-        along = IntervalsAlong(
-            level=self.interval,
-            family=scores.family,
-            curvature=curvature,
-            center=center,
-            moments=moments,
-            moments_std=moments_std,
-            outer=outer,
-            middle=middle,
-            coef=coef,
-            shift=shift,
-            tail=tail,
-            clip=steps.level,
-            n_rows=n_rows,
-            lost=lost,
-        )
-        for name, note in along(np.eye(len(coef))).items():
-            transcript.note(name, note)
-        transcript.note(ALONG, along)
-
-    def interval_witnesses(self, d: int) -> Witnesses:
-        """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
-        first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-        return {
-            COUNTS: pair(first, none),
-            CURVATURE: pair(first, last),
-            SCORE_MOMENTS: pair(first, last, far),
-            RESIDUAL: pair(none, none, far, -far),
-            FAR: pair(none, none, far, 0.0),
-            WIDE: pair(first, first, far, -far),
-            TAIL: pair(first, none, far, 0.0),
-        }
+def resolves(params: RegressionIntervalParams, n_rows: float, n_features: int) -> bool:
+    """Return whether there will be an interval, from public numbers alone."""
+    size = n_rows * gaussian_mu(params.epsilon, params.delta)
+    return bool(params.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
 
 
-class Center(NamedTuple):
-    """White coefficients that released steps lead to."""
-
-    theta: FloatArray  # (d, R)
-    step: FloatArray  # from the weighted points to it
-    score_std: FloatArray  # of the noise in the weighted gradients, (R,)
-
-
-class CoefError(NamedTuple):
-    """What is known of the error of coefficients, (d, R); ``lever`` (R, d, d) brings scores to them."""
-
-    variance: FloatArray
-    variance_std: FloatArray
-    sampling: FloatArray
-    lever: FloatArray
-
-    def moved(self, tail: Tail, level: FloatArray, moments: FloatArray, n_rows: FloatArray) -> FloatArray:
-        """Return how far clipping the scores may have moved coefficients, (d, R)."""
-        length = (self.lever**2).sum(axis=2).T
-        reach = reach_along(self.sampling * n_rows, np.einsum("rjj->r", moments), length)
-        return tail.moved(level * np.sqrt(length) * reach)
+def interval_shares(
+    params: RegressionIntervalParams, n_rows: float, n_features: int, family: Family
+) -> dict[str, float]:
+    """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
+    if not resolves(params, n_rows, n_features):
+        return {}
+    if params.interval_target == LEAST_SQUARES:
+        return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
+    return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class IntervalsAlong:
-    """What intervals of linear combinations of coefficients follow from: all released, or public."""
+def interval_witnesses(d: int) -> Witnesses:
+    """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
+    first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
+    return {
+        COUNTS: pair(first, none),
+        CURVATURE: pair(first, last),
+        SCORE_MOMENTS: pair(first, last, far),
+        RESIDUAL: pair(none, none, far, -far),
+        FAR: pair(none, none, far, 0.0),
+        WIDE: pair(first, first, far, -far),
+        TAIL: pair(first, none, far, 0.0),
+    }
 
-    level: float
-    family: Family
-    curvature: ScoreCurvature
-    center: Center
-    moments: FloatArray
-    moments_std: FloatArray
-    outer: FloatArray
-    middle: FloatArray
-    coef: FloatArray  # (d, R)
-    shift: InterceptShift
-    tail: Tail | None
-    clip: FloatArray
-    n_rows: FloatArray
-    lost: FloatArray  # by which clipping has moved white coefficients, as far as rows are normal, (d, R)
 
-    def __call__(self, combinations: FloatArray) -> dict[str, FloatArray | str]:
-        """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
-        shift, size = self.shift, np.abs(combinations)
-        outer = np.einsum("kj,rji->rki", combinations, self.outer)
-        moved = np.einsum("kj,rji->rki", combinations, self.outer - shift.image)
-        error = error_of(self.curvature, self.center, self.moments, self.moments_std, moved, self.n_rows)
-        coef = combinations @ self.coef
-        hidden: FloatArray = np.zeros_like(coef)
-        if self.tail is not None:
-            hidden = error.moved(self.tail, self.clip, self.moments, self.n_rows)
-        hidden = hidden + _UNSURE * np.abs(np.einsum("rij,jr->ir", outer, self.lost))
-        bent = _bent(self.family, self.curvature, self.center, outer, self.middle)
-        margin = _MARGIN if self.family.is_linear else _BENT_MARGIN
-        everywhere = np.zeros_like(self.coef)
-        return interval_notes(
-            self.level,
-            variance=margin * error.variance + combinations**2 @ (shift.variance + everywhere),
-            variance_std=error.variance_std,
-            sampling=error.sampling,
-            biases={CLIPPED: size @ (shift.bias + everywhere) + hidden, BENT: bent},
-            flags={
-                HIDDEN: unresolved(self.curvature, outer),
-                GROSS: (size > _ROUNDING * size.max(axis=1, keepdims=True)).astype(float)
-                @ (shift.gross | (everywhere > 0))
-                > 0,
-            },
-            center=coef + combinations @ (shift.moved + everywhere),
-        )
+def interval_of(
+    transcript: Transcript,
+    params: RegressionIntervalParams,
+    budget: SplitBudget,
+    made: Steps,
+    middle: FloatArray | None = None,
+) -> Interval | None:
+    """Release what the interval around released steps needs, and return it; None without a level.
+
+    ``budget`` has the parts of :func:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
+    """
+    steps, scores, white, level = made.released, made.rows, made.white, params.interval
+    sample, n_rows = scores.sample, scores.sample.n_rows
+    if level is None:
+        return None
+    if not resolves(params, float(n_rows.min()), sample.n_features):
+        return Interval.missing(sample.n_features, sample.n_replicates, FEW)
+    wide, bounded = params.interval_target == LEAST_SQUARES, np.isfinite(scores.family.residual_bound)
+    if wide:
+        steps = _wide_step(transcript, budget, scores, steps)
+    middle = np.zeros(len(n_rows)) if middle is None else middle
+    curvature = release_curvature(transcript, budget, scores, white, steps, middle)
+    center = center_of(curvature, steps)
+    at, outer = scores.at(center.theta), scores.whitening
+    lost: FloatArray = np.zeros_like(center.theta)
+    if bounded:
+        row = white.mean_row
+        typical = middle - (row * steps.end).sum(axis=0)
+        score = clipped_score(scores.family, center.theta, row, typical, steps.level)
+        lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
+    moments, moments_std = release_second_moments(
+        transcript,
+        at.clipped_second_moments(steps.level),
+        bound=steps.level,
+        n_rows=n_rows,
+        multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
+    )
+    coef, tail = scores.coef(center.theta - lost), None
+    shift = InterceptShift(np.zeros_like(coef))
+    if not wide and not bounded:
+        shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
+    if wide:
+        above = shares_above(sample, at.norms(), steps.level)
+        tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
+        if scores.family.is_linear:
+            shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
+    released = ReleasedRegression(
+        level=level,
+        family=scores.family,
+        curvature=curvature,
+        center=center,
+        moments=moments,
+        moments_std=moments_std,
+        outer=outer,
+        middle=middle,
+        coef=coef,
+        shift=shift,
+        tail=tail,
+        clip=steps.level,
+        n_rows=n_rows,
+        lost=lost,
+    )
+    return replace(released.along(np.eye(len(coef))), released=released)
 
 
 def _wide_step(
@@ -318,57 +221,3 @@ def _wide_step(
     )
     std = transcript.noise_std(sensitivity, multiplier, len(released))
     return ReleasedSteps(steps.end[None], released[None], std[None], level, steps.end)
-
-
-def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
-    """Return the mean of Newton steps from all points, with the weights of least noise."""
-    moved = np.einsum("rij,tjr->tir", curvature.inverse(), steps.gradients)
-    weights = combination_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
-    step = np.einsum("rt,tjr->jr", weights, moved)
-    theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
-    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)))
-
-
-def error_of(
-    curvature: ScoreCurvature,
-    center: Center,
-    moments: FloatArray,
-    moments_std: FloatArray,
-    rows: FloatArray,
-    n_rows: FloatArray,
-) -> CoefError:
-    """Return the error of coefficients, ``rows`` (R, d, d) of which bring white coordinates to them."""
-    parts = (rows @ curvature.vectors / curvature.values[:, None, :]) ** 2
-    lever, length = rows @ curvature.inverse(), parts.sum(axis=2).T
-
-    def along(values: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("rjk,rk->jr", parts, values))
-
-    sampling = np.einsum("rjk,rkl,rjl->jr", lever, moments, lever) / n_rows
-    noise = length * center.score_std**2
-    step = curvature.along(center.step)
-    blurred = along(curvature.std**2 * ((step**2).sum(axis=1, keepdims=True) + step**2)) / 2
-    doubt = along((2 * curvature.std / curvature.values) ** 2) / np.maximum(length, np.finfo(float).tiny)
-    unsure = (moments_std * length / n_rows) ** 2 + 2 * sampling**2 / n_rows
-    unsure += doubt * (noise + sampling) ** 2
-    return CoefError(noise + sampling + blurred, np.sqrt(unsure), sampling, lever)
-
-
-def _bent(
-    family: Family, curvature: ScoreCurvature, center: Center, outer: FloatArray, middle: FloatArray
-) -> FloatArray:
-    """Return what the curvature may change on the way, (d, R): along the intercept."""
-    if family.is_linear:
-        return np.zeros((outer.shape[1], len(outer)))
-    width = 1e-3
-    low, high = (family.second_derivative((middle + side * width)[None])[0] for side in (-1, 1))
-    skew = np.abs(high - low) / (width * np.maximum(high + low, 1e-12))
-    size = (center.step**2).sum(axis=0) + center.score_std**2 * (1 / curvature.values**2).sum(axis=1)
-    return np.asarray(np.abs(np.einsum("rij,jr->ir", outer, curvature.ones)) * skew * size / 2)
-
-
-def unresolved(curvature: ScoreCurvature, outer: FloatArray) -> BoolArray:
-    """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made."""
-    part = (outer @ curvature.vectors) ** 2
-    hidden = np.einsum("rjk,rk->jr", part, curvature.hidden.astype(float))
-    return np.asarray(hidden > _LARGEST_PART * part.sum(axis=2).T)

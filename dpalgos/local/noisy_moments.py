@@ -34,7 +34,7 @@ Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple, Self
 
@@ -42,7 +42,8 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import CLIPPED, HIDDEN, IntervalParams, interval_notes
+from dpalgos.interval import CLIPPED, HIDDEN, Interval
+from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance
 from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
 from dpalgos.mechanisms.for_intervals.score_curvature import unresolved_coordinates
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -157,11 +158,12 @@ def regression(
         people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
         notes["conditions"] = f"{people} from which on the noise of the second moments is small against them"
     coef = _thresholded(solved, noise, params, n_reports)
+    interval = None
     if params.interval is not None:
         solution = Solution(coef, inverse, raised)
-        notes |= _interval(moments, solution, params.interval, partial(sampling, coef), beyond)
+        interval = _interval(moments, solution, params.interval, partial(sampling, coef), beyond)
     standard_error = _standard_error(inverse, solved, noise) / np.sqrt(n_reports)
-    return PublicState(n_rounds=1, coef=coef, standard_error=standard_error, notes=notes)
+    return PublicState(n_rounds=1, coef=coef, standard_error=standard_error, notes=notes, interval=interval)
 
 
 def _interval(
@@ -170,8 +172,8 @@ def _interval(
     level: float,
     sampling: Callable[[FloatArray], FloatArray],
     beyond: FloatArray | None,
-) -> dict[str, FloatArray | str]:
-    """Return the half-widths of θ̂ (d, R) as notes; arguments are those of :func:`regression`."""
+) -> Interval:
+    """Return the intervals of θ̂; arguments are those of :func:`regression`."""
     (gram, _, noise, n_reports), (coef, inverse, raised) = moments, solution
     gram_std = np.full(coef.shape[1], np.sqrt(2 / n_reports) * noise.off_diagonal)
     second = np.einsum("rjj->r", inverse) * coef + np.einsum("rij,jr->ir", inverse, coef)
@@ -184,11 +186,11 @@ def _interval(
     biases = {}
     if beyond is not None:
         biases[CLIPPED] = np.abs(np.einsum("rij,jk,kr->ir", inverse, beyond, coef))
-    notes = interval_notes(
+    found = interval_by_variance(
         level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, flags={HIDDEN: hidden}
     )
     what = "rows and responses" if beyond is None else "responses"
-    return {**notes, "interval_assumes": f"{what} within the declared bounds; nobody counts others"}
+    return replace(found, about=f"intervals are for {what} within the declared bounds")
 
 
 def score_variance_bound(

@@ -24,7 +24,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
+from dpalgos.interval import Interval
 from dpalgos.local.randomizers import PureRandomizer, Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_bound
@@ -193,6 +193,7 @@ class PublicState:
     coef: FloatArray
     standard_error: FloatArray
     notes: Notes = field(default_factory=dict)
+    interval: Interval | None = None
 
 
 class LocalAlgorithm(Protocol):
@@ -250,16 +251,16 @@ def run_rounds(
     if sample.row_mask is None:
         return simulate(sample.X, y, transcript)
     # Replicates that use different rows are different populations.
-    states, widths = [], []
+    states, intervals = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
         alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
         states.append(simulate(sample.X[rows], y[rows], alone))
-        widths.append([alone.diagnostics.get(name) for name in (HALF_WIDTH, NAIVE_HALF_WIDTH)])
+        if alone.interval is not None:
+            intervals.append(alone.interval)
     transcript.events.extend(alone.events)
     transcript.diagnostics.update(alone.diagnostics)
-    if HALF_WIDTH in alone.diagnostics:
-        for name, every in zip((HALF_WIDTH, NAIVE_HALF_WIDTH), zip(*widths, strict=True), strict=True):
-            transcript.note(name, np.concatenate(every, axis=1))
+    if intervals:
+        transcript.interval = Interval.joined(intervals)
     return np.concatenate(states, axis=1)
 
 
@@ -289,6 +290,7 @@ def _simulate(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: L
         state = algorithm.server(state, [total / len(people) for total in sums], len(people))
     for name, note in state.notes.items():
         transcript.note(name, note)
+    transcript.interval = state.interval
     return state.coef
 
 

@@ -16,7 +16,7 @@ from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.ols import ols
-from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, glm_half_widths, note_robust_interval
+from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, glm_half_widths, robust_interval
 from dpalgos.params import Params, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -75,5 +75,5 @@ def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray
         )
     if params.interval is not None:
         widths = glm_half_widths(params.interval, params.family, params.offset_bounds)
-        note_robust_interval(sample, transcript, widths)
+        transcript.interval = robust_interval(sample, widths)
     return params.coefficients(minimum.coef)

@@ -15,7 +15,7 @@ from dpalgos.catalog import register
 from dpalgos.nonprivate.robust_intervals import (
     RobustIntervalParams,
     least_squares_half_widths,
-    note_robust_interval,
+    robust_interval,
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -37,7 +37,7 @@ def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) ->
     """Return the least-squares coefficients, (d, R)."""
     sample.check_response()
     if params.interval is not None:
-        note_robust_interval(sample, transcript, least_squares_half_widths(params.interval))
+        transcript.interval = robust_interval(sample, least_squares_half_widths(params.interval))
     if sample.row_mask is None:
         return _of_all_rows(sample)[:, None]
     d = sample.n_features

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.intervals.half_widths import HALF_WIDTH, interval_level
+from dpalgos.interval import Interval
+from dpalgos.intervals.half_widths import interval_level
 from dpalgos.params import Params
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -27,8 +27,8 @@ class RobustIntervalParams(Params):
     interval: float | None = interval_level()
 
 
-def note_robust_interval(sample: Sample, transcript: Transcript, half_widths: HalfWidths) -> None:
-    """Note the half-widths of each replicate's answer, (d, R); NaN where they are not defined."""
+def robust_interval(sample: Sample, half_widths: HalfWidths) -> Interval:
+    """Return the interval of each replicate's answer; NaN where half-widths are not defined."""
     X, y = sample.X, sample.y
     with np.errstate(all="ignore"):
         if sample.row_mask is None:
@@ -36,7 +36,7 @@ def note_robust_interval(sample: Sample, transcript: Transcript, half_widths: Ha
         else:
             found = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
     widths = np.stack(found, axis=1)
-    transcript.note(HALF_WIDTH, np.where(np.isfinite(widths), widths, np.nan))
+    return Interval(half_width=np.where(np.isfinite(widths), widths, np.nan))
 
 
 def mean_half_widths(level: float) -> HalfWidths:

@@ -4,7 +4,7 @@ m = (1/n) Σ_i x_i
 """
 
 from dpalgos.catalog import register
-from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, note_robust_interval
+from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, robust_interval
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -21,5 +21,5 @@ from dpalgos.typing import FloatArray
 def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the mean of each replicate's rows, (d, R)."""
     if params.interval is not None:
-        note_robust_interval(sample, transcript, mean_half_widths(params.interval))
+        transcript.interval = robust_interval(sample, mean_half_widths(params.interval))
     return sample.mean_of(lambda X: X)

@@ -22,6 +22,7 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
     UnprotectedEvent,
 )
+from dpalgos.interval import Interval
 from dpalgos.release.checks import check_event, is_number
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -43,6 +44,8 @@ class Transcript:
         One per release; shared by the replicates, which are separate hypothetical runs.
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
+    interval : Interval or None
+        The intervals of the answer, from released or public quantities only.
     lists_candidates : bool
         Whether a selection draws noise for one candidate after the other, so that they have to be listed.
     """
@@ -55,6 +58,7 @@ class Transcript:
         self._group: int | None = None
         self.events: list[Event] = []
         self.diagnostics: dict[str, Any] = {}
+        self.interval: Interval | None = None
 
     @property
     def n_replicates(self) -> int:

@@ -13,7 +13,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
-from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
+from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
@@ -88,16 +88,13 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         result = estimate(self._estimator, X, y, rng=rng, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
-        notes = result.diagnostics
-        self.interval_, self._interval_note = result.interval, str(notes.get(NOTE, ""))
-        about = [str(notes.get(ABOUT, ""))]
-        if self.interval is not None and result.about.target:
-            about.insert(0, covered(result.about.target, self._family))
-        self._interval_about = " ".join(filter(None, about))
-        names = [*self._names(), "intercept"][: len(result.estimate)]
-        if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
-            self._interval_note = why_none(result.diagnostics[WHY], names)
-            warn_of_none(result.interval, result.diagnostics[WHY], names)
+        self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
+        if (found := result.intervals) is not None:
+            about = [covered(result.about.target, self._family) if result.about.target else "", found.about]
+            self._interval_about = " ".join(filter(None, about))
+            names = [*self._names(), "intercept"][: len(result.estimate)]
+            self._interval_note = why_none(found.codes, names)
+            warn_of_none(result.interval, found, names)
         return result
 
     def _names(self) -> list[str]:

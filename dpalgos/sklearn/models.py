@@ -66,6 +66,7 @@ class _LinearPredictor(UnitModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
     def fit(self, X: object, y: object) -> Self:
+        """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release."""
         return self._fitted(X, y)
 
     def _fitted(self, X: object, y: object, **settings: object) -> Self:
@@ -79,6 +80,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
         return None
 
     def predict(self, X: object) -> FloatArray:
+        """Return predicted responses, (n,)."""
         return self._predictor(X)
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
@@ -108,7 +110,13 @@ class _PrivateLeastSquares(_PrivateRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(_PrivateLeastSquares):
-    """Private linear regression, of columns and a response of order one in their public units."""
+    """Private linear regression, of columns and a response of order one in their public units.
+
+    Attributes
+    ----------
+    coef_ : (d,) array
+    intercept_ : float
+    """
 
     _estimator = "preconditioned_regression"
 
@@ -126,6 +134,11 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
     response_bound : float
         Responses, in public units, are clipped to plus or minus this.
     fit_intercept : bool, default False
+
+    Attributes
+    ----------
+    coef_ : (d,) array
+    intercept_ : float
     """
 
     _estimator = "screened_sparse_regression"
@@ -138,7 +151,13 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(_PrivateRegressor):
-    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one."""
+    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
+
+    Attributes
+    ----------
+    coef_ : (d,) array
+    intercept_ : float
+    """
 
     _estimator = "preconditioned_glm"
     _family = "poisson"
@@ -189,7 +208,15 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(_PrivateClassifier):
-    """Private logistic regression of two labels; needs no bounds, only units of order one."""
+    """Private logistic regression of two labels; needs no bounds, only units of order one.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+    coef_ : (1, d) array
+        Of the log-odds of the second label.
+    intercept_ : float
+    """
 
     _estimator = "preconditioned_glm"
     _family = "logistic"

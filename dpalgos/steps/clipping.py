@@ -13,7 +13,7 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
-ROWS_ABOVE = "rows above a level"  # the label of counts of whole rows
+ROWS_ABOVE, SCORES_ABOVE = "rows above a level", "scores above a level"  # labels of counts
 
 
 def at_the_last_level(label: str) -> str:

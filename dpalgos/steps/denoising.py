@@ -125,14 +125,12 @@ def combination_weights(
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def shrunk_directions(
-    released: FloatArray, variance: FloatArray, curvature: FloatArray, times: float = 1.0
-) -> FloatArray:
+def shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:
     """Return released coordinates along directions (d, R), shrunk by what noise of ``variance`` explains.
 
-    Directions of curvature 1, (R, d), by one James–Stein factor, ``times`` as much; each of the others by
-    its own, τ² / (τ² + variance), τ² = the mean of released² − variance among them, or 0 if that is
-    negative: a small curvature leaves much noise, s² / curvature where steps are many.
+    Directions of curvature 1, (R, d), by one James–Stein factor; each of the others by its own,
+    τ² / (τ² + variance), τ² = the mean of released² − variance among them, or 0 if that is negative: a small
+    curvature leaves much noise, s² / curvature where steps are many.
     """
     doubtful = curvature.T < 1
     number = np.maximum(doubtful.sum(axis=0), 1)
@@ -141,7 +139,7 @@ def shrunk_directions(
     resolved = np.where(doubtful, 0, released**2).sum(axis=0)
     noise = np.where(doubtful, 0, variance).sum(axis=0)
     size = len(released) - doubtful.sum(axis=0)
-    part = times * np.maximum(size - 2, 0) / np.maximum(size, 1)
+    part = np.maximum(size - 2, 0) / np.maximum(size, 1)
     common = np.maximum(0, 1 - part * noise / np.maximum(resolved, np.finfo(float).tiny))
     return np.asarray(released * np.where(doubtful, own, common))
 

@@ -32,8 +32,8 @@ from dpalgos.intervals.means import (
     UNSEEN_ENTRIES,
     ReleasedOffset,
     RowSpread,
-    note_ball_interval,
-    note_entry_interval,
+    ball_interval,
+    entry_interval,
 )
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import shares_by_level
@@ -233,7 +233,7 @@ class UserAggregation:
             lower=one.center - one.radius, upper=one.center + one.radius, mean=one.mean
         )
         above = shares_by_level([entries.sizes(X, r)[:, 0] for r, X in enumerate(vectors)])
-        note_entry_interval(
+        transcript.interval = entry_interval(
             transcript,
             self._interval,
             entries,
@@ -281,7 +281,7 @@ class UserAggregation:
             return refined.mean
         n_users = np.array([len(X) for X in vectors], dtype=float)
         squares, sizes = ball_squares(vectors, refined.center, refined.radius)
-        note_ball_interval(
+        transcript.interval = ball_interval(
             transcript,
             self._interval,
             Ball(refined.center, refined.radius),

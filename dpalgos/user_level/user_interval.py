@@ -6,21 +6,14 @@ Users' gradients are clipped to a public G, their curvatures to a public K: rele
 √2 K/n, second moments of gradients over G², √2/n, and shares of users by size, √2/n.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Neighbors, Witnesses
-from dpalgos.intervals.half_widths import (
-    BENT,
-    CLIPPED,
-    HIDDEN,
-    IntervalParams,
-    note_interval,
-)
-from dpalgos.intervals.regression import center_of, error_of, unresolved
+from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
+from dpalgos.intervals.half_widths import interval_by_variance
+from dpalgos.intervals.released import center_of, error_of, unresolved
 from dpalgos.mechanisms.for_intervals.score_curvature import (
     CURVATURE,
     RESOLVED,
@@ -56,18 +49,10 @@ class BoundedUnits(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class UserInterval(IntervalParams):
-    """Keyword ``interval`` of regressions over users."""
-
-    def unit_witnesses(self, apart: Neighbors, sizes: Neighbors) -> Witnesses:
-        """Return the data sets that attain the sensitivities of moments, and of the shares by size."""
-        return {CURVATURE: apart, SCORE_MOMENTS: apart, TAIL: sizes}
-
-
-def note_step_of_users(
+def interval_by_users(
     transcript: Transcript, level: float, budget: SplitBudget, units: BoundedUnits, steps: ReleasedSteps
-) -> None:
+) -> Interval:
+    """Release what the interval around the last of the steps needs, and return it."""
     n_units, d = units.n_units, len(steps.end)
     multiplier = budget.gaussian_multiplier(CURVATURE)
     sensitivity = outer_product(np.sqrt(units.curvature_bound), n_units)
@@ -79,8 +64,8 @@ def note_step_of_users(
     values, vectors = np.linalg.eigh(unsvec(released, d))
     least = np.broadcast_to(RESOLVED * np.sqrt(d) * noise[:, None], values.shape)
     raised, unit = np.maximum(values, least), np.ones_like(noise)
-    std = np.broadcast_to(noise[:, None], values.shape)
-    curvature = ScoreCurvature(vectors, raised, std, values < least, steps.end, unit, noise)
+    variances = np.broadcast_to(noise[:, None, None] ** 2, vectors.shape)
+    curvature = ScoreCurvature(vectors, raised, variances, values < least, steps.end, unit, noise)
     center = center_of(curvature, steps)
     moments, above = units.score_moments(center.theta)
     moments, moments_std = release_second_moments(
@@ -94,8 +79,7 @@ def note_step_of_users(
     error = error_of(curvature, center, moments, moments_std, rows, n_units)
     tail = release_tail(transcript, above, n_rows=n_units, multiplier=budget.gaussian_multiplier(TAIL))
     size = (center.step**2).sum(axis=0) if units.bend else 0.0
-    note_interval(
-        transcript,
+    return interval_by_variance(
         level,
         variance=error.variance,
         variance_std=error.variance_std,

@@ -42,7 +42,9 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import MeanInterval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS
+from dpalgos.mechanisms.for_intervals.tails import TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive
@@ -53,7 +55,7 @@ from dpalgos.user_level.aggregation import PUBLIC_SEED, AggregationParams, UserA
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelMeanParams(MeanInterval, AggregationParams):
+class UserLevelMeanParams(IntervalParams, AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -86,10 +88,8 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
         "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
         "first mean": apart,
         "mean": apart if params.full_weight_rows is None else fewer,
-        **params.user_witnesses(
-            (along[0], np.zeros(2), along[1] if d > 1 else middle, np.zeros(2)),
-            (along[0], np.zeros(2), middle, np.zeros(2)),
-        ),
+        SCORE_MOMENTS: (along[0], np.zeros(2), along[1] if d > 1 else middle, np.zeros(2)),
+        TAIL: (along[0], np.zeros(2), middle, np.zeros(2)),
     }
 
 

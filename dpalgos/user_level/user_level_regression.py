@@ -12,7 +12,7 @@ mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
     first gradient         2r/n            .15       _released_ball          tight and not clipped or interval
     gradient               2r/n, r ≤ G     the rest  mean                    all
     last gradient          2G/n            .25       user_level_regression   interval
-    curvature              √2 K/n          .15       note_step_of_users      interval
+    curvature              √2 K/n          .15       interval_by_users       interval
     score moments          √min(d, 2)/n    .06       release_second_moments  interval
     shares by size         √2/n            .14       release_tail            interval
 
@@ -41,6 +41,10 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.mechanisms.for_intervals.score_curvature import CURVATURE
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS
+from dpalgos.mechanisms.for_intervals.tails import TAIL
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
@@ -50,7 +54,7 @@ from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, UserObjective, descend
 from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
-from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
+from dpalgos.user_level.user_interval import interval_by_users
 
 _STEP_SHARE = 0.4  # of μ², with an interval
 _LAST = "last gradient"
@@ -78,7 +82,7 @@ class GradientStepParams(AggregationParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelRegressionParams(UserInterval, GradientStepParams):
+class UserLevelRegressionParams(IntervalParams, GradientStepParams):
     """Keywords of :func:`user_level_regression`."""
 
     curvature_bound: float | None = positive(
@@ -133,7 +137,9 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
     return {
         **gradient_witnesses(params, d, published),
         _LAST: (axes[0], np.full(2, 1e30), axes[0], np.full(2, -1e30)),  # whatever the coefficients
-        **params.unit_witnesses(apart, (axes[0], zero, 0 * axes[0], zero)),
+        CURVATURE: apart,
+        SCORE_MOMENTS: apart,
+        TAIL: (axes[0], zero, 0 * axes[0], zero),
     }
 
 
@@ -194,7 +200,7 @@ def user_level_regression(
     )
     std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
     level = np.full_like(users.n_units, params.gradient_bound)
-    note_step_of_users(
+    transcript.interval = interval_by_users(
         transcript,
         params.interval,
         budget,

@@ -23,7 +23,7 @@ from flows.cli.declarations import check, show_private
 from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
-from flows.cli.publish import figure, publish, table
+from flows.cli.publish import figure, publish, submodel, table
 from flows.cli.release import release
 from flows.progress import say
 
@@ -36,7 +36,7 @@ app.callback(invoke_without_command=True)(help_or_version)
 for command in (
     *(runs.run, runs.plan, runs.rerun, runs.reproduce, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, table, audit, init, check, advise, show_private, figure, publish),
+    *(release, table, submodel, audit, init, check, advise, show_private, figure, publish),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():

@@ -57,9 +57,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document an
 StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace files that are there and that this command did not write.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),

@@ -104,6 +104,25 @@ def publish(
     typer.echo(f"{index}: {', '.join(studies)}")
 
 
+def submodel(
+    record: Annotated[Path, typer.Argument(help="release.json of a release with intervals, or its folder.")],
+    formula: Annotated[str, typer.Option(help="The nested model, as 'cost ~ age + C(region)'.")],
+    test: Annotated[
+        list[str] | None,
+        typer.Option(help="A hypothesis, as 'age - 10 * smoker = 0'; several times if wanted."),
+    ] = None,
+) -> None:
+    """Answer a model nested in a release, and tests of it, from its record: it spends nothing."""
+    from dpalgos.formula.nested import submodel_by_formula
+    from tasks.report.coefficients import nested_record, read_record, released_model, text_of
+
+    content = read_record(record)
+    typer.echo(text_of([nested_record(content, formula)]), nl=False)
+    model = submodel_by_formula(released_model(content), formula)
+    for hypothesis in test or ():
+        typer.echo(f"\n{model.t_test(hypothesis)}")
+
+
 def table(
     records: Annotated[
         list[Path], typer.Argument(help="release.json of one or several releases, or their folders.")
@@ -115,15 +134,33 @@ def table(
     methods: Annotated[
         bool, typer.Option("--methods", help="Print a paragraph for a methods section instead.")
     ] = False,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Models nested in the release, as 'y ~ a' 'y ~ a + b': a column for each, at no cost."
+        ),
+    ] = None,
     force: given.Force = False,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.report.coefficients import NO_METHODS, read_record, table_format, text_of, write_table
+    from tasks.report.coefficients import (
+        NO_METHODS,
+        nested_record,
+        read_record,
+        table_format,
+        text_of,
+        write_table,
+    )
 
     if out:
         table_format(out, "--out")
-    check_outputs([out], inputs=records, force=force)
-    contents = [read_record(record) for record in records]
+    # Words after --models "y ~ a" are models, too, as a shell's user writes them.
+    named = [each for each in records if not models or each.exists() or "~" not in str(each)]
+    formulas = [*(models or ()), *(str(each) for each in records if each not in named)]
+    check_outputs([out], inputs=named, force=force)
+    contents = [read_record(record) for record in named]
+    if models:
+        contents = [nested_record(each, formula) for each in contents for formula in formulas]
     if methods:
         typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
         return

@@ -62,6 +62,7 @@ CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "unselectedOpacity": 0.6,
         "offset": 12,
+        "columnPadding": 18,
     },
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},

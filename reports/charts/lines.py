@@ -20,9 +20,19 @@ NARROW = 340  # pixels of a chart on a phone
 _LETTER, _MOST_ROOM = 6.4, 300  # pixels of a letter of a name, and of all names
 _WIDE = 520  # pixels of a plot from which on there is room for names
 _NAME_HEIGHT = 15
-_LOG_TICKS = [round(power + math.log10(digit), 6) for power in range(-12, 13) for digit in (1, 2, 5)]
-_LOG_VALUES = f"is_log && domain('y')[1] - domain('y')[0] > 0.7 ? {_LOG_TICKS} : null"
-_LOG_LABEL = "is_log ? format(pow(10, datum.value), '.2~g') : datum.label"
+
+
+def _ticks(*digits: float) -> list[float]:
+    return [round(power + math.log10(digit), 6) for power in range(-12, 13) for digit in digits]
+
+
+_LOG_SPAN = "domain('y')[1] - domain('y')[0]"
+_LOG_VALUES = (
+    f"!is_log ? null : {_LOG_SPAN} > 0.7 ? {_ticks(1, 2, 5)} : "
+    f"{_LOG_SPAN} > 0.2 ? {_ticks(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)} : null"
+)
+_IN_RANGE = "datum.value < domain('x')[0] || datum.value > domain('x')[1] ? '' : datum.label"
+_LOG_LABEL = "is_log ? format(pow(10, datum.value), '.3~g') : datum.label"
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class Line:
 class Axes:
     """What the axes show, and the chart's size in pixels; a range that is not given follows from the data."""
 
-    x_title: str
+    x_title: str | Mapping[str, str]
     y_title: str
     x_ticks: Sequence[float] | Mapping[str, str] = ()
     x_log: bool = True
@@ -65,9 +75,7 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
         for (x, y), (low, high) in zip(line.points, line.band or _no_band(line), strict=True)
     ]
     looks = {line.label: line.look for line in lines}
-    ends = {line.label: line.points[-1] for line in lines if line.points}
-    named = names_in_legend(ends, axes)
-    return chart_of_rows({"values": rows}, looks, axes, legend=named)
+    return chart_of_rows({"values": rows}, looks, axes, legend=names_in_legend(rows, axes))
 
 
 def _no_band(line: Line) -> Sequence[tuple[Any, Any]]:
@@ -79,20 +87,26 @@ def line_picture(lines: Sequence[Line], axes: Axes, name: str, description: str,
     return draw_chart(line_chart(lines, axes), name, description, data_source)
 
 
-def names_in_legend(ends: Mapping[str, tuple[float, float]], axes: Axes) -> list[str]:
+def names_in_legend(rows: Sequence[Mapping[Any, Any]], axes: Axes) -> list[str]:
     """Return which names the legend of a picture has: those of lines that end too near to another."""
-    usable = {
-        name: y for name, (_, y) in ends.items() if name and math.isfinite(y) and (y > 0 or not axes.y_log)
-    }
-    if not usable or isinstance(axes.width, str) or axes.width < _WIDE:
-        return [name for name in ends if name]
-    last = max(x for x, _ in ends.values())
-    at = sorted((math.log10(y) if axes.y_log else y, name) for name, y in usable.items())
-    room = _NAME_HEIGHT * ((at[-1][0] - at[0][0]) or 1) / axes.height
-    near = {name for pair in pairwise(at) if pair[1][0] - pair[0][0] <= room for _, name in pair}
-    return [
-        name for name, (x, _) in ends.items() if name and (name in near or x < last or name not in usable)
-    ]
+
+    def is_drawn(value: float | None) -> bool:
+        return value is not None and math.isfinite(value) and (value > 0 or not axes.y_log)
+
+    def height(value: float) -> float:
+        return math.log10(value) if axes.y_log else value
+
+    names = list(dict.fromkeys(row["line"] for row in rows if row["line"]))
+    drawn = sorted((row for row in rows if is_drawn(row["mean"])), key=lambda row: float(row["x"]))
+    if not drawn or isinstance(axes.width, str) or axes.width < _WIDE:
+        return names
+    last = drawn[-1]["x"]
+    ends = sorted((height(row["mean"]), row["line"]) for row in drawn if row["x"] == last)
+    values = [height(row[key]) for row in drawn for key in ("low", "mean", "high") if is_drawn(row[key])]
+    room = _NAME_HEIGHT * (max(values) - min(values)) / axes.height
+    near = {name for pair in pairwise(ends) if pair[1][0] - pair[0][0] <= room for _, name in pair}
+    at_ends = {name for _, name in ends} - near
+    return [name for name in names if name not in at_ends]
 
 
 @dataclass(frozen=True)
@@ -126,8 +140,8 @@ def chart_of_rows(
     params.append({"name": "is_log", "expr": is_log})
     transform = list[Chart]()
     if choices:
-        params += [*choices.params, _EVERY_LINE]
-        drawn = {"or": [{"param": "shown"}, "lines == 'all'", "!datum.line"]}
+        params += choices.params
+        drawn = {"or": [{"param": "shown"}, "!datum.line"]}
         transform += [*choices.transform, {"filter": drawn}]
     return {
         "data": dict(data),
@@ -139,18 +153,6 @@ def chart_of_rows(
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
     }
-
-
-_EVERY_LINE: Chart = {
-    "name": "lines",
-    "value": "some",
-    "bind": {
-        "input": "select",
-        "name": "Lines",
-        "options": ["some", "all"],
-        "labels": ["chosen in the legend", "all"],
-    },
-}
 
 
 def _styles(looks: Mapping[str, Look]) -> dict[str, Any]:
@@ -170,7 +172,8 @@ def _axes(axes: Axes, room: float) -> dict[str, Any]:
     """Return the encoding of both axes, with room for names at the right where the chart is wide."""
     x_axis: dict[str, Any] = {
         "title": axes.x_title or None,
-        "format": ",.6~g",
+        "format": ",.9~g",
+        "labelExpr": _IN_RANGE,
         "titleLimit": {"expr": "width"},
     }
     if axes.x_ticks:

@@ -56,6 +56,8 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
+_WARNING = f"(indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}|')"
+_LABEL = f"width > {NARROW} ? labels[at_metric] : replace(labels[at_metric], ' (', '|(')"
 _MOST_LETTERS = 74  # of a name on a chart of certified ε, 460 pixels wide
 
 
@@ -100,9 +102,18 @@ def draw_study(view: View, summary: pd.DataFrame) -> Pictures:
         draw_chart(chart.of_lines(lines), "main", alt, source),
         draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", alt, source, png=False),
         certified_picture(view),
-        live=chart.with_menus(lines) if can_draw() else None,
+        live=chart.with_menus(lines_of_panels(view, lines)) if can_draw() else None,
         left_out=chart.left_out,
     )
+
+
+def lines_of_panels(view: View, lines: Sequence[str]) -> list[str]:
+    """Return the lines that a chart begins with: the headline's, then those that only other panels have."""
+    known, others = {series.brief for series in view.series(view.headline)}, list[str]()
+    for where in view.settings:
+        first = first_lines(view, where, view.size_at(where) or math.nan)
+        others += [series.brief for series in first if series.brief not in known]
+    return list(dict.fromkeys([*lines, *others]))
 
 
 def has_one_size(view: View) -> bool:
@@ -166,18 +177,23 @@ class StudyChart:
         listed = list(dict.fromkeys(found))
         return sorted(listed) if key in (*SIZES, "epsilon") else listed
 
+    def is_log(self, metric: str) -> bool:
+        """Return whether a metric has a log axis, where an error of 0 has no place."""
+        means = self.rows.loc[self.rows["metric"] == metric, "mean"].dropna()
+        return metric_words(metric, self.page)[1] == "log" and bool((means > 0).all())
+
     def of_lines(self, lines: Sequence[str], *, width: float = 660, height: int = 340, pad: int = 5) -> Chart:
         """Return the chart of some lines at the choice, without menus."""
         rows = self.chosen(lines)
-        last = rows.dropna(subset="mean").sort_values("x").groupby("line")[["x", "mean"]].last()
-        label, scale = metric_words(self.choice["metric"], self.page)
+        label, _ = metric_words(self.choice["metric"], self.page)
+        is_log = self.is_log(self.choice["metric"])
         axes = Axes(_axis_words(self.page, self.choice["axis"]), label if width > NARROW else "",
-                    sorted(rows["x"].unique()), y_log=scale == "log", width=width, height=height)  # fmt: skip
-        legend = names_in_legend({name: (x, y) for name, x, y in last.itertuples()}, axes)
+                    sorted(rows["x"].unique()), y_log=is_log, width=width, height=height)  # fmt: skip
         listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
         values = listed.where(listed.notna(), None).to_dict("records")
         looks = {name: look for name, look in self.looks.items() if name in lines}
-        return {**chart_of_rows({"values": values}, looks, axes, legend=legend), "padding": pad}
+        chart = chart_of_rows({"values": values}, looks, axes, legend=names_in_legend(values, axes))
+        return {**chart, "padding": pad}
 
     def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
         """Return the rows of some lines at the choice, with their place ``x`` on the axis."""
@@ -201,9 +217,8 @@ class StudyChart:
     def with_menus(self, lines: Sequence[str]) -> Chart:
         """Return the chart of all cells, with some lines at first and a menu for each thing that varies."""
         page, rows = self.page, self.rows
-        metrics = {name: metric_words(name, page) for name in self.values("metric")}
         words: dict[str, Any] = {
-            "metric": {name: label for name, (label, _) in metrics.items()},
+            "metric": {name: metric_words(name, page)[0] for name in self.values("metric")},
             "delta_rule": {
                 rule: rule_text(rule, page.axis.rows_symbol) for rule in self.values("delta_rule")
             },
@@ -226,19 +241,19 @@ class StudyChart:
             for key, values in options.items()
         ]  # fmt: skip
         places = {name: self.values(name) for name in self.axes}
-        linear = [name for name, (_, scale) in metrics.items() if scale == "linear"]
+        linear = [name for name in words["metric"] if not self.is_log(name)]
         unreal = [name for name in self.panels if page.source_of(name) == "stand-in"]
         # fmt: off
         params += [{"name": "places", "value": places}, {"name": "linear", "value": linear},
-                   {"name": "labels", "value": words["metric"]}, {"name": "unreal", "value": unreal}]
+                   {"name": "labels", "value": words["metric"]}, {"name": "unreal", "value": unreal},
+                   {"name": "axis_labels", "value": words["axis"]}]
         # fmt: on
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
         transform: list[Chart] = [{"filter": fixed.format(key)} for key in self._menus()]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
-        label = "labels[at_metric]"
-        title = {"expr": f"indexof(unreal, at_panel) < 0 ? {label} : ['{banner('stand-in')}', {label}]"}
-        x_title = _axis_words(page, self.axes[0]) if len(self.axes) == 1 else ""
+        title = {"expr": f"split({_WARNING} + ({_LABEL}), '|')"}
+        x_title = {"signal": "axis_labels[axis]"}
         axes = Axes(x_title, "", {"expr": "places[axis]"}, width="container", height=340)
         numbers = ["mean", "se", "low", "high", "certified", "audited"]
         counts = ["n_ok", "n_failed", *SIZES]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.charts.drawing import Picture, can_draw, draw_chart
 from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
-from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, slug
+from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, lines_of_panels, slug
 from reports.headline import PageHeadline, Tile, condition, data_sentence
 from reports.page import AttackFacts, Guide
 from reports.pages.error_page import LayoutContent, numbers_section
@@ -120,7 +120,7 @@ def draw_attacks(view: View, panels: Panels, summary: pd.DataFrame) -> Pictures:
         draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", text, source, png=False),
         certified_picture(view),
         tuple(_roc(view, attacks, where.epsilon) for attacks in first_sizes(panels)),
-        chart.with_menus(lines) if can_draw() else None,
+        chart.with_menus(lines_of_panels(view, lines)) if can_draw() else None,
         chart.left_out,
     )
 
@@ -297,7 +297,7 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     if (sums := sum_table(view, panels)) is not None:
         parts.append(Section("What the theorems predict of the sums", _SUMS, table=sums))
     sections = [
-        numbers_section(headline, view.page, headline.choice),
+        numbers_section(headline, headline.choice),
         Section("Every attack", parts=parts, id="which"),
     ]
     return LayoutContent(headline, pictures, _CAPTION, sections)

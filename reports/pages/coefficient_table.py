@@ -89,8 +89,15 @@ def _side_by_side(models: Sequence[Model]) -> PrintedTable:
             rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in found)])
     names = list(dict.fromkeys(name for model in models for name in model.facts))
     facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
-    notes = [*filter(None, map(_unit_note, models)), *(f"{m.title}: {m.footnote}" for m in models)]
+    notes = [*filter(None, map(_unit_note, models)), *_footnotes(models)]
     return PrintedTable("", ["", *(model.title for model in models)], rows, facts, notes)
+
+
+def _footnotes(models: Sequence[Model]) -> list[str]:
+    """Return the footnotes with the titles of their models; one that all share without."""
+    if len({model.footnote for model in models}) == 1:
+        return [models[0].footnote]
+    return [f"{model.title}: {model.footnote}" for model in models]
 
 
 def _unit_note(model: Model) -> str:

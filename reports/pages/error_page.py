@@ -12,7 +12,6 @@ from reports.charts.study import Pictures, draw_study
 from reports.cost import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.exhibits import draw_exhibits
 from reports.headline import PageHeadline, build_headline, guides_of
-from reports.page import StudyPage
 from reports.series import Series, View
 from reports.table import PageTable, Section, TableCell, error_table, setting_title
 from reports.writing import render_sentence, slope_text
@@ -29,10 +28,10 @@ class LayoutContent:
     answers: Sequence[str] = ()
 
 
-def numbers_section(headline: PageHeadline, page: StudyPage, *more: str) -> Section:
-    """Return the other key numbers, folded; where data are a stand-in a banner says so already."""
-    data = "" if page.data_source == "stand-in" or page.warning else headline.data
-    bullets = [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
+def numbers_section(headline: PageHeadline, *more: str) -> Section:
+    """Return the other key numbers, folded."""
+    facts = (headline.verdict, headline.data, headline.noise, *headline.limits, *more)
+    bullets = [fact for fact in facts if fact]
     tiles = [(tile.caption, tile.value) for tile in headline.tiles]
     table = PageTable(("What", "Number"), tiles, "Key numbers") if tiles else None
     return Section("More numbers", headline.details, table=table, bullets=bullets, folded=True, id="numbers")
@@ -67,7 +66,7 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     caption = f"{setting_title(view, head)}. {_CAPTION}" if head else ""
     if pictures.left_out:
         caption += f" {pictures.left_out:,} cells are too many for this chart; summary.csv has them."
-    sections = [numbers_section(headline, view.page), which, *(each for each in more if each.text)]
+    sections = [numbers_section(headline), which, *(each for each in more if each.text)]
     answers = [section.answer for section in exhibits if section.answer]
     return LayoutContent(headline, pictures, caption, sections, answers)
 

@@ -65,7 +65,6 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
     live = pictures.live
-    stand_in = page.data_source == "stand-in"
     html, markdown = render_page(
         page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs",
         headline.sentence,
@@ -73,13 +72,11 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
         heading=page.title,
         links_on_top=[("All studies", "../index.html")],
         banner=banner(page.data_source) or page.warning or few_repetitions(view),
-        why=headline.data if stand_in or page.warning else "",
         sentence=headline.sentence,
         number=headline.number,
         pictures=pictures,
         caption=layout.caption,
-        answers=layout.answers,
-        lead=[page.question, f"{_run_line(view)}."],
+        lead=[page.question, *layout.answers, f"{_run_line(view)}."],
         scripts=["filter.js", *(["chart.js"] if live else [])],
         data={"chart-data": packed_chart(live), "vega-library": packed_library()} if live else {},
     )

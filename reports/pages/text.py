@@ -21,8 +21,8 @@ from reports.writing import words
 
 _SCRIPTS = "<!-- scripts -->"
 _EMPTY: dict[str, Any] = {
-    **dict.fromkeys(("heading", "banner", "why", "sentence", "caption", "search"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "answers"), ()),
+    **dict.fromkeys(("heading", "banner", "sentence", "caption", "search"), ""),
+    **dict.fromkeys(("links_on_top", "lead"), ()),
     **dict.fromkeys(("number", "pictures")),
 }
 
@@ -87,6 +87,8 @@ def _environment(form: str) -> Environment:
 
 def _figure(picture: Picture, prefix: str) -> Markup:
     drawn = Markup(inline(picture.svg, prefix))
+    width = _MOST_SCALE * _drawn_width(drawn)
+    drawn = Markup('<div style="max-width:{:.0f}px">{}</div>').format(width, drawn)
     least = _least_width(drawn)
     frame = Markup(
         '<div class="scroll" tabindex="0" role="region" aria-label="Picture: {}">'
@@ -102,13 +104,18 @@ def markdown_text(text: object) -> str:
 
 
 _PHONE, _SMALLEST = 340, 8.1  # pixels: of a figure on a phone, and of text that can be read
+_MOST_SCALE = 1.25  # of a figure: its text is then as large as the page's
+
+
+def _drawn_width(svg: str) -> float:
+    box = re.search(r'viewBox="\S+ \S+ ([\d.]+)', svg)
+    return float(box[1]) if box else 0.0
 
 
 def _least_width(svg: str) -> float:
     """Return from which width on the text of a figure can be read."""
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)', svg)]
-    box = re.search(r'viewBox="\S+ \S+ ([\d.]+)', svg)
-    return float(box[1]) * _SMALLEST / min(sizes) if box and sizes else 0.0
+    return _drawn_width(svg) * _SMALLEST / min(sizes) if sizes else 0.0
 
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺"

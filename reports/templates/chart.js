@@ -12,5 +12,11 @@ document.head.append(script);
 if (!window.vegaEmbed) return;
 document.documentElement.classList.add("live");
 const options = { actions: false, renderer: "svg", bind: "#controls", defaultStyle: false, logLevel: 1, tooltip: { disableDefaultStyle: true } };
-await vegaEmbed("#live-chart", specification, options);
+const { view } = await vegaEmbed("#live-chart", specification, options);
+const menus = [...document.querySelectorAll("#controls select")];
+function showMenus() { // the quantity on the axis is not chosen
+  for (const menu of menus) menu.closest(".vega-bind").hidden = menu.name === `at_${view.signal("axis")}`;
+}
+view.addSignalListener("axis", showMenus);
+showMenus();
 })();

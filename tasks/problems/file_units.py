@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.formula.design import INTERCEPT, FormulaDesign
-from dpalgos.intervals.half_widths import WHY, along
+from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 
@@ -24,6 +24,10 @@ class FileUnits:
     declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # declared → what it has of those shown
+    columns: tuple[str, ...] = ()  # that a formula may name
     reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
 
     def __post_init__(self) -> None:
@@ -39,6 +43,11 @@ class FileUnits:
     def shown(self) -> tuple[str, ...]:
         """The names of the numbers that are shown."""
         return self.terms or self.names
+
+    @property
+    def intercept(self) -> str:
+        """The name of the intercept, "" if there is none."""
+        return next((name for name in (INTERCEPT, AT_CENTERS) if name in self.shown), "")
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
@@ -63,12 +72,15 @@ class FileUnits:
         own = np.array([shown[name] for name in self.shown]) - shift - back[:, :first] @ known
         return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
 
-    def ends_of(self, ends: FloatArray, notes: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (m, 2) of intervals (2, k) in the units of the file, and why there are none."""
+    def ends_of(self, found: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the ends (m, 2) of the intervals of an answer (k,) in the units of the file, and why not."""
+        one = answer.reshape(-1, 1)
         if self.back is None:
-            return self.of(ends.T), np.asarray(notes.get(WHY, np.zeros((len(self.names), 1))))
-        found, why = along(notes, ends, self.back * self.factor)
-        return found.T + (self.back @ self.offset)[:, None], why
+            return self.of(found.ends(one)[..., 0].T), found.codes
+        matrix = self.back * self.factor
+        along = found.along(matrix, one)
+        ends = along.ends(matrix @ one)[..., 0].T
+        return ends + (self.back @ self.offset)[:, None], along.codes
 
     def half_widths(self, names: Sequence[str], widths: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
         """Return half-widths (…, k) of intervals of some coordinates in the units of the file, by shown name.
@@ -85,4 +97,11 @@ class FileUnits:
     def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
         declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
-        return replace(self, terms=design.terms, back=design.back, declared=declared)
+        return replace(
+            self,
+            terms=design.terms,
+            back=design.back,
+            declared=declared,
+            groups=design.groups,
+            columns=tuple(design.declared),
+        )

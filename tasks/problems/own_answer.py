@@ -46,10 +46,12 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     names = prepared.column_names[slopes] if units is None else units.shown
     matrix, offset = (unit, np.zeros(len(unit))) if units is None else units.affine
     ends: FloatArray = np.full((len(matrix), 2), np.nan)
-    if answer.interval is not None:
-        own = answer.interval.reshape(2, -1)
+    if answer.intervals is not None:
+        own = answer.intervals.ends(answer.estimate.reshape(-1, 1))[..., 0]
         known = np.isfinite(own.sum(axis=0))[slopes]
-        found = (unit @ np.nan_to_num(own).T) if units is None else units.ends_of(own, answer.diagnostics)[0]
+        found: FloatArray = unit @ np.nan_to_num(own).T
+        if units is not None:
+            found = units.ends_of(answer.intervals, answer.estimate)[0]
         ends = np.where(known[:, None] if units is None else True, found, np.nan)
     coef, exact = (
         _centered((matrix @ each.reshape(len(there), -1) + offset[:, None])[:, reference.classes])

@@ -54,6 +54,7 @@ def record_of(released: Release) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
+        "released_model": answer.get("released_model"),
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),

@@ -21,9 +21,10 @@ from data.tables.reading import PartitionedTable, Source, StreamedTable
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
+from dpalgos.answers.stored import plain_model
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
-from dpalgos.intervals.half_widths import why_none
+from dpalgos.interval import why_none
 from dpalgos.params import Params
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
@@ -328,13 +329,34 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "events": event_entries(drawn.events),
     }
     answer |= _fit(plan.rows, drawn)
-    if drawn.interval is not None:
-        pairs, why = units.ends_of(drawn.interval, drawn.diagnostics)
+    if drawn.intervals is not None:
+        pairs, why = units.ends_of(drawn.intervals, drawn.estimate)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
         answer["interval"] = dict(zip(units.shown, ends, strict=True))
         if why.any():
             answer["interval_note"] = why_none(why, units.shown)
+        answer |= _released_model(plan, drawn)
     return answer
+
+
+def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
+    """Return what was released of a regression with intervals, from which further answers follow."""
+    if not drawn.has_model:
+        return {}
+    request, units = plan.request, plan.rows.units
+    matrix, shift = units.affine
+    design = request.by_formula
+    model = drawn.released_model(
+        units.shown,
+        matrix=matrix,
+        shift=shift,
+        groups=units.groups or {name: (name,) for name in units.shown},
+        columns=units.columns or units.shown,
+        response=design.response.name if design and design.response else request.columns.y or "",
+        intercept=units.intercept,
+    )
+    found = plain_model(model)
+    return {} if found is None else {"released_model": found}
 
 
 def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:

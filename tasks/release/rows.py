@@ -124,6 +124,8 @@ def table_as_declared(
         names=(*names, AT_CENTERS),
         factor=np.append(scale / scales, scale),
         offset=np.append(np.zeros(len(names)), center),
+        groups={each: tuple(known[each].declared.table_columns) for each in x},
+        columns=(*x, y),
         declared={
             **declared,
             "response": [center, scale],

@@ -9,7 +9,10 @@ from pydantic import BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
+from dpalgos.answers.model import ReleasedModel
+from dpalgos.answers.stored import model_of
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
+from dpalgos.formula.nested import submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.writing import num_in
 from tasks.errors import SpecError
@@ -81,6 +84,29 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
+def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
+    """Return the record of a release with the answer of a model nested in it, which costs nothing."""
+    model = submodel_by_formula(released_model(record), formula)
+    table = model.coefficients()
+    answer = [
+        {"name": term, "estimate": estimate, "lower": low, "upper": high}
+        for term, estimate, low, high in zip(table.terms, table.estimate, *table.ends, strict=True)
+    ]
+    deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": formula}}
+    release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
+    return {"deployment": deployment, "release": {**release, "nested_note": model.nested_note}}
+
+
+def released_model(record: Mapping[str, Any]) -> ReleasedModel:
+    """Return the model that a record holds; refuse one without."""
+    if not (content := record["release"].get("released_model")):
+        raise SpecError(
+            "the record holds no released model: nested models and tests follow from a preconditioned "
+            "regression with --interval, of version 2.0 or later"
+        )
+    return model_of(content)
+
+
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
     """Write the table of one or several releases; the end of the file's name says the format."""
     form = table_format(file)
@@ -120,6 +146,7 @@ def _model(record: Mapping[str, Any]) -> Model:
         f"Reference levels: {against}." if against else "",
     ]
     more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
+    more += filter(None, [release.get("nested_note", "")])
     facts = {
         "response": about.get("response", ""),
         f"{unit}s": f"{about['n']:,}" if "n" in about else "",

@@ -8,9 +8,10 @@ from scipy.special import expit, ndtr, ndtri
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.api import build_params
-from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
+from dpalgos.intervals.half_widths import half_widths
 from dpalgos.intervals.means import CUBE_SHARE
-from dpalgos.intervals.regression import center_of, error_of
+from dpalgos.intervals.regression import resolves
+from dpalgos.intervals.released import center_of, error_of
 from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -175,7 +176,7 @@ def test_cells_that_were_moved_to_a_bound_count_as_clipped(name, target):
     np.testing.assert_array_equal(plain.estimate, told.estimate)
     assert np.isfinite(plain.interval).all()
     assert np.isnan(told.interval).all()
-    assert all(word in told.diagnostics[NOTE] for word in ("0", "1"))
+    assert all(word in told.intervals.note for word in ("0", "1"))
 
 
 REGRESSIONS = {
@@ -268,7 +269,7 @@ def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
     np.testing.assert_array_equal(plain.estimate, told.estimate)
     assert [event.label for event in plain.events] == [event.label for event in told.events]
     assert np.isnan(told.interval).all()
-    assert "too few rows" in told.diagnostics[NOTE]
+    assert "too few rows" in told.intervals.note
 
 
 def test_an_interval_counts_the_noise_of_the_curvature():
@@ -279,7 +280,7 @@ def test_an_interval_counts_the_noise_of_the_curvature():
     values, vectors = np.linalg.eigh(np.eye(d) + noise)
     n, ones = len(values), np.ones(len(values))
     curvature = ScoreCurvature(
-        vectors, values, np.full((n, d), std), values < 0, np.zeros((d, n)), ones, std * ones
+        vectors, values, np.full((n, d, d), std**2), values < 0, np.zeros((d, n)), ones, std * ones
     )
     gradient = np.repeat(truth[:, None], n, axis=1)
     steps = ReleasedSteps(np.zeros((1, d, n)), gradient[None], np.full((1, n), 1e-9), ones, np.zeros((d, n)))
@@ -293,8 +294,8 @@ def test_an_interval_counts_the_noise_of_the_curvature():
 def test_public_numbers_say_whether_there_are_intervals():
     budget = {"epsilon": 0.2, "delta": 1e-8, "interval": 0.95}
     params = build_params(dpalgos.get_estimator("preconditioned_regression"), budget)
-    assert params.resolves(20_000, 3)
-    assert not params.resolves(200, 3)
+    assert resolves(params, 20_000, 3)
+    assert not resolves(params, 200, 3)
 
 
 PARTS = {  # what makes most of the error: ε, rows, and the spread of the errors
@@ -333,9 +334,9 @@ def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked(
         estimator = dpalgos.get_estimator(name)
         keywords = {**estimator.example, "epsilon": 5.0, "delta": 1e-5}
         narrow, wide = (
-            estimated(name, X, y, seed=1, **keywords, interval=level).diagnostics for level in (0.5, 0.99)
+            estimated(name, X, y, seed=1, **keywords, interval=level).intervals for level in (0.5, 0.99)
         )
-        ratio = wide["half_width_without_noise"] / narrow["half_width_without_noise"]
+        ratio = wide.without_noise / narrow.without_noise
         np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
 
 
@@ -362,7 +363,7 @@ def test_coefficients_of_collinear_columns_have_no_interval(name):
     assert np.isnan(result.interval[0, 2:]).all()
     if name != "adassp":  # whose ridge moves every coefficient
         assert np.isfinite(result.interval[:, :2]).all()
-    assert "direction" in result.diagnostics[NOTE]
+    assert "direction" in result.intervals.note
 
 
 LOCAL = {
@@ -394,8 +395,8 @@ def test_local_intervals_bound_the_sampling_error_without_drowning_the_noise():
     X, y = local_rows(np.random.default_rng(0))
     asked = {"delta": 1e-6, "rng": np.random.default_rng(1), "interval": 0.95, **LOCAL}
     found = dpalgos.estimate("ldp_nldp", X, y, epsilon=4.0, **asked)
-    without = found.diagnostics["half_width_without_noise"][:, 0]
-    assert (without < 0.6 * found.diagnostics[HALF_WIDTH][:, 0]).all()
+    without = found.intervals.without_noise[:, 0]
+    assert (without < 0.6 * found.intervals.half_width[:, 0]).all()
 
 
 @pytest.mark.parametrize("name", ["ldp_nldp", "ldp_nldp_public"])
@@ -499,7 +500,7 @@ def test_a_regression_whose_users_are_clipped_has_no_interval(bound):
     asked = {"epsilon": 20.0, "delta": 1e-6, "user_ids": ids, "interval": 0.95, **USERS, bound: 0.4}
     result = estimated("user_level_regression", X, y, seed=1, **asked)
     assert np.isnan(result.interval).all()
-    assert "clipping" in result.diagnostics[NOTE]
+    assert "clipping" in result.intervals.note
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -522,7 +523,7 @@ def test_a_mean_that_clipping_may_have_moved_has_no_interval(name):
     }[name]
     result = estimated(name, X, epsilon=2.0, delta=1e-9, seed=1, interval=0.9, **keywords)
     assert np.isnan(result.interval).all()
-    assert "clipping" in result.diagnostics[NOTE]
+    assert "clipping" in result.intervals.note
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
@@ -638,6 +639,6 @@ def test_an_interval_after_an_answer_needs_no_unit_of_the_response(unit):
         found = dpalgos.estimate(
             "adassp", X, scale * y, rng=np.random.default_rng(1), replicates=10, interval=0.95, **ask
         )
-        widths.append(found.diagnostics["half_width"][:3] / scale)
+        widths.append(found.intervals.half_width[:3] / scale)
     assert np.isfinite(widths[1]).all()
     np.testing.assert_allclose(np.median(widths[1], axis=1), np.median(widths[0], axis=1), rtol=0.1)

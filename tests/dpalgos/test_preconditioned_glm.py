@@ -358,9 +358,12 @@ def moved_errors(family, changes, n=20_000, epsilon=1.0, **keywords):
     Z = rng.standard_normal((n, 4))
     X = np.column_stack([Z, rng.random(n) < 0.1, np.ones(n)])
     u = X @ [0.5, -0.4, 0.3, 0.0, 0.4, -0.5]
-    mean = np.exp(u) if family == "poisson" else 1 / (1 + np.exp(-u))
-    y = (rng.poisson if family == "poisson" else lambda p: rng.binomial(1, p))(mean).astype(float)
-    errors = []
+    drawn = {
+        "gaussian": lambda: rng.normal(u),
+        "logistic": lambda: rng.binomial(1, 1 / (1 + np.exp(-u))),
+        "poisson": lambda: rng.poisson(np.exp(u)),
+    }
+    y, errors = drawn[family]().astype(float), []
     for scale, shift in changes:
         rows = np.column_stack([scale * (Z[:, :1] + shift), X[:, 1:]])
         found = dpalgos.estimate(
@@ -371,12 +374,13 @@ def moved_errors(family, changes, n=20_000, epsilon=1.0, **keywords):
     return np.array(errors)
 
 
-@pytest.mark.parametrize("family", ["logistic", "poisson"])
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
 def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
-    changes = [(1, 0), (10, 0), (4, 0), (0.25, 0), (0.1, 0), (1, 20), (1, -20)]
-    errors = moved_errors(family, changes)
+    near = [(1, 0), (10, 0), (4, 0), (0.25, 0), (0.1, 0), (1, 20), (1, -20)]
+    errors = moved_errors(family, near)
     assert (errors[1:] < 2.5 * errors[0]).all()
-    assert errors[0] < 0.005
+    assert errors[0] < 0.002
+    assert (moved_errors(family, [(100, 0), (0.01, 0)]) < 0.01).all()  # of .4 that there are to explain
 
 
 def test_indicators_keep_their_origin_and_far_columns_get_centers():
@@ -416,5 +420,5 @@ def test_intervals_of_events_move_with_the_columns():
     widths = []
     for rows, back in ((Z, np.eye(4)), (Z @ move, move)):
         result = dpalgos.estimate(NAME, rows, y, replicates=10, rng=np.random.default_rng(25), **ask)
-        widths.append((back[:3, :3] @ result.diagnostics["half_width"][:3]).mean(axis=1))
+        widths.append((back[:3, :3] @ result.intervals.half_width[:3]).mean(axis=1))
     np.testing.assert_allclose(widths[1], widths[0], rtol=0.2)

@@ -200,12 +200,22 @@ def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-def test_raw_units_are_warned_about():
+@pytest.mark.parametrize(
+    ("unit", "wrong"), [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
+)
+def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
-    with pytest.warns(UserWarning, match="are the units right"):
+    X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         DPLinearRegression(**BUDGET, random_state=0).fit(X, y)
+    said = [str(each.message) for each in warned if each.category is UserWarning]
+    assert [part for part, sentence in zip(wrong, said, strict=True) if part in sentence] == wrong
+
+
+def test_a_bound_that_raw_columns_exceed_is_warned_about():
     with pytest.warns(UserWarning, match="value_bound = 1"):
-        DPMean(**BUDGET, value_bound=1.0, random_state=0).fit(X)
+        DPMean(**BUDGET, value_bound=1.0, random_state=0).fit(raw_table(2000)[0])
 
 
 def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():

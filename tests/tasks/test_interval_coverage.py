@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
+from dpalgos.interval import Interval
 from flows.studies.find_study import find_study
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
@@ -30,8 +30,8 @@ def answer(estimate, half, naive):
         certified_epsilon=1.0,
         delta=1e-5,
         events=(),
-        diagnostics={NAIVE_HALF_WIDTH: np.array(naive)[:, None]},
-        interval=np.stack([estimate - half, estimate + half]),
+        diagnostics={},
+        intervals=Interval(half_width=half[:, None], without_noise=np.array(naive)[:, None]),
     )
 
 

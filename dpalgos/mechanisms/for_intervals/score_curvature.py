@@ -8,15 +8,16 @@ Replacing a row moves it by at most √2 L/n in the Frobenius norm (:func:`curva
 by a search of counts of ψ''‖z‖², of sensitivity 1 each.
 
 Expected is p V diag(h) V', p the mean weight, V and h the whitening's directions and how well each is
-resolved; of events p is that of normal rows, whose curvature is less along a steep slope. Of the released
-difference only eigenvalues that exceed the noise's, by more than chance, are kept, shrunk as is best for a
-few directions among noise (Donoho, Gavish & Johnstone 2018, Optimal shrinkage of eigenvalues in the spiked
-covariance model). An eigenvalue that noise may have made is raised, and hidden.
+resolved; of events p is that of normal rows, whose curvature is less along a steep slope. Of entry (i, j) of
+the released difference, along V, a_ij = v_ij / (v_ij + s²) is kept, with the whitening's doubt v_ij about it
+and the noise s of the entry; what is left unknown has variance a_ij s². An eigenvalue that noise may have
+made is raised, and hidden.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
@@ -44,14 +45,37 @@ class ScoreCurvature(NamedTuple):
 
     vectors: FloatArray
     values: FloatArray
-    std: FloatArray  # of the values, (R, d)
+    variances: FloatArray  # of entries between the vectors, (R, d, d); off the diagonal twice that
     hidden: BoolArray  # which values noise may have made, (R, d)
     ones: FloatArray  # the white coefficients of a column of ones, (d, R)
     total: FloatArray  # mean weight
     noise: FloatArray
+    heavy: FloatArray | float = 1.0  # how heavy the tails of rows look, next to normal ones, at least 1
+
+    @property
+    def std(self) -> FloatArray:
+        """The standard deviations of the values, (R, d)."""
+        return np.asarray(np.sqrt(np.einsum("rjj->rj", self.variances)))
+
+    def of_values(self, values: FloatArray) -> FloatArray:
+        """Return the matrices (R, d, d) of some values (R, d) along the directions."""
+        return np.asarray((self.vectors * values[:, None, :]) @ np.swapaxes(self.vectors, 1, 2))
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Q, (R, d, d)."""
+        return self.of_values(self.values)
 
     def inverse(self) -> FloatArray:
-        return np.asarray((self.vectors / self.values[:, None, :]) @ np.swapaxes(self.vectors, 1, 2))
+        return self.of_values(1 / self.values)
+
+    def blurred(self, vectors: FloatArray) -> FloatArray:
+        """Return the covariance (R, d, d) of the noise of Q times vectors (d, R)."""
+        own, variances = self.along(vectors), self.variances
+        crossed = variances * own[:, :, None] * own[:, None, :] / 2
+        of_rows = np.einsum("rjk,rk->rj", variances, own**2) / 2
+        found = crossed + of_rows[:, :, None] * np.eye(own.shape[1])
+        return np.asarray(self.vectors @ found @ np.swapaxes(self.vectors, 1, 2))
 
     def along(self, vectors: FloatArray) -> FloatArray:
         """Return the coordinates (R, d) of vectors (d, R) along the directions."""
@@ -96,7 +120,9 @@ def release_curvature(
         shape = normal_curvature(scores.family, theta, center, middle - (center * steps.end).sum(axis=0))
         shape = shape * (d / np.einsum("rjj->r", shape))[:, None, None]
     noise = transcript.noise_std(sensitivity, multiplier, len(value))
-    return _denoised(unsvec(released, d + 1), noise, white, unit, shape)
+    normal = float(scipy.special.chdtri(d, _LONG) + 1)
+    heavy = np.maximum(level * (d + 1) / (unit * normal), 1.0)
+    return _denoised(unsvec(released, d + 1), noise, white, unit, shape)._replace(heavy=heavy)
 
 
 def _denoised(
@@ -107,30 +133,21 @@ def _denoised(
     ``shape`` (R, d, d), of trace d, is that of normal rows.
     """
     d, axes = moments.shape[-1] - 1, white.directions
+    back = np.swapaxes(axes, 1, 2)
     total = np.maximum(np.einsum("rjj->r", moments), 0.2 * unit) / (d + 1)
-    part = (axes * np.sqrt(total[:, None] * white.curvature)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    part = (axes * np.sqrt(total[:, None] * white.curvature)[:, None, :]) @ back
     expected = part @ shape @ part
-    away, turned = np.linalg.eigh(moments[:, :d, :d] - expected)
-    edge = _EDGE * np.sqrt(2 * d) * noise[:, None]
-    seen = np.sqrt(np.maximum(1 - (edge / np.maximum(np.abs(away), edge)) ** 2, 0))
-    found = (turned * (seen * away)[:, None, :]) @ np.swapaxes(turned, 1, 2)
-    values, vectors = np.linalg.eigh(expected + found)
-
-    def along(directions: FloatArray, which: BoolArray) -> FloatArray:
-        squares = (np.swapaxes(directions, 1, 2) @ vectors) ** 2
-        return np.asarray(np.einsum("rik,ri->rk", squares, which.astype(float)))
-
-    shown = np.minimum(along(axes, white.curvature < 1) + along(turned, seen > 0), 1)
-    turn = (np.swapaxes(axes, 1, 2) @ vectors) ** 2
-    unknown = np.einsum("rik,rij,rjk->rk", turn, white.noise_doubt, turn)
-    # What is unknown by more than the edge would have been seen.
-    unknown = np.minimum(total[:, None] ** 2 * unknown, edge**2)
-    std = np.sqrt(noise[:, None] ** 2 * shown + unknown)
+    doubt, own = (total**2)[:, None, None] * white.doubt, (noise**2)[:, None, None]
+    weight = doubt / (doubt + own)
+    found = expected + axes @ (weight * (back @ (moments[:, :d, :d] - expected) @ axes)) @ back
+    values, vectors = np.linalg.eigh(found)
+    turn = (back @ vectors) ** 2
+    variances = np.swapaxes(turn, 1, 2) @ (weight * own) @ turn
+    std = np.sqrt(np.einsum("rjj->rj", variances))
     least = np.maximum(RESOLVED * std, _FLATTEST * total[:, None])
     raised = np.maximum(values, least)
     ones = np.einsum("rjk,rk,rlk,rl->jr", vectors, 1 / raised, vectors, moments[:, :d, -1])
-    doubt = np.maximum(std, UNSEEN_NOISE * noise[:, None])
-    return ScoreCurvature(vectors, raised, doubt, values < least, ones, total, noise)
+    return ScoreCurvature(vectors, raised, variances, values < least, ones, total, noise)
 
 
 def unresolved_coordinates(eigenvalues: FloatArray, vectors: FloatArray, noise: FloatArray) -> BoolArray:

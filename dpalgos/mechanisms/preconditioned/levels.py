@@ -17,13 +17,13 @@ from dpalgos.models.white_rows import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ROWS_ABOVE
+from dpalgos.steps.clipping import ROWS_ABOVE, SCORES_ABOVE
 from dpalgos.steps.moments import row_norms
 from dpalgos.typing import BoolArray, FloatArray
 
-SCORES_ABOVE, RESPONSES_ABOVE = "scores above a level", "responses above a level"
+RESPONSES_ABOVE = "responses above a level"
 N_LEVELS, N_UNKNOWN = 16, 64  # candidates of a search; of scores whose unit is not known
-_ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), (0.5, 4.0)  # times √d
+_ROWS, _WHITE_ROWS = np.geomspace(0.5, 2048, 64), (0.5, 4.0)  # times √d
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
 _NEAR = 0.5, 1.41  # times the level of the step before
@@ -31,7 +31,7 @@ _LESS_NEAR = 0.25, 2.0  # the same, after a search of all units
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
 _CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
 _MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
-_DETECTABLE = 4.0  # times the noise of a count: so many rows are told from none
+_DETECTABLE = 4.0  # times the noise of a count: so many rows are told from none, which would lead far up
 _REFERENCE_SIZE = 489.0
 
 
@@ -67,12 +67,13 @@ class Levels:
             within = None if whole.coordinates is None else whole.coordinates[group.replicates]
             return np.asarray(row_norms(rows, within) * group.weights)
 
+        multiplier = self._budget.gaussian_multiplier("rows", counts_needed(len(_ROWS)))
         return search_level(
             self._transcript,
             np.sqrt(self._sample.n_features + 1) * _ROWS,
-            self._wanted(_CLIPPED_ROWS, _MOST_ROWS),
+            self._wanted(_CLIPPED_ROWS, _MOST_ROWS, _DETECTABLE * multiplier),
             whole.rows.then(norms),
-            noise_multiplier=self._budget.gaussian_multiplier("rows", counts_needed(N_LEVELS)),
+            noise_multiplier=multiplier,
             label=ROWS_ABOVE,
         )
 
@@ -88,7 +89,7 @@ class Levels:
         root = np.sqrt(self._sample.n_features)
         is_known = np.isfinite(self._score_level)
         first, ends, most, least = _SCORES[:, None] * self.unit, _NEAR, self._family.most_clipped, 0.0
-        if not self._plan.knows_unit:  # a count that noise mistakes may lead far up
+        if not self._plan.knows_unit:
             first = np.broadcast_to(_UNKNOWN[:, None], (len(_UNKNOWN), len(self.unit)))
             ends, most, least = _LESS_NEAR, _MOST_OF_UNKNOWN, _DETECTABLE
         multiplier = self._budget.gaussian_multiplier(

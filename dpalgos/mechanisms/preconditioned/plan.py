@@ -25,9 +25,10 @@ from dpalgos.mechanisms.preconditioned.origin import column_shares, origin_share
 from dpalgos.models.families import Family
 
 _MOMENT_SHARE, _START_SHARE = 0.14, 0.02  # of what the origin leaves
-_ROW_SHARE, _SCORE_SHARE = 0.07 / 6, 0.35 / 6  # the same; searches of levels, so that all counts are alike
+_ROW_SHARE, _SCORE_SHARE = 0.1 / 6, 0.35 / 6  # the same; searches of levels, with counts about alike
 _N_STEPS, _N_WHITENINGS, _N_SEARCHES = 12, 4, 5  # the first may whiten rows again; the first search levels
 _FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
+_TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ class FitPlan:
     is_constant: bool = False
     knows_unit: bool = True  # of residuals, which is public or released
     for_interval: bool = False
+    longest: float | None = None  # that white coefficients may be
     origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
 
 
@@ -66,7 +68,13 @@ def plan_of(
         levels = float(np.sqrt(n_features + 1)), root * max(0.07, size / 200)
         step = {f"step {t}": (1 - _FEW_MOMENTS) / _FEW_STEPS for t in range(_FEW_STEPS)}
         shares = {"moments": _FEW_MOMENTS, **step}
-        return FitPlan(shares=shares, n_steps=_FEW_STEPS, n_left_out=_LEFT_OUT, public_levels=levels)
+        return FitPlan(
+            shares=shares,
+            n_steps=_FEW_STEPS,
+            n_left_out=_LEFT_OUT,
+            public_levels=levels,
+            longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
+        )
     columns: dict[str, int] = {}
     shares = {}
     if family.is_linear:

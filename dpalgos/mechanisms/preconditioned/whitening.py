@@ -33,7 +33,7 @@ from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
-_LARGEST_GAIN = 32.0  # of white coordinates over units: in a direction of less spread far rows are too far
+_LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
 # When to whiten again: at so many times the variance of new moments, far from units and near to them.
 _USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.05
@@ -171,16 +171,6 @@ class Whitening:
         weight = np.maximum(self.moments[:, one, one], 0.1)  # of clipped rows, less than 1
         center = np.einsum("rji,rj->ir", self.matrix, mean[..., 0]) / weight
         return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
-
-    def longest(self, unit: FloatArray) -> FloatArray:
-        """Return how long white coefficients can be by the moment of y, (R,).
-
-        Where noise hides it, y is taken to be of order ``unit`` (R,), as its unit should make it.
-        """
-        size = self.moments[:, -1, -1]
-        squared = np.maximum(size, 0) + self.noise_std
-        hidden = size < 2 * self.noise_std
-        return self.last_unit * np.sqrt(np.where(hidden, np.minimum(squared, unit**2), squared))
 
     @property
     def row_coordinates(self) -> FloatArray:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from tasks.problems.problem import Draw, HeadlineRun, Measure, Measured, Traits
 
 ERROR = "l2_error"
@@ -35,7 +34,8 @@ def measure_coverage(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Meas
         lower, upper = (draw.columns(end) for end in answer.interval)
     half = (upper - lower) / 2
     there = np.isfinite(half)
-    naive = np.broadcast_to(answer.diagnostics.get(NAIVE_HALF_WIDTH, np.nan), off.shape)
+    found = answer.intervals.without_noise if answer.intervals is not None else None
+    naive = np.broadcast_to(np.nan if found is None else found, off.shape)
     middle_off = np.where(there, np.abs((lower + upper) / 2 - target), 0.0)
     shares = {
         _THERE: there,

@@ -23,10 +23,13 @@ from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
 # Whitelists: each place where a release is shown, with all keys that it may have.
-STORED = {"estimate", "events", "interval", "interval_note", "fit", "fit_note", "binned_fit"}
+STORED = {"estimate", "events", "interval", "interval_note", "fit", "fit_note", "binned_fit"} | {
+    "released_model"
+}
 RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
     "fit_note", "methods", "parameters",
     "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
+    "released_model",
 }  # fmt: skip
 INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
@@ -38,6 +41,8 @@ INSIDE = {
     "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std"},
     "risk": {"unit", "delta", "posterior", "true_positive_rate", "sentence"},
     "software": {"dpcost", "opendp", "numpy", "python"},
+    "released_model": {"terms", "groups", "columns", "matrix", "shift", "response", "intercept", "promise"}
+    | {"family", "level", "has_offset", "arrays", "curvature", "center", "intercept_shift", "tail"},
     "ledger": {"charge", "charged", "replayed", "epsilon_charged", "epsilon_spent", "epsilon_budget"}
     | {"delta_budget", "spent_note", "head"},
 }

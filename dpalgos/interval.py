@@ -1,0 +1,160 @@
+"""Intervals of an answer's coordinates: a value that follows from released and public numbers alone."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from dpalgos.typing import FloatArray
+
+CLIPPED = "clipping may have moved it by more than its half-width"
+HIDDEN = "it takes part in a direction whose second moment the noise hides"
+BENT = "a ridge, or a step too long for its curvature, may have moved it"
+GROSS = "a few residuals far beyond the others may have moved it"
+FEW = "there are too few rows for this ε and δ"
+_HELPS = {
+    CLIPPED: "public bounds, centers and scales nearer to where values lie, or more rows",
+    HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
+    BENT: "more rows, a larger ε or fewer columns",
+    GROSS: "narrower public bounds of the response, or its logarithm",
+    FEW: "more rows, a larger ε or fewer columns",
+}
+REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
+ABOUT = "intervals are centered at the answer before it is shrunk"
+
+
+class Combinable(Protocol):
+    """What intervals of linear combinations of coefficients follow from."""
+
+    def along(self, combinations: FloatArray) -> "Interval":
+        """Return the intervals of combinations, of the rows (k, d) of weights."""
+        ...
+
+    def after_offset(self) -> "Combinable":
+        """Return the same for coefficients after an offset, of which the first is 1."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interval:
+    """Intervals of the coordinates of R answers.
+
+    Attributes
+    ----------
+    half_width : (d, R) array
+        NaN where there is no honest interval.
+    center : (d, R) array, optional
+        None: the answer itself.
+    without_noise : (d, R) array, optional
+        Half-widths that count sampling alone, which an interval by the book would have.
+    reasons : (d, R) array, optional
+        Why coordinates have none, as codes of :data:`REASONS`.
+    about : str
+        What they are centered at, where it is not the answer.
+    released : Combinable, optional
+        What intervals of linear combinations follow from.
+    """
+
+    half_width: FloatArray
+    center: FloatArray | None = None
+    without_noise: FloatArray | None = None
+    reasons: FloatArray | None = None
+    about: str = ""
+    released: "Combinable | None" = None
+
+    @classmethod
+    def missing(cls, n_coordinates: int, n_replicates: int, reason: str) -> Self:
+        """Return that no coordinate has an interval, for a reason."""
+        nothing = np.full((n_coordinates, n_replicates), np.nan)
+        codes = np.full_like(nothing, 2.0 ** REASONS.index(reason))
+        return cls(half_width=nothing, center=nothing, without_noise=nothing, reasons=codes, about=ABOUT)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Interval"]) -> Self:
+        """Return the intervals of some replicates next to those of others."""
+
+        def every(name: str) -> Any:
+            found = [getattr(part, name) for part in parts]
+            return None if found[0] is None else np.concatenate(found, axis=1)
+
+        arrays = ("half_width", "center", "without_noise", "reasons")
+        return cls(**{name: every(name) for name in arrays}, about=parts[0].about)
+
+    @property
+    def codes(self) -> FloatArray:
+        """The reasons as codes, (d, R), 0 where there is none."""
+        return np.zeros_like(self.half_width) if self.reasons is None else self.reasons
+
+    @property
+    def note(self) -> str:
+        """Why coordinates have no interval, in words; empty where all have one."""
+        return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
+
+    def ends(self, answer: FloatArray) -> FloatArray:
+        """Return lower and upper ends, (2, d, R), around an answer (d, R)."""
+        center = answer if self.center is None else self.center
+        return np.stack([center - self.half_width, center + self.half_width])
+
+    def along(self, combinations: FloatArray, answer: FloatArray) -> "Interval":
+        """Return the intervals of linear combinations (k, d) of one answer (d, 1).
+
+        By released covariances where there are any; else half-widths add up, which is never too narrow.
+        """
+        if self.released is not None:
+            return self.released.along(combinations)
+        used = combinations != 0
+        center = answer if self.center is None else self.center
+        middle, half = center[:, 0], self.half_width[:, 0]
+        codes = self.codes[:, 0].astype(int)
+        why = [np.bitwise_or.reduce(codes[row], initial=0) for row in used]
+        return Interval(
+            half_width=np.where(used, np.abs(combinations) * half, 0.0).sum(axis=1)[:, None],
+            center=np.where(used, combinations * middle, 0.0).sum(axis=1)[:, None],
+            reasons=np.array(why, dtype=float)[:, None],
+            about=self.about,
+        )
+
+    def after_offset(self) -> "Interval":
+        """Return the intervals with that of an offset, whose coefficient is exactly 1, before the others."""
+
+        def after(value: float, others: FloatArray | None) -> Any:
+            return None if others is None else np.insert(others, 0, value, axis=0)
+
+        return replace(
+            self,
+            half_width=after(0.0, self.half_width),
+            center=after(1.0, self.center),
+            without_noise=after(0.0, self.without_noise),
+            reasons=after(0.0, self.reasons),
+            released=self.released.after_offset() if self.released else None,
+        )
+
+
+def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:
+    """Return in words why coordinates of some names have no interval, by their codes (d, R)."""
+    causes: dict[str, list[str]] = {}
+    for name, code in zip(names, np.bitwise_or.reduce(codes.astype(int), axis=1), strict=True):
+        why = [reason for k, reason in enumerate(REASONS) if code >> k & 1]
+        if why:
+            causes.setdefault("; ".join(why), []).append(name)
+    if not causes:
+        return ""
+    return "no interval for " + ", nor for ".join(
+        f"{what}{'s' * (len(which) > 1)} {', '.join(which)}: {why}" for why, which in causes.items()
+    )
+
+
+def warn_of_none(ends: FloatArray | None, found: Interval | None, names: Sequence[str]) -> None:
+    """Warn where no shown coefficient has an interval (2, k), with the reasons and what would help."""
+    if ends is None or found is None or not np.isnan(ends).all():
+        return
+    seen = np.bitwise_or.reduce(found.codes.astype(int), axis=None)
+    helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if seen >> k & 1]
+    warnings.warn(
+        f"{why_none(found.codes, names) or 'no interval'}; what would help: "
+        f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,318 @@
+"""Answers that follow from one release: nested models, tests, predictions; what they cover."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+import dpalgos
+import dpalgos.formula as private
+from dpalgos import InputError
+from dpalgos.answers.stored import model_of, plain_model
+from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.interval import HIDDEN
+
+N, RUNS, EPSILON = 4_000, 60, 2.0
+BETA = np.array([0.5, -0.4, 0.6, 0.0, 0.2])
+FAMILIES = {
+    "gaussian": ("preconditioned_regression", lambda eta, rng: eta + rng.standard_normal(len(eta))),
+    "logistic": (
+        "preconditioned_glm",
+        lambda eta, rng: (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(float),
+    ),
+    "poisson": ("preconditioned_glm", lambda eta, rng: rng.poisson(np.exp(0.5 * eta)).astype(float)),
+}
+
+
+def rows(rng, n=N):
+    """Correlated columns, of which the second is discrete, and a constant."""
+    Z = rng.standard_normal((n, 4)) @ np.linalg.cholesky(0.5 * np.eye(4) + 0.5).T
+    Z[:, 1] = Z[:, 1] > 0.5
+    return np.column_stack([Z, np.ones(n)])
+
+
+def released(family, X, y, rng, epsilon=EPSILON):
+    name, _ = FAMILIES[family]
+    keywords = {} if family == "gaussian" else {"family": family}
+    budget = {"epsilon": epsilon, "delta": 1e-6, "interval": 0.95}
+    return dpalgos.estimate(name, X, y, rng=rng, intercept=True, **budget, **keywords)
+
+
+def target(family, kept):
+    """The population's coefficients of the nested model."""
+    rng = np.random.default_rng(1)
+    X = rows(rng, 400_000)
+    eta = X @ BETA
+    if family == "gaussian":
+        return np.linalg.lstsq(X[:, kept], eta, rcond=None)[0]
+    mean = 1 / (1 + np.exp(-eta)) if family == "logistic" else np.exp(0.5 * eta)
+    of = sm.families.Binomial() if family == "logistic" else sm.families.Poisson()
+    return sm.GLM(mean, X[:, kept], family=of).fit().params
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nested_models_and_contrasts_are_covered(family):
+    kept = [0, 1, 4]
+    truth, covered, contrasts = target(family, kept), [], []
+    for run in range(RUNS):
+        rng = np.random.default_rng([run, 5])
+        X = rows(rng)
+        y = FAMILIES[family][1](X @ BETA, rng)
+        found = released(family, X, y, rng).submodel([f"x{j}" for j in kept])
+        low, high = found.coefficients().ends
+        covered.append(np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)))
+        test = found.t_test(f"x0 - 2 * x1 = {truth[0] - 2 * truth[1]:.9f}")
+        contrasts.append(test.pvalue[0] > 0.05 if np.isfinite(test.pvalue[0]) else np.nan)
+    shares = [*np.nanmean(covered, axis=0), np.nanmean(contrasts)]
+    # Fewer of 60 than 51 are within .93 with a chance of .02, and each model has three intervals at least.
+    assert min(shares[:2]) >= 0.85
+    assert np.nanmean(shares) >= 0.93
+    assert np.isfinite(np.array(covered)[:, :2]).mean() > 0.9
+
+
+def whole(family="gaussian", seed=3, **changes):
+    rng = np.random.default_rng(seed)
+    X = rows(rng, 20_000)
+    return released(family, X, FAMILIES[family][1](X @ BETA, rng), rng, **changes), X
+
+
+def test_with_next_to_no_noise_it_is_least_squares_of_the_nested_model():
+    rng = np.random.default_rng(2)
+    X = rows(rng, 30_000)
+    y = X @ BETA + 0.1 * rng.standard_normal(len(X))
+    found = released("gaussian", X, y, rng, epsilon=1e5).submodel(["x0", "x1", "x4"]).params
+    own = np.linalg.lstsq(X[:, [0, 1, 4]], y, rcond=None)[0]
+    np.testing.assert_allclose(found, own, atol=0.04)
+
+
+def test_a_nested_logistic_model_is_flatter_as_maximum_likelihood_is():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal((40_000, 2)), np.ones(40_000)])
+    y = (rng.random(40_000) < 1 / (1 + np.exp(-X @ [1.0, 1.5, -0.3]))).astype(float)
+    found = released("logistic", X, y, rng, epsilon=50.0)
+    own = sm.Logit(y, X[:, [0, 2]]).fit(disp=0).params
+    assert own[0] < 0.85
+    np.testing.assert_allclose(found.submodel(["x0", "x2"]).params, own, atol=0.06)
+
+
+def test_a_model_with_all_terms_is_the_whole_one():
+    found, _ = whole()
+    nested = found.submodel([f"x{j}" for j in range(5)])
+    np.testing.assert_allclose(nested.coefficients().ends, found.interval, rtol=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out(epsilon):
+    # A covariate with a large effect is left out: nested answers vary mostly by the noise of the metric.
+    middles, errors = [], []
+    for run in range(40):
+        rng = np.random.default_rng([run, 9])
+        X = rows(rng, 20_000)
+        y = X @ np.array([0.5, -0.4, 2.6, 0.0, 0.2]) + rng.standard_normal(len(X))
+        table = released("gaussian", X, y, rng, epsilon=epsilon).submodel(["x0", "x1", "x4"]).coefficients()
+        middles.append(table.shown[:2])
+        errors.append(table.std_error[:2])
+    ratio = np.nanstd(middles, axis=0) / np.nanmedian(errors, axis=0)
+    assert (ratio > 0.5).all()
+    assert (ratio < 1.25).all()
+
+
+def test_sampling_of_what_is_left_out_counts():
+    """With ε of 50 noise is small, and the omitted covariate moves the nested slope from table to table."""
+    middles, errors = [], []
+    for run in range(60):
+        rng = np.random.default_rng([run, 4])
+        X = np.column_stack([rng.standard_normal((2_000, 2)), np.ones(2_000)])
+        y = X @ [1.0, 3.0, 0.0] + 0.2 * rng.standard_normal(2_000)
+        table = released("gaussian", X, y, rng, epsilon=50.0).submodel(["x0", "x2"]).coefficients()
+        middles.append(table.shown[0])
+        errors.append(table.std_error[0])
+    assert 0.5 < np.nanstd(middles) / np.nanmedian(errors) < 1.25
+
+
+def test_a_list_of_terms_keeps_the_intercept():
+    found, _ = whole()
+    assert found.submodel(["x0"]).terms == ("x0", "x4")
+    assert found.model.submodel(["x0"], intercept=False).terms == ("x0",)
+    assert list(found.wald_test_terms().index) == ["x0", "x1", "x2", "x3"]
+
+
+def test_a_direction_that_noise_hides_has_no_nested_answer_either():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3_000, 3))
+    X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+    X = np.column_stack([X, np.ones(3_000)])
+    found = released("gaussian", X, X @ [1, 1, 1, 0] + rng.standard_normal(3_000), rng, epsilon=1.0)
+    table = found.submodel(["x0", "x1", "x3"]).coefficients()
+    assert np.isnan(table.estimate[:2]).all()
+    assert HIDDEN in found.submodel(["x0", "x1", "x3"]).note
+    # Of the pair's sum all is known: one of both alone has an answer.
+    assert np.isfinite(found.submodel(["x0", "x2", "x3"]).coefficients().estimate[0])
+
+
+def test_a_test_is_that_of_the_interval():
+    found, _ = whole()
+    table = found.coefficients()
+    one = found.t_test("x0 = 0, x1 - x2 = 0.25")
+    assert found.t_test("-x0 = -1e-1").null == [-0.1]
+    np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.shown[0], table.std_error[0]])
+    np.testing.assert_allclose(one.effect[1], table.shown[1] - table.shown[2])
+    np.testing.assert_allclose(one.statistic[1], (one.effect[1] - 0.25) / one.sd[1])
+    joint = found.wald_test("x0 = 0")
+    np.testing.assert_allclose([joint.statistic, joint.pvalue], [one.statistic[0] ** 2, one.pvalue[0]])
+    by_matrix = found.t_test((np.array([[0, 1, -1, 0, 0]]), 0.25))
+    np.testing.assert_allclose(by_matrix.pvalue, one.pvalue[1:])
+    assert list(one.summary_frame().index) == ["x0 = 0", "x1 - x2 = 0.25"]
+
+
+def test_a_joint_test_has_its_size_and_finds_effects():
+    p_values = []
+    for run in range(RUNS):
+        rng = np.random.default_rng([run, 6])
+        X = rows(rng)
+        y = X @ [0.5, -0.4, 0.0, 0.0, 0.2] + rng.standard_normal(N)
+        found = released("gaussian", X, y, rng)
+        p_values.append([found.wald_test("x2 = 0, x3 = 0").pvalue, found.wald_test("x0 = 0, x3 = 0").pvalue])
+    rejected = np.mean(np.array(p_values) < 0.05, axis=0)
+    assert rejected[0] <= 0.15
+    assert rejected[1] == 1
+
+
+def test_a_joint_test_is_the_same_in_other_words():
+    found, _ = whole()
+    one, other = found.wald_test("x0 = 0.4, x2 = 0.4"), found.wald_test("x0 + x2 = 0.8, x0 - x2 = 0")
+    assert other.statistic == pytest.approx(one.statistic, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        (lambda found: found.submodel(["age"]), "age"),
+        (lambda found: found.model.submodel([], intercept=False), "none"),
+        (lambda found: found.submodel("x0"), "x0"),
+        (lambda found: found.submodel(["x0"]).submodel(["x0"]), "whole"),
+        (lambda found: found.t_test("x9 = 0"), "x9"),
+        (lambda found: found.t_test("x0 = import"), "import"),
+        (lambda found: found.t_test(np.zeros((1, 5))), "zeros"),
+        (lambda found: found.wald_test("x0 = 0, 2 * x0 = 0"), "rows"),
+        (lambda found: found.model.predict(np.zeros((2, 3))), r"\(2, 3\)"),
+    ],
+)
+def test_what_a_release_does_not_hold_is_refused(call, value):
+    found, _ = whole()
+    with pytest.raises(InputError, match=value):
+        call(found)
+
+
+def test_answers_without_intervals_have_no_further_ones():
+    rng = np.random.default_rng(0)
+    X = rows(rng)
+    found = dpalgos.estimate("preconditioned_regression", X, X @ BETA, rng=rng, epsilon=1.0, delta=1e-6)
+    with pytest.raises(InputError, match=r"interval=0\.95"):
+        found.submodel(["x0"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_record_holds_all_that_further_answers_need(family):
+    found, _ = whole(family)
+    again = model_of(json.loads(json.dumps(plain_model(found.model))))
+    for one, other in ((found.model, again), (found.submodel(["x0", "x4"]), again.submodel(["x0", "x4"]))):
+        np.testing.assert_array_equal(other.coefficients().ends, one.coefficients().ends)
+        assert other.wald_test("x0 = 0") == one.wald_test("x0 = 0")
+    with pytest.raises(InputError, match="record"):
+        model_of({**plain_model(found.model), "curvature": {}})
+
+
+# Formulas.
+
+LEVELS = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
+BOUNDS = {"age": (18, 75), "days": (1, 10), "cost": (0, 400), "visits": (0, 80)}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng, n = np.random.default_rng(8), 20_000
+    frame = pd.DataFrame({"age": rng.uniform(20, 70, n), "days": rng.uniform(1, 10, n)})
+    frame["region"] = rng.choice(LEVELS["region"], n)
+    frame["smoker"] = rng.choice(LEVELS["smoker"], n, p=[0.7, 0.3])
+    effect = frame.region.map({"north": 0, "south": 10, "west": -5}) + 30 * (frame.smoker == "yes")
+    frame["cost"] = 100 + 2 * frame.age + effect + 20 * rng.standard_normal(n)
+    frame["event"] = (rng.random(n) < 1 / (1 + np.exp(-(frame.age - 45) / 20 - 0.02 * effect))).astype(float)
+    frame["visits"] = rng.poisson(frame.days * np.exp(-1 + 0.01 * frame.age + 0.01 * effect))
+    return frame
+
+
+@pytest.fixture(scope="module")
+def costs(people):
+    budget = {"epsilon": 2.0, "delta": 1e-6, "random_state": 4}
+    return private.ols("cost ~ age + C(region) + C(smoker)", people, bounds=BOUNDS, levels=LEVELS, **budget)
+
+
+def test_formulas_nest_by_their_terms(people, costs):
+    own = smf.ols("cost ~ age + C(region)", people).fit()
+    for found in (costs.submodel("cost ~ age + C(region)"), costs.submodel(["age", "C(region)"])):
+        assert set(found.terms) == set(own.params.index)
+        np.testing.assert_allclose(found.params[own.params.index], own.params, atol=2)
+        ends = found.conf_int().loc["C(region)[T.south]"]
+        assert ends[0] < own.params["C(region)[T.south]"] < ends[1]
+    with pytest.raises(InputError, match="days"):
+        costs.submodel("days ~ age")
+    with pytest.raises(InputError, match="response of the release"):
+        costs.submodel("age ~ smoker")
+
+
+def test_levels_of_a_category_are_tested_together(people, costs):
+    table = costs.wald_test_terms()
+    own = smf.ols("cost ~ age + C(region) + C(smoker)", people).fit().wald_test_terms(scalar=True).table
+    assert dict(table.df_constraint) == {"age": 1, "C(region)": 2, "C(smoker)": 1}
+    assert list(table.columns) == list(own.columns)[:3]
+    joint = costs.wald_test("C(region)[T.south] = 0, C(region)[T.west] = 0")
+    assert joint.statistic == pytest.approx(table.statistic["C(region)"])
+    same = costs.wald_test("C(region)[T.south] = 10, C(region)[T.west] = -5")
+    assert same.pvalue > 1e-3
+
+
+@pytest.mark.parametrize("fit", ["ols", "logit", "poisson"])
+def test_predictions_have_intervals_of_the_mean(people, fit):
+    formula = {"ols": "cost ~ age + C(smoker)", "logit": "event ~ age + C(smoker)"}.get(
+        fit, "visits ~ age + C(smoker) + exposure(days)"
+    )
+    budget = {"epsilon": 3.0, "delta": 1e-6, "random_state": 2}
+    found = getattr(private, fit)(formula, people, bounds=BOUNDS, levels=LEVELS, **budget)
+    few = people.head(40)
+    if fit == "poisson":
+        plain = smf.glm(
+            "visits ~ age + C(smoker)", people, family=sm.families.Poisson(), offset=np.log(people.days)
+        ).fit()
+        true = plain.predict(few, offset=np.log(few.days))
+    else:
+        true = getattr(smf, fit)(formula, people).fit(**({"disp": 0} if fit == "logit" else {})).predict(few)
+    ends = found.predict(few, interval=0.95)
+    assert list(ends.columns) == ["mean", "mean_ci_lower", "mean_ci_upper"]
+    assert ((ends.mean_ci_lower < true) & (true < ends.mean_ci_upper)).mean() > 0.6
+    np.testing.assert_allclose(ends["mean"], found.predict(few), rtol=0.15)
+    narrower = found.predict(few, interval=0.9)
+    assert (narrower.mean_ci_upper < ends.mean_ci_upper).all()
+    assert np.isfinite(found.submodel(["age"]).predict(few)).all() or fit == "poisson"
+
+
+def test_marginal_means_are_of_levels_at_public_centers(people, costs):
+    means = costs.marginal_means("region")
+    table = costs.params
+    assert list(means.index) == LEVELS["region"]
+    north = table["Intercept"] + table["age"] * (18 + 75) / 2 + table["C(smoker)[T.yes]"] / 2
+    np.testing.assert_allclose(means["mean"]["north"], north)
+    np.testing.assert_allclose(means["mean"]["south"] - north, table["C(region)[T.south]"])
+    assert (means.mean_ci_lower < means["mean"]).all()
+    with pytest.raises(InputError, match="age"):
+        costs.marginal_means("age")
+
+
+def test_a_stored_formula_nests_like_the_fit(costs):
+    again = model_of(json.loads(json.dumps(plain_model(costs.model))))
+    one, other = (submodel_by_formula(m, "cost ~ C(region)") for m in (costs.model, again))
+    np.testing.assert_array_equal(one.coefficients().ends, other.coefficients().ends)
+    assert "spends nothing" in str(other.summary())
