@@ -103,15 +103,9 @@ def extended(tmp_path_factory):
 
 def run_there(folder, *words, home="home"):
     variables = {"PATH": "", "HOME": folder, "DPCOST_HOME": folder / home, "PYTHONPATH": folder}
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env={name: str(value) for name, value in variables.items()} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    own = {name: str(value) for name, value in variables.items()} | {"OMP_NUM_THREADS": "1"}
+    asked = {"cwd": folder, "env": own, "capture_output": True, "text": True, "check": False, "timeout": 600}
+    done = subprocess.run([sys.executable, *words], **asked)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
 
@@ -122,6 +116,7 @@ def test_each_example_is_found_and_runs_to_its_report(extended):
     assert re.search(r"^outliers .*ε = 0.5", said, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_estimator_passes_the_tests_of_all_estimators(extended):
     for part in ("contract", "tasks"):  # the former's suites take helpers from the latter
         shutil.copytree(PROJECT / "tests" / part, extended / "tests" / part)

@@ -71,14 +71,9 @@ def test_broken_plugins_are_left_out_with_all_their_faults_and_all_else_works(tm
         assert not (tmp_path / path).exists(), path
         (tmp_path / path).write_text(content)
     places = {"HOME": tmp_path, "DPCOST_HOME": tmp_path / "home", "PYTHONPATH": tmp_path}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=tmp_path,
-        env={"PATH": "", **{name: str(place) for name, place in places.items()}},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    own = {"PATH": "", **{name: str(place) for name, place in places.items()}}
+    asked = {"cwd": tmp_path, "env": own, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], **asked)
     assert done.returncode == 0, done.stderr[-3000:]
     lists, refused, *listed = done.stdout.splitlines()
     assert "'dp_mean'" in lists

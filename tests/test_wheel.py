@@ -66,14 +66,8 @@ def test_two_names_are_installed(wheel):
 
 def test_a_study_runs_from_another_folder(python, environment, tmp_path):
     main = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-    subprocess.run(
-        [python, "-c", main, "run", "rand_visits", "--profile", "smoke", "--offline"],
-        cwd=tmp_path,
-        env=environment,
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )
+    words = [python, "-c", main, "run", "rand_visits", "--profile", "smoke", "--offline"]
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=600)
     share = tmp_path / "share" / "dpcost"
     assert (share / "reports" / "rand_visits" / "report.html").exists()
     assert (share / "home" / "store").is_dir()

@@ -6,7 +6,6 @@ about the fastest way on one core: whole row groups take a few per cent less, ``
 five times as long.
 """
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from tests.bench.commands import run_script
 from tests.bench.goals import Goal, Measurement, at_most
 
 COLUMNS = 5
-_PARTITION_COLUMNS = 10
 
 _CHILD = """
 import json, os, sys, time
@@ -99,110 +97,10 @@ def bench_streamed_rows(small: bool = False) -> Measurement:
     return Measurement(figure="; ".join(words), goals=goals, details=found, facts=facts)
 
 
-_PARTITIONED = """
-import json, multiprocessing, os, signal, sys, time
-from pathlib import Path
-import dask, distributed, numpy as np, pyarrow.parquet as pq
-import dpalgos
-from data.formats.row_groups import BUFFER_BYTES, RowBlocks
-from dpalgos.rows.partitions import PartitionedRows
-from tasks.dask_cluster import workers_of
-from tasks.workers import map_on_workers, opened
-from tests.peak_memory import peak_memory
-
-files, workers = sorted(Path(sys.argv[1]).glob("*.parquet")), int(sys.argv[2])
-names = pq.read_schema(files[0]).names
-deadly = Path(sys.argv[1]) / "killed"
-
-def raw():
-    for path in files:
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
-            for batch in file.iter_batches(16_384, use_threads=False):
-                pass
-
-def partition(path, dies):
-    read = RowBlocks(path, names[:-1], names[-1])
-    def pieces():
-        if dies and multiprocessing.parent_process() and not deadly.exists():
-            deadly.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return read()
-    return pieces, read.n_rows
-
-def fit(mapper, dies=False):
-    rows = PartitionedRows([partition(path, dies) for path in files], mapper)
-    return dpalgos.estimate("dp_linear_regression", rows, covariate_bound=4.0, response_bound=4.0,
-                            coef_bound=2.0, epsilon=1.0, delta=1e-11, rng=np.random.default_rng(0)).estimate
-
-def seconds(call, *arguments):
-    cpu, clock = time.process_time(), time.perf_counter()
-    return [call(*arguments), time.process_time() - cpu, time.perf_counter() - clock]
-
-def cpu_of_workers():
-    return sum(client.run(time.process_time).values())
-
-fit(map)  # what it imports is not timed
-_, reading, reading_clock = seconds(raw)
-here, one, one_clock = seconds(fit, map)
-# Or workers give each freed array back to the kernel; as own workers of a run are started.
-dask.config.set({"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None})
-options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-with (distributed.LocalCluster(n_workers=workers, **options) as cluster,
-      distributed.Client(cluster) as client, opened(workers_of(client, workers))):
-    fit(map_on_workers)  # what workers import is not timed
-    before = cpu_of_workers()
-    there, driver, clock = seconds(fit, map_on_workers)
-    computed = cpu_of_workers() - before
-    most = max(client.run(peak_memory).values())
-    after, _, clock_with_a_death = seconds(fit, map_on_workers, True)
-assert deadly.exists()
-deadly.unlink()
-print(json.dumps({
-    "same": bool((here == there).all() and (here == after).all()), "reading": reading, "one": one,
-    "reading_clock": reading_clock, "one_clock": one_clock, "driver": driver, "workers": computed,
-    "clock": clock, "clock_with_a_death": clock_with_a_death, "peak": most,
-}))
-"""
-
-
-def bench_partitions(small: bool = False) -> Measurement:
-    """Time a pass of partial sums in one process and by workers, one of which is killed in another pass."""
-    rows, files, repeats, counts = (5_000, 2, 1, (1,)) if small else (1_000_000, 5, 4, (1, 2))
-    found: dict[int, dict] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(files):
-            path = Path(folder) / f"part-{number}-0.parquet"
-            _write(path, rows, _PARTITION_COLUMNS, seed=number)
-            for again in range(1, repeats):  # the same file by another name
-                os.link(path, path.with_name(f"part-{number}-{again}.parquet"))
-        for count in counts:
-            found[count] = run_script(_PARTITIONED, folder, count)
-    goals = []
-    for count, one in found.items():
-        more = 100 * (one["workers"] + one["driver"]) / one["one"] - 100
-        goals += [
-            at_most(25, "%", f"{count} workers: processor time above that of one process", more),
-            at_most(0.5, "GiB", f"{count} workers: memory of one", one["peak"] / 2**30),
-            at_most(0, "", f"{count} workers: answers with other bits", float(not one["same"])),
-        ]
-    words = [
-        f"{count} workers: {one['workers']:.2f} s of processor time and {one['driver']:.2f} s of the driver, "
-        f"{one['clock']:.2f} s by the clock, {one['clock_with_a_death']:.2f} s with a worker killed, "
-        f"{one['peak'] / 2**20:.0f} MiB per worker; one process {one['one']:.2f} s, reading "
-        f"{one['reading']:.2f} s"
-        for count, one in found.items()
-    ]
-    total = f"{rows * files * repeats:,} rows of {_PARTITION_COLUMNS} columns in {files * repeats} files"
-    return Measurement(figure=f"{total}; " + "; ".join(words), goals=goals, details=found)
-
-
-def _write(path: Path, n: int, columns: int = COLUMNS, seed: int = 0) -> None:
-    rng, names = np.random.default_rng(seed), [f"x{j}" for j in range(columns)]
-    writer = None
-    for start in range(0, n, 1_000_000):
-        columns = [rng.standard_normal(min(1_000_000, n - start)) for _ in names]
-        table = pa.table(columns, names=names)
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    assert writer is not None
-    writer.close()
+def _write(path: Path, n: int) -> None:
+    rng, names = np.random.default_rng(0), [f"x{j}" for j in range(COLUMNS)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, n, 1_000_000):
+            columns = [rng.standard_normal(min(1_000_000, n - start)) for _ in names]
+            writer.write_table(pa.table(columns, schema=schema))

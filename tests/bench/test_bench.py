@@ -9,8 +9,8 @@ from tests.bench.goals import Goal, Measurement
 from tests.bench.speed import Speed, judged, measured_ratio
 
 FUNCTIONS = dict(bench.benchmarks([]))
-SLOW = ("accuracy", "release_widths", "orchestration_cost", "make_run", "advice")
-SLOW += ("streamed_rows", "partitions", "release_forecasts", "event_forecasts")
+SLOW = ("accuracy", "orchestration_cost", "make_run", "advice")
+SLOW += ("streamed_rows", "release_forecasts", "event_forecasts")
 
 
 @pytest.mark.parametrize(

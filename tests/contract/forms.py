@@ -35,6 +35,13 @@ def whose(estimator, n):
     return np.arange(n) // 2 if estimator.relation is Relation.USER else None
 
 
+def answered(estimator, calibration, X, y, seed=1, **options):
+    """Run a form on rows, with the response and the user ids that suit it."""
+    asked = {"user_ids": whose(estimator, len(X)), **keywords(estimator, calibration), **options}
+    rng = np.random.default_rng(seed)
+    return dpalgos.estimate(estimator.name, X, response(estimator, y), rng=rng, **asked)
+
+
 def in_other_families(estimator):
     for family, constants in _CONSTANTS.items():
         for form in estimator.variants:

@@ -7,7 +7,7 @@ import dpalgos
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from tests.contract.forms import IDS, PRIVATE, keywords, response
+from tests.contract.forms import IDS, PRIVATE, answered
 
 BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment")
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
@@ -17,11 +17,9 @@ def bounds_of(estimator):
     return [name for name in estimator.example if name.endswith(BOUNDS)]
 
 
-def answer(estimator, calibration, changes, seed=0):
-    rng = np.random.default_rng(seed)
+def answer(estimator, calibration, changes):
     X = np.random.default_rng(1).uniform(-1, 1, (30, 3))
-    keys = keywords(estimator, calibration, **changes)
-    return dpalgos.estimate(estimator.name, X, response(estimator, X[:, 0]), rng=rng, **keys)
+    return answered(estimator, calibration, X, X[:, 0], **{"user_ids": None, **changes})
 
 
 def scaled(value, magnitude):

@@ -71,6 +71,11 @@ BAD = [
     ("screened_sparse_glm", {"n_averaged": 9}, "n_averaged must be at most n_iterations"),
     ("screened_sparse_glm", {"selection_share": 1.0}, "selection_share must lie strictly between"),
     ("preconditioned_glm", {"family": "poisson", "response_bound": 3.0}, "response_bound"),
+    ("binned_fit", {"coef": (0.5, 1.0)}, "coef must"),
+    ("binned_fit", {"coef": "released"}, "coef must"),
+    ("binned_fit", {"family": "gaussian", "residual_bound": None}, "residual_bound must"),
+    ("binned_fit", {"family": "logistic", "residual_bound": 4.0}, "residual_bound must"),
+    ("binned_fit", {"family": "multinomial"}, "family must"),
     # Local privacy
     ("ldp_nldp", {"response_bound": None}, "response_moment must be given"),
     ("ldp_nldp", {"response_moment": (4.0, 1.0)}, "response_moment must be given"),

@@ -29,7 +29,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, keywords, response, whose
+from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, answered, keywords, response, whose
 
 SUM = GaussianEvent | SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
@@ -83,17 +83,6 @@ def non_private(estimator, X, y):
     if estimator.task != "mean":
         sparse[support] = np.linalg.lstsq(X[:, support], y, rcond=None)[0]
     return sparse
-
-
-def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
-    return dpalgos.estimate(
-        estimator.name,
-        X,
-        response(estimator, y),
-        rng=np.random.default_rng(seed),
-        **{"user_ids": whose(estimator, len(X)), **keywords(estimator, calibration, **(changes or {}))},
-        **options,
-    )
 
 
 def play(estimator, calibration, X, y, transcript, row_mask=None, moved=None, **changes):
@@ -486,7 +475,7 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
 def test_certified_epsilon(estimator, calibration):
     given, _ = combination(estimator, calibration)
     for epsilon, delta in ((given, 1e-8), (2.0 if given == 6 else 6.0, 1e-3)):
-        result = estimate(estimator, calibration, *problem(), changes={"epsilon": epsilon, "delta": delta})
+        result = answered(estimator, calibration, *problem(), epsilon=epsilon, delta=delta)
         if calibration == "tight":  # what is not Gaussian alone is not tuned to the last percent at a large ε
             assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= result.certified_epsilon <= epsilon
         else:
@@ -524,7 +513,7 @@ def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
     X = X + 0.2  # a mean to estimate, within the bounds of the examples
     X = np.clip(X, -1, 1)
     changes = {"epsilon": 100.0, "delta": 0.1} if estimator.private else {}
-    answer = estimate(estimator, calibration, X, y, changes=changes).estimate
+    answer = answered(estimator, calibration, X, y, **changes).estimate
     expected = non_private(estimator, X, y)
     assert np.linalg.norm(answer - expected) <= 0.1 * np.linalg.norm(expected)
 
@@ -534,7 +523,7 @@ def test_the_seed_decides(estimator, calibration):
     X, y = problem()
     # A large ε, lest noise explain every value where such values are dropped.
     changes = {"epsilon": 50.0} if estimator.private else {}
-    found = (estimate(estimator, calibration, X + 0.5, y, seed=seed, changes=changes) for seed in (3, 3, 4))
+    found = (answered(estimator, calibration, X + 0.5, y, seed=seed, **changes) for seed in (3, 3, 4))
     first, again, other = (each.diagnostics.get("binned_fit", each.estimate) for each in found)
     np.testing.assert_array_equal(first, again)
     if estimator.private and "candidates" not in estimator.example:  # the best of a few, with a large ε
@@ -547,18 +536,12 @@ def test_a_batch_equals_a_loop(estimator, calibration, masked):
     X, y = problem(300)
     n_replicates = 2
     mask = np.random.default_rng(9).random((300, n_replicates)) < 0.6 if masked else None
-    batch = estimate(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
+    batch = answered(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
     assert batch.estimate.shape[:: batch.estimate.ndim - 1] == (3, n_replicates)
     for replicate, rng in enumerate(np.random.default_rng(7).spawn(n_replicates)):
         rows = slice(None) if mask is None else mask[:, replicate]
-        single = dpalgos.estimate(
-            estimator.name,
-            X[rows],
-            response(estimator, y[rows]),
-            rng=rng,
-            user_ids=None if whose(estimator, 300) is None else whose(estimator, 300)[rows],
-            **keywords(estimator, calibration),
-        )
+        ids = None if whose(estimator, 300) is None else whose(estimator, 300)[rows]
+        single = answered(estimator, calibration, X[rows], y[rows], seed=rng, user_ids=ids)
         np.testing.assert_allclose(batch.estimate[..., replicate], single.estimate, rtol=1e-10, atol=1e-10)
         if (bins := batch.diagnostics.get("binned_fit")) is not None:
             own = single.diagnostics["binned_fit"][..., 0]
@@ -572,11 +555,11 @@ def test_inputs_are_left_alone_and_layout_does_not_matter(estimator, calibration
     kept_X, kept_y = X.copy(), y.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plain = estimate(estimator, calibration, X, y).estimate
-        fortran = estimate(estimator, calibration, np.asfortranarray(X), y).estimate
-        strided = estimate(estimator, calibration, np.repeat(X, 2, axis=0)[::2], y).estimate
-        single = estimate(estimator, calibration, X.astype(np.float32), y.astype(np.float32)).estimate
-        extreme = estimate(estimator, calibration, *wild(120, np.random.default_rng(0))).estimate
+        plain = answered(estimator, calibration, X, y).estimate
+        fortran = answered(estimator, calibration, np.asfortranarray(X), y).estimate
+        strided = answered(estimator, calibration, np.repeat(X, 2, axis=0)[::2], y).estimate
+        single = answered(estimator, calibration, X.astype(np.float32), y.astype(np.float32)).estimate
+        extreme = answered(estimator, calibration, *wild(120, np.random.default_rng(0))).estimate
     np.testing.assert_array_equal(X, kept_X)
     np.testing.assert_array_equal(y, kept_y)
     np.testing.assert_allclose(fortran, plain, rtol=1e-10, atol=1e-12)
@@ -608,9 +591,9 @@ def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
     }
     if name := next((name for name, is_refused in refused.items() if is_refused), ""):
         with pytest.raises(dpalgos.InputError, match=rf"\b{name} must"):
-            estimate(estimator, calibration, X, y)
+            answered(estimator, calibration, X, y)
         return
-    answer = estimate(estimator, calibration, X, y).estimate
+    answer = answered(estimator, calibration, X, y).estimate
     assert answer.shape == (X.shape[1],)
     assert np.isfinite(answer).all()
 
@@ -649,7 +632,7 @@ def test_bad_data_are_refused_without_being_shown(fault):
     spoil, message = BAD_DATA[fault]
     X, y = spoil(*problem(20))
     with pytest.raises(dpalgos.InputError, match=message) as caught:
-        estimate(dpalgos.get_estimator("dp_linear_regression"), "tight", X, y)
+        answered(dpalgos.get_estimator("dp_linear_regression"), "tight", X, y)
     assert str(SECRET) not in str(caught.value)
 
 
@@ -665,29 +648,25 @@ def test_keywords_are_checked(estimator, calibration):
     if estimator.private:
         for name, bad in BAD_BUDGETS:
             with pytest.raises(dpalgos.InputError, match=f"{name} must .*{re.escape(repr(bad))}"):
-                estimate(estimator, calibration, X, y, changes={name: bad})
+                answered(estimator, calibration, X, y, **{name: bad})
     with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'no_such_keyword'"):
-        estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})
+        answered(estimator, calibration, X, y, no_such_keyword=1)
     for item in describe_keywords(estimator.parameters):
-        given = keywords(estimator, calibration)
+        given, rng = keywords(estimator, calibration), np.random.default_rng(0)
         if item["required"]:
             del given[item["name"]]
             with pytest.raises(dpalgos.InputError, match=item["name"]):
-                dpalgos.estimate(
-                    estimator.name, X, response(estimator, y), rng=np.random.default_rng(0), **given
-                )
+                dpalgos.estimate(estimator.name, X, response(estimator, y), rng=rng, **given)
         if item["name"].endswith(("_bound", "step_size", "n_iterations", "n_sketch_rows")):
             for bad in (0, -1.0, np.nan, "2", True):
                 with pytest.raises(dpalgos.InputError, match=item["name"]):
-                    estimate(estimator, calibration, X, y, changes={item["name"]: bad})
+                    answered(estimator, calibration, X, y, **{item["name"]: bad})
 
 
 @once
 def test_means_refuse_a_response(estimator, calibration):
     if estimator.task != "mean":
         pytest.skip("has a response")
-    X, y = problem(20)
+    rng, (X, y) = np.random.default_rng(0), problem(20)
     with pytest.raises(dpalgos.InputError, match="y must be None"):
-        dpalgos.estimate(
-            estimator.name, X, y, rng=np.random.default_rng(0), **keywords(estimator, calibration)
-        )
+        dpalgos.estimate(estimator.name, X, y, rng=rng, **keywords(estimator, calibration))

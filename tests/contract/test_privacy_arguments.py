@@ -13,7 +13,7 @@ import pytest
 
 import dpalgos
 from dpalgos.mechanisms import sensitivity
-from tests.contract.forms import keywords, response, whose
+from tests.contract.forms import answered
 
 PACKAGE = Path(dpalgos.__file__).parent
 ELSEWHERE = {"audit", "release", "accounting"}  # where nothing private is released
@@ -175,18 +175,9 @@ def test_a_sensitivity_without_a_name_is_found(source, n_found):
 def most_quantities(estimator, calibration):
     """Return of how many quantities one run tells something about any one person."""
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
-    result = dpalgos.estimate(
-        estimator.name,
-        X,
-        response(estimator, X[:, 0]),
-        rng=np.random.default_rng(1),
-        user_ids=whose(estimator, 200),
-        **keywords(estimator, calibration),
-    )
-    groups = {event.group for event in result.events}
-    return max(
-        len({event.label for event in result.events if event.group in (None, group)}) for group in groups
-    )
+    events = answered(estimator, calibration, X, X[:, 0]).events
+    groups = {event.group for event in events}
+    return max(len({event.label for event in events if event.group in (None, group)}) for group in groups)
 
 
 def modules_of(name):

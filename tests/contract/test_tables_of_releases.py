@@ -21,7 +21,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.release.transcript import Transcript
-from tests.contract.forms import EVERY, IDS, keywords, response, whose
+from tests.contract.forms import EVERY, IDS, answered, keywords
 
 HEADER = ["quantity", "sensitivity", "share", "made in", "forms"]
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
@@ -141,14 +141,7 @@ def released(estimator, calibration, monkeypatch, d=3):
     monkeypatch.setattr("dpalgos.api.Transcript", made)
     monkeypatch.setattr("dpalgos.tuning.sparsity.Transcript", Traced)
     X = np.random.default_rng(0).uniform(-1, 1, (200, d))
-    dpalgos.estimate(
-        estimator.name,
-        X,
-        response(estimator, X[:, 0]),
-        rng=np.random.default_rng(1),
-        user_ids=whose(estimator, 200),
-        **keywords(estimator, calibration),
-    )
+    answered(estimator, calibration, X, X[:, 0])
     return transcripts[0]
 
 

@@ -4,7 +4,6 @@ import hashlib
 import io
 import tarfile
 import threading
-import zipfile
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -15,8 +14,6 @@ import pytest
 from data.dataset import Source
 from data.datasets import get_dataset, housing
 from data.fetch.raw import EMBEDDED
-
-STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 
 
 def rows_of(table, columns, number, separator):
@@ -30,13 +27,6 @@ def make_tgz(text, member="CaliforniaHousing/cal_housing.data"):
         info = tarfile.TarInfo(member)
         info.size = len(text.encode())
         archive.addfile(info, io.BytesIO(text.encode()))
-    return buffer.getvalue()
-
-
-def make_zip(text, member="cadata.txt"):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(member, text)
     return buffer.getvalue()
 
 
@@ -77,7 +67,6 @@ class Web:
     address: str
     replies: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    stalling: set[str] = field(default_factory=set)  # addresses that keep a connection open after the reply
 
     def serve(self, path, *replies, cut_off=0):
         """Answer with bytes, or with an error status; `cut_off` bytes are promised and withheld."""
@@ -102,8 +91,6 @@ def web(monkeypatch):
             self.send_header("Content-Length", str(length))
             self.end_headers()
             self.wfile.write(body)
-            if self.path in site.stalling:
-                self.rfile.read(1)  # until the client goes
 
         def log_message(self, format, *args):
             pass
@@ -116,11 +103,3 @@ def web(monkeypatch):
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture(scope="session")
-def build():
-    """The helpers above, for the tests."""
-    return SimpleNamespace(
-        rows_of=rows_of, tgz=make_tgz, zip=make_zip, with_tgz=with_tgz, preamble=STATLIB_PREAMBLE
-    )

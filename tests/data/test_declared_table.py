@@ -1,4 +1,4 @@
-"""An analyst's tables and their users, checked against what the owner declares."""
+"""Tables as they are read, and checked against what their owner declares of columns and users."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from data.dataset import Declaration, DeclaredColumn
@@ -13,6 +14,7 @@ from data.errors import DataError
 from data.formats.canonical import MISSING
 from data.store.references import read_table
 from data.tables.declared import UserIds, declared_to_parquet, table_schema
+from data.tables.reading import PartitionedTable, load_numbers
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
@@ -72,10 +74,8 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     }
 
 
-@pytest.mark.parametrize("marker", [marker for marker in MISSING if marker])
-@pytest.mark.parametrize("spelled", [str, str.upper])
-def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, marker, spelled):
-    level = spelled(marker)
+@pytest.mark.parametrize("level", [marker for marker in MISSING if marker] + ["NONE", "Nan"])
+def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, level):
     covered = DeclaredColumn(name="covered", categories=("public", level))
     table = pd.DataFrame({"covered": ["public", level, f" {level}"], "age": [1, 2, 3]})
     table.to_csv(tmp_path / "table.csv", index=False)
@@ -136,3 +136,77 @@ def test_what_may_be_two_users_or_none_is_refused(id_):
     rest = ["1", "2"] if isinstance(id_, str) else [1, 2]
     with pytest.raises(DataError):
         codes_in_a_release([id_, *rest])
+
+
+def csv(folder, text):
+    path = folder / "mine.csv"
+    path.write_text(text)
+    return path
+
+
+def test_csv_and_parquet_give_the_same_table(tmp_path):
+    frame = pd.DataFrame({"who": ["ann", "bob"], "x": [0.1, 2.0], "n": [1, 2], "unused": ["a", None]})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.set_index("n", drop=False).to_parquet(tmp_path / "mine.parquet")
+    for name in ("mine.csv", "mine.parquet"):
+        table = load_numbers(tmp_path / name, ["x", "n"])
+        assert list(table.columns) == ["x", "n"]
+        assert table["x"].tolist() == [0.1, 2.0]
+        assert table["n"].dtype == np.float64
+
+
+def test_without_names_every_column_must_be_numbers(tmp_path):
+    assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
+    with pytest.raises(DataError, match="column number 2"):
+        load_numbers(csv(tmp_path, "a,b\n1,x\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x,"y, or\nz"\n1.5,-2\n.25,3e2\n',
+        '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n',
+        'x;"y, or\nz"\n1.5;-2\n0.25;300\n',
+        'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n',
+    ],
+)
+def test_the_header_says_what_separates_cells(tmp_path, text):
+    found = load_numbers(csv(tmp_path, text)).to_dict("list")
+    assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
+
+
+def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
+    file = csv(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
+    seen: list[pa.RecordBatch] = []
+    load_numbers(file, ["x"], watch=seen.append)
+    assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
+
+
+def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.tables.reading.BLOCK_BYTES", 200)
+    monkeypatch.setattr("data.tables.reading.BATCH_ROWS", 7)
+    frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.to_parquet(tmp_path / "mine.parquet")
+    seen: list[pa.RecordBatch] = []
+    opened, real = [], Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path) or real(path, *mode))
+    for name in ("mine.csv", "mine.parquet"):
+        opened.clear()
+        seen.clear()
+        table = load_numbers(tmp_path / name, ["x"], watch=seen.append)
+        assert opened == [tmp_path / name]
+        assert len(seen) > 5
+        assert sum(batch.num_rows for batch in seen) == 100
+        assert table["x"].tolist() == frame["x"].tolist()
+
+
+def test_parts_without_rows_are_parts_of_a_folder(tmp_path):
+    for k, rows in enumerate(([], [1.0, 2.0], [])):
+        pq.write_table(pa.table({"x": pa.array(rows, pa.float64())}), tmp_path / f"part-{k}.parquet")
+    table = PartitionedTable(tmp_path, ["x"])
+    table.check(lambda _: None)
+    assert [n for _, n in table.partitions] == [2]
+    (tmp_path / "part-1.parquet").unlink()
+    with pytest.raises(DataError, match="no rows"):
+        PartitionedTable(tmp_path, ["x"]).check(lambda _: None)

@@ -1,22 +1,18 @@
 """Raw files become tables in the store: of an archive, and of files that an installed package brings."""
 
 import hashlib
-import importlib.util
 import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data import datasets
 from data.datasets import get_dataset, housing
-from data.errors import CorruptSource, DataError
+from data.errors import CorruptSource
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.fetch.tables import check_bounds, store_table, with_registry_types
 from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"
@@ -117,22 +113,6 @@ def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
 
 
-@pytest.mark.parametrize(("key", "shown"), [("'heigth'", " for 'heigth'"), ("path.read_bytes()[:20]", "")])
-def test_a_parser_that_raises_is_named_with_its_line_and_a_key_of_its_own(
-    key, shown, tmp_path, small, monkeypatch
-):
-    dataset, payload = small()
-    file = tmp_path / "broken.py"
-    file.write_text(f"def parse(path):\n    return {{}}[{key}]\n")
-    spec = importlib.util.spec_from_file_location("broken", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(datasets, "load", lambda name: module)
-    monkeypatch.setattr(datasets, "parser", lambda name, layout: module.parse)
-    with pytest.raises(DataError, match=rf"^broken\.py, line 2: .* KeyError{shown};"):
-        store_table(dataset, raw_of(tmp_path, dataset, payload), tmp_path / "x", np.random.default_rng(0))
-
-
 def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path):
     dataset = get_dataset("housing")
     raw = RawFile("housing", "", "", "", "", "stand-in", ("the mirror: not set",))
@@ -160,12 +140,3 @@ def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path, 
     assert (raw.origin, ref.data_source, ref.repairs) == ("official", "real", ())
     assert read_table(ref).shape == TABLES[name]
     assert fetch(dataset, home=tmp_path, mirror=None, offline=True).origin == "store"
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_stand_ins_keep_to_the_registered_columns_and_bounds(name):
-    dataset = get_dataset(name)
-    frame = datasets.load(name).stand_in(500, np.random.default_rng(0))
-    table, repairs = with_registry_types(frame, dataset)
-    check_bounds(table, dataset)
-    assert not repairs

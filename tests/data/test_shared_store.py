@@ -66,15 +66,6 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
         read_shared("closed")
 
 
-def test_without_an_address_nothing_happens(home, monkeypatch):
-    monkeypatch.delenv("DPCOST_STORE", raising=False)
-    monkeypatch.setattr(shared_store, "_folder", None)
-    check_shared_store()
-    share(home / "a")
-    assert not bring(home / "a", "")
-    assert read_shared("a") is None
-
-
 @pytest.mark.server
 def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch):
     for variable, value in s3_server.items():

@@ -1,15 +1,19 @@
-"""The swarm files: the official zip through a web server, every way to be wrong, and what is stored."""
+"""Swarm: the official zip, frames as a classification problem, and a simulated flock against its physics."""
 
 import io
+import json
 import zipfile
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.prepare.frame_features import stream_frames
+from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
+from data.prepare.table_design import PreparedTable, draw_training_rows
+from data.simulations.flock import EXTENT, FEATURES, FRAMES, PRIVATE_SPACE, REPULSION, simulate
 from data.store.references import Repair, ref_from_dict
 
 N = 100
@@ -43,25 +47,13 @@ def zipped(texts):
     return buffer.getvalue()
 
 
-def small(name="swarm", n=N, n_boids=200):
-    return replace(get_dataset(name), n_rows=n, n_boids=n_boids)
-
-
-def stored(dataset, payload, home, layout="uci_zip"):
-    file = home / "raw.bin"
-    home.mkdir(exist_ok=True)
-    file.write_bytes(payload)
-    raw = RawFile(dataset.name, str(file), "ab" * 32, "", layout, "mirror")
-    return to_parquet(dataset, raw, home=home)
-
-
 def read_back(ref):
     blocks = list(stream_frames(ref))
     return np.hstack([block for block, _ in blocks]).T, np.concatenate([labels for _, labels in blocks])
 
 
 def test_the_official_zip_through_a_web_server(tmp_path, web):
-    dataset = small(n_boids=3)
+    dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
@@ -76,3 +68,119 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
     assert web.asked == ["/swarm+behavior.zip"]
+
+
+N_FRAMES = 320
+
+
+@pytest.fixture(scope="module")
+def swarm(tmp_path_factory):
+    dataset = replace(get_dataset("swarm"), n_rows=N_FRAMES)
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(dataset, raw, home=tmp_path_factory.mktemp("home"))
+    return dataset, ref
+
+
+def values_of(ref):
+    return np.hstack([block for block, _ in stream_frames(ref)]).T.astype(np.float64)
+
+
+def test_public_scales_are_those_of_the_registry(swarm):
+    dataset, ref = swarm
+    found = scales(ref, dataset, "public")
+    assert Scales(**json.loads(json.dumps(found.to_dict()))) == found
+    frames = load_frames(found)
+    assert frames.X.shape == (N_FRAMES, 2401)
+    assert frames.X.dtype == np.float32
+    assert frames.X.flags.c_contiguous
+    assert frames.column_names[::600] == ("x1", "x51", "x101", "x151", "intercept")
+    assert (frames.X[:, -1] == 1).all()
+    values = values_of(ref).reshape(N_FRAMES, 200, 12)
+    for j, column in enumerate(dataset.columns):
+        expected = np.clip((values[:, :, j] - column.center) / column.scale, -CLIP, CLIP)
+        np.testing.assert_allclose(frames.X[:, j:-1:12], expected, atol=1e-5)
+    assert np.abs(frames.X).max() == CLIP
+    assert set(frames.y) == {0, 1}
+    np.testing.assert_array_equal(frames.groups, np.arange(N_FRAMES) // 16)
+
+
+def test_standardized_scales_are_those_of_the_data(swarm):
+    dataset, ref = swarm
+    found = scales(ref, dataset, "standardised")
+    values = values_of(ref)
+    np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)
+    frames = load_frames(found)
+    expected = np.clip((values - found.center) / np.array(found.scale), -CLIP, CLIP)
+    np.testing.assert_allclose(frames.X[:, :-1], expected, atol=1e-4)
+
+
+def test_a_public_scale_does_not_depend_on_the_data(swarm):
+    dataset, ref = swarm
+    other = replace(ref, path="elsewhere")
+    assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
+
+
+def small(n=40, simulated=True):
+    return PreparedTable(
+        X=np.ones((n, 1), dtype=np.float32),
+        y=np.zeros(n),
+        column_names=("intercept",),
+        to_standard=None,
+        groups=np.arange(n) // 4 if simulated else None,
+    )
+
+
+def test_simulations_stay_together():
+    masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
+    together = masks.reshape(10, 4, 200)
+    assert (together == together[:, :1]).all()
+    assert (masks.sum(axis=0) == 20).all()
+    assert together[:, 0].mean(axis=1).min() > 0.3
+
+
+N_FILMS, SEED = 16, 11  # simulations, of which the first four differ in both labels
+
+
+@pytest.fixture(scope="module")
+def film():
+    parts = list(simulate(N_FILMS * FRAMES, SEED))
+    frames = np.concatenate([frames for frames, _ in parts]).reshape(-1, 200, 12)
+    return frames.astype(np.float64), np.concatenate([labels for _, labels in parts])
+
+
+def column(frames, name):
+    return frames[..., FEATURES.index(name)]
+
+
+def test_counts_and_directions_against_pairs_of_boids(film):
+    for frame in film[0][[3, 70, 150]]:
+        away = frame[:, None, :2] - frame[None, :, :2]
+        away -= EXTENT * np.rint(away / EXTENT)
+        distance = np.hypot(away[..., 0], away[..., 1])
+        np.fill_diagonal(distance, np.inf)
+        close = distance < PRIVATE_SPACE
+        np.testing.assert_array_equal(column(frame, "nS"), close.sum(axis=1))
+        push = (REPULSION * away / np.where(close, distance, np.inf)[..., None] ** 3).sum(axis=1)
+        np.testing.assert_allclose(frame[:, 6:8], push, rtol=2e-3, atol=2e-3)
+
+        for boid in range(0, 200, 17):
+            n = int(column(frame, "nAC")[boid])
+            near = np.argsort(distance[boid])[:n]
+            if n == 0:
+                assert not frame[boid, [4, 5, 8, 9]].any()
+                continue
+            heading = frame[near, 2:4].sum(axis=0)
+            np.testing.assert_allclose(frame[boid, 4:6], heading / np.linalg.norm(heading), atol=1e-3)
+            center, toward = frame[boid, 8:10], -away[boid, near].mean(axis=0)
+            assert abs(center[0] * toward[1] - center[1] * toward[0]) <= 2e-3 * np.linalg.norm(toward)
+            assert center @ toward >= -1e-3
+
+
+def test_a_simulation_depends_on_the_seed_and_its_number_alone():
+    def frames(n, seed):
+        return np.concatenate([part for part, _ in simulate(n * FRAMES, seed)])
+
+    many = frames(5, 1)
+    np.testing.assert_array_equal(many[: 2 * FRAMES], frames(2, 1))
+    assert not np.array_equal(many[: 2 * FRAMES], frames(2, 2))

@@ -125,21 +125,10 @@ def test_shell_blocks_run(path, folder):
         (folder / name).chmod(stat.S_IRWXU)
     for code in blocks(path, "toml"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
-    variables = {
-        **os.environ,
-        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(PROJECT),
-        "MAIN": MAIN,
-        "EDITOR": str(folder / "bin" / "editor"),
-    }
+    variables = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAIN": MAIN}
+    variables |= {"PYTHONPATH": str(PROJECT), "EDITOR": str(folder / "bin" / "editor")}
+    asked = {"input": "y\n" * 20}  # to what a release asks
+    asked |= {"cwd": folder, "env": variables, "capture_output": True, "text": True, "timeout": 600}
     for code in blocks(path, "console"):
-        done = subprocess.run(
-            ["bash", "-eu", "-c", code],
-            cwd=folder,
-            env=variables,
-            input="y\n" * 20,  # to what a release asks
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = subprocess.run(["bash", "-eu", "-c", code], **asked)
         assert done.returncode == 0, (code + done.stdout + done.stderr)[-3000:]

@@ -1,6 +1,7 @@
-"""The site: what is written from catalog, docstrings and results; that it builds and asks no network."""
+"""The site and the guide: written from catalog, commands and results; it builds and asks no network."""
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
 
 import dpalgos
+from data.store.folders import PROJECT_ROOT
+from flows.cli.main import app
 from flows.studies.evidence import evidence as evidence_rows
 from flows.studies.evidence import facts
 
@@ -48,14 +52,9 @@ def test_what_the_prose_quotes_was_measured():
 def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
-    done = subprocess.run(
-        [*command, "-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=3000,
-        check=False,
-    )
+    command += ["-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")]
+    asked = {"capture_output": True, "text": True, "check": False, "timeout": 3000}
+    done = subprocess.run(command, cwd=PROJECT, **asked)
     assert done.returncode == 0, done.stderr[-3000:]
     pages = [path for path in (tmp_path / "html").rglob("*") if path.suffix in (".html", ".css")]
     found = {path.name: REQUEST.findall(path.read_text(encoding="utf-8")) for path in pages}
@@ -64,15 +63,8 @@ def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
 
 def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkeypatch):
     rows = [
-        {
-            "table": "t",
-            "method": "a",
-            "family": "linear",
-            "epsilon": 1.0,
-            "value": 0.123456,
-            "standard_error": None,
-        }
-        | {"seconds": 1.0, "repetitions": 1, "halves": None},
+        {"table": "t", "method": "a", "family": "linear", "epsilon": 1.0, "value": 0.123456}
+        | {"standard_error": None, "seconds": 1.0, "repetitions": 1, "halves": None},
         {"table": "t", "method": "b", "family": "linear", "epsilon": 1.0, "error": "it wants more rows"},
     ]
     about = {"library": "c==1", "file": "c.py", "versions": ["c==1"]}
@@ -98,3 +90,51 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
     league.copy_page(tmp_path / "site")
     assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
     assert "in 1 of 1 settings" in league.pages()["league.txt"]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+WRITTEN = "\n".join(
+    page.read_text(encoding="utf-8")
+    for folder in ("guide", "tutorials", ".")
+    for page in (DOCS / folder).glob("*.md")
+)
+
+
+def commands(command, name=""):
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for each, inner in command.commands.items():
+        yield from commands(inner, f"{name} {each}".strip())
+
+
+def test_every_command_and_option_stands_in_the_guide():
+    lost = []
+    for name, command in commands(typer.main.get_command(app)):
+        if f"dpcost {name}" not in WRITTEN:
+            lost.append(name)
+        for option in (each for one in command.params for each in one.opts if each.startswith("--")):
+            if not re.search(rf"{option}\b", WRITTEN):
+                lost.append(f"{name} {option}")
+    assert lost == []
+
+
+def words_of_table(table):
+    """Return the first cell of each row, and what is no row: all but the numbers, which are drawn anew."""
+    lines = [line for line in table.splitlines() if line]
+    return [line.split("|")[1].strip() if line.startswith("|") else line for line in lines]
+
+
+@pytest.mark.slow
+def test_the_table_of_the_readme_is_what_a_release_writes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
+    generate = importlib.import_module("generate.release_table")
+    monkeypatch.chdir(tmp_path)
+    for name in ("DPCOST_HOME", "PATH"):  # which the tutorial sets
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    readme = generate.README.read_text(encoding="utf-8")
+    shown = readme.split(generate.START)[1].split(generate.END)[0]
+    written = generate.table_of_the_tutorial()
+    assert words_of_table(written) == words_of_table(shown)
+    heads = [next(line for line in table.splitlines() if line.startswith("|")) for table in (written, shown)]
+    assert heads[0] == heads[1]

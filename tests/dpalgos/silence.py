@@ -1,13 +1,14 @@
-"""Runs without noise, where every release is exact, and runs that publish what an earlier one published."""
+"""Runs without noise, where every release is exact; runs that publish what an earlier one published."""
 
 from typing import ClassVar
 
 import numpy as np
 
 import dpalgos
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import BoundedRangeEvent, Relation
 from dpalgos.api import build_params, run_estimator
-from dpalgos.release.noise_source import NoNoise
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 
@@ -24,6 +25,28 @@ def silent(name, X, y=None, **keywords):
 
 def estimated(name, X, y=None, seed=0, **keywords):
     return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords)
+
+
+def recorded(name, sample, keywords, script=None, *, seed=0, drawn=()):
+    """Return the releases and the answer of a run, which publishes what a script says."""
+    estimator = dpalgos.get_estimator(name)
+    noise = Noise(np.random.default_rng(seed).spawn(sample.n_replicates))
+    made = RecordingTranscript(noise, estimator.relation, script=script, drawn=drawn)
+    params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **keywords})
+    return made, run_estimator(estimator, sample, params, made)
+
+
+def moves(first, second):
+    """Return by label how far the private values of two runs lie apart at most, over the sensitivity."""
+    largest = {}
+    for one, other in zip(first.releases, second.releases, strict=True):
+        (event,) = one.events
+        gaussian = hasattr(event, "l2_sensitivity")
+        norm = 2 if gaussian else np.inf if isinstance(event, BoundedRangeEvent) else event.norm
+        bound = event.l2_sensitivity if gaussian else event.sensitivity
+        moved = np.max(np.linalg.norm(one.value - other.value, norm, axis=0) / bound)
+        largest[event.label] = max(largest.get(event.label, 0.0), float(moved))
+    return largest
 
 
 class ScriptedReleases:

@@ -10,11 +10,9 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.events import PureEvent
-from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import moves, recorded
 
 LINEAR, COUNTS = "preconditioned_regression", "preconditioned_glm"
 OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0)}
@@ -36,36 +34,21 @@ FORMS = {
 }
 
 
-def recorded(name, sample, keywords, script=None):
-    """Return the releases and the answer of a run, which publishes what the script says."""
-    estimator = dpalgos.get_estimator(name)
-    noise = Noise([np.random.default_rng(r) for r in range(sample.n_replicates)])
-    made = RecordingTranscript(noise, script=script)
-    params = build_params(estimator, {"epsilon": 2.0, "delta": 1e-6, **keywords})
-    return made, run_estimator(estimator, sample, params, made)
-
-
-def noise_and_sensitivity(event):
-    """Those of Gaussian noise, or ε and the sensitivity of Laplace noise."""
-    if isinstance(event, PureEvent):
-        return event.epsilon, np.asarray(event.sensitivity)
-    return event.noise_multiplier, np.asarray(event.l2_sensitivity)
-
-
 def charges(made):
-    found = ((event.label, *noise_and_sensitivity(event)) for event in made.events)
-    return [(label, noise, sensitivity.tolist()) for label, noise, sensitivity in found]
+    fields = (("noise_multiplier", "l2_sensitivity"), ("epsilon", "sensitivity"))
+    found = []
+    for event in made.events:
+        noise, sensitivity = fields[isinstance(event, PureEvent)]
+        found.append((event.label, getattr(event, noise), np.asarray(getattr(event, sensitivity)).tolist()))
+    return found
 
 
 def assert_covered(name, keywords, one, other):
+    keywords = {"epsilon": 2.0, **keywords}
     first, answer = recorded(name, one, keywords)
     second, same = recorded(name, other, keywords, first.published)
     assert charges(second) == charges(first)
-    for a, b in zip(first.releases, second.releases, strict=True):
-        (event,) = a.events
-        order = 1 if isinstance(event, PureEvent) else 2
-        moved = np.linalg.norm(a.value - b.value, order, axis=0) / noise_and_sensitivity(event)[1]
-        assert (moved <= 1 + 1e-9).all(), event.label
+    assert max(moves(first, second).values()) <= 1 + 1e-9
     np.testing.assert_array_equal(answer, same)
 
 

@@ -120,22 +120,10 @@ def test_what_functions_learn_they_learn_from_the_declared_bounds():
     declared = {"age": NumberColumn(0, 100)}
     code = design_of("~ center(age) + I(age**2) + log1p(age)", declared).code
     assert code.values({"age": np.array([50.0])})[0, 1] == pytest.approx(0, abs=0.1)
-    for formula in (
-        "~ scale(age)",
-        "~ poly(age, 3)",
-        "~ bs(age, df=5)",
-        "~ cr(age, df=4, constraints='center')",
-    ):
-        design = design_of(formula, declared)
+    for formula in ("scale(age)", "poly(age, 3)", "bs(age, df=5)", "cr(age, df=4, constraints='center')"):
+        design = design_of(f"~ {formula}", declared)
         several = design.matrix({"age": np.array([3.0, 0.0, 7.0, 100.0])})
         np.testing.assert_allclose(design.matrix({"age": np.array([3.0, 4.0])})[0], several[0])
-
-
-def test_the_columns_of_a_formula_are_named_without_declarations():
-    found = read_formula("log(y) ~ C(g, Treatment('a')):x + I(z**2)", ["y", "g", "x", "z"])
-    assert (found.left, found.right) == (("y",), ("g", "x", "z"))
-    found = read_formula("y ~ .", ["y", "a", "b"])
-    assert (found.left, found.right) == (("y",), ("a", "b"))
 
 
 def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike():
@@ -231,21 +219,6 @@ def people(n=5000, seed=0):
     return frame
 
 
-@pytest.mark.parametrize(("formula", "expected"), [("y ~ x", True), ("y ~ 0 + x", False)])
-def test_a_formula_says_whether_the_last_column_is_the_constant(formula, expected, monkeypatch):
-    asked = []
-
-    def seen(*arguments, **keywords):
-        asked.append(keywords.get("intercept", False))
-        return dpalgos.estimate(*arguments, **keywords)
-
-    monkeypatch.setattr("dpalgos.formula.fit.estimate", seen)
-    frame = {"x": np.linspace(-1, 1, 500), "y": np.linspace(0, 1, 500)}
-    bounds = {"x": (-1, 1), "y": (0, 1)}
-    private.ols(formula, frame, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0)
-    assert asked == [expected]
-
-
 def frames():
     fair = sm.datasets.fair.load_pandas().data
     anes, engel = (getattr(sm.datasets, name).load_pandas().data for name in ("anes96", "engel"))
@@ -291,7 +264,7 @@ WIDER_BY = 1.25
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them_or_there_are_none(shape):
-    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(3)]
+    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(2)]
     assert all(each is None or all(each) for each in found)
     assert (found[0] is None) == (shape in ("heavy tails", "log-normal", "zeros and log-normal"))
 
@@ -359,30 +332,6 @@ def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
         own = ranks == k
         assert found["observed"] == pytest.approx(y[own].mean(), abs=1e-2)
         assert found["residual_std"] == pytest.approx((y - predicted)[own].std(), rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("named", "wrong"),
-    [
-        ("coef", {"coef": (0.5, 1.0, 1.0)}),
-        ("coef", {"coef": "released"}),
-        ("residual_bound", {"residual_bound": None}),
-        ("residual_bound", {"family": "logistic"}),
-        ("family", {"family": "multinomial"}),
-        ("y", {"family": "poisson", "coef": 0.1}),
-    ],
-)
-def test_coefficients_of_other_columns_and_bounds_that_a_family_lacks_are_refused(named, wrong):
-    X, y = np.zeros((50, 2)), np.arange(50) - 7.5
-    common = {
-        "epsilon": 1,
-        "delta": 1e-6,
-        "rng": np.random.default_rng(0),
-        "coef": 0.5,
-        "residual_bound": 4.0,
-    }
-    with pytest.raises(InputError, match=rf"\b{named} must"):
-        dpalgos.estimate("binned_fit", X, y, **{**common, **wrong})
 
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():

@@ -1,11 +1,15 @@
+"""Releases with the operating system's noise; seeded draws and their laws."""
+
 import numpy as np
 import pytest
+from scipy.stats import gumbel_r, kstest, laplace, norm, uniform
 
 import dpalgos
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent
 from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.release.hardened_noise import SecureTranscript, grid_step
+from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
@@ -80,17 +84,6 @@ def test_an_answer_whose_events_differ_is_withheld():
         draw_release(cheaper, Sample(X))
 
 
-def test_spending_adds_up():
-    one = Spending(rho=0.01, pure_epsilon=float("inf"))
-    assert (one + one).rho == 0.02
-    assert one.epsilon(1e-6) < (one + one).epsilon(1e-6)
-    assert Spending(rho=0.5, pure_epsilon=1.0).epsilon(1e-9) <= 1.0
-    assert Spending(rho=0.1, failure=1e-5).epsilon(1e-6) == float("inf")
-    assert Spending().epsilon(1e-6) == Spending().epsilon(0.0) == 0.0
-    assert Spending(rho=0.02, pure_epsilon=0.2).epsilon(0.0) == 0.2
-    assert one.epsilon(0.0) == float("inf")
-
-
 def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
     event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
     scores = np.array([[0.0], [2.0], [-4.0]])
@@ -104,3 +97,50 @@ def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
     by_magnitude = BoundedRangeEvent(label="s", epsilon=50.0, sensitivity=1.0, count=2, by_magnitude=True)
     chosen = SecureTranscript().choose(scores, None, by_magnitude)
     assert chosen[:, 0].tolist() == [2, 1]
+
+
+LAWS = {"normal": norm, "laplace": laplace, "uniform": uniform, "gumbel": gumbel_r}
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_draws_follow_their_law_in_every_replicate(kind):
+    draws = getattr(Noise(np.random.default_rng(0).spawn(2)), kind)(20_000)
+    assert draws.shape == (20_000, 2)
+    assert all(kstest(own, LAWS[kind].cdf).pvalue > 1e-4 for own in draws.T)
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 0.04  # 5.6 standard errors
+
+
+def test_laplace_draws_are_those_of_the_generator_but_for_rounding():
+    (rng,) = np.random.default_rng(1).spawn(1)
+    drawn = Noise([rng]).laplace(5000)[:, 0]
+    (rng,) = np.random.default_rng(1).spawn(1)
+    np.testing.assert_allclose(drawn, rng.laplace(size=5000), atol=1e-9)
+
+
+def test_the_least_uniform_draw_is_no_infinite_noise():
+    class Zeros:
+        def random(self, out):
+            out[:] = 0.0
+
+    drawn = Noise([Zeros()]).laplace(3)
+    assert np.isfinite(drawn).all()
+    assert (drawn < -36).all()
+
+
+def test_no_draw_is_used_twice():
+    """Whatever the kinds and sizes of requests, in turn, across blocks, and of some replicates."""
+    noise = Noise(np.random.default_rng(2).spawn(3))
+    sizes = (1, 5, 127, 1, 2, 128, 300, 1, 40, 127)
+    used = {kind: [] for kind in LAWS}
+    for size in sizes:
+        for kind, draws in used.items():
+            draws.append(getattr(noise, kind)(size))
+        for chosen in (slice(0, 2), slice(1, 3), slice(0, 2)):
+            part = noise.select(chosen)
+            used["uniform"] += [part.uniform(size).T.reshape(-1, 1), part.uniform(size).T.reshape(-1, 1)]
+    for draws in used.values():
+        flat = np.concatenate([each.ravel() for each in draws])
+        assert len(np.unique(flat)) == len(flat)
+    first = np.concatenate([draws.ravel() for draws in used["normal"]])
+    bits = noise.select(slice(0, 3)).normal(200).ravel()
+    assert not np.isin(bits, first).any()

@@ -411,16 +411,7 @@ def test_local_intervals_cover_and_keep_those_of_every_replicate(name):
     X, y = rows(rng)
     mask = rng.random((len(X), 2)) < 0.5
     result = dpalgos.estimate(
-        name,
-        X,
-        y,
-        epsilon=4.0,
-        delta=1e-6,
-        rng=rng,
-        replicates=2,
-        row_mask=mask,
-        interval=0.95,
-        **asked,
+        name, X, y, epsilon=4.0, delta=1e-6, rng=rng, replicates=2, row_mask=mask, interval=0.95, **asked
     )
     assert len(np.unique(result.interval[1] - result.interval[0])) == 6
 

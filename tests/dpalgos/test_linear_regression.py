@@ -78,15 +78,8 @@ def test_printed_noise_proves_what_the_digest_says():
 @pytest.mark.parametrize(("epsilon", "certified"), [(0.5, 0.419), (1.0, 0.893), (2.0, 1.92)])
 def test_adassp_as_printed(epsilon, certified):
     # Digest 6.4: the true ε under replace-one of noise made for adding or removing a row.
-    result = estimated(
-        "adassp",
-        *problem(),
-        epsilon=epsilon,
-        delta=1e-5,
-        calibration="paper",
-        covariate_bound=1.0,
-        response_bound=1.0,
-    )
+    asked = {"epsilon": epsilon, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.0}
+    result = estimated("adassp", *problem(), calibration="paper", **asked)
     assert result.certified_epsilon == pytest.approx(certified, abs=2e-3)
 
 
@@ -97,13 +90,9 @@ def test_preconditioned_regression_survives_bad_scaling():
     X[:, 3] = 0.95 * X[:, 1] + 0.3 * X[:, 3]
     coef = np.array([0.3, 0.5, -1.0, 0.5])
     y = X @ coef + rng.standard_normal(n)
-    errors = [
-        np.linalg.norm(
-            estimated("preconditioned_regression", X, y, seed=seed, epsilon=1.0, delta=1e-6).estimate - coef
-        )
-        for seed in range(10)
-    ]
-    assert np.mean(errors) < 0.25 * np.linalg.norm(coef)
+    asked = {"epsilon": 1.0, "delta": 1e-6}
+    answers = [estimated("preconditioned_regression", X, y, seed=s, **asked).estimate for s in range(10)]
+    assert np.mean([np.linalg.norm(each - coef) for each in answers]) < 0.25 * np.linalg.norm(coef)
 
 
 def few_rows(n, epsilon, **keywords):
@@ -135,12 +124,10 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
     rng = np.random.default_rng(8)
     X = rng.standard_normal((3000, 4))
     y = X @ np.array([1.0, -0.5, 0.3, 0.0]) + rng.standard_normal(3000)
-    ask = {"epsilon": 1.0, "delta": 1e-6}
+    ask = {"epsilon": 1.0, "delta": 1e-6, "replicates": 40}
     errors = {}
     for scale in (1.0, unit):
-        found = dpalgos.estimate(
-            "preconditioned_regression", X, scale * y, rng=np.random.default_rng(9), replicates=40, **ask
-        )
+        found = estimated("preconditioned_regression", X, scale * y, seed=9, **ask)
         assert "values by power of two" in {event.label for event in found.events}
         errors[scale] = np.linalg.norm(found.estimate / scale - [[1.0], [-0.5], [0.3], [0.0]], axis=0).mean()
     assert errors[unit] < 1.6 * errors[1.0] < 0.3
@@ -153,18 +140,9 @@ def test_a_column_needs_no_unit_but_bounds(scale, intercept):
     X = np.column_stack([rng.standard_normal((20_000, 2)), rng.random(20_000) < 0.1, np.ones(20_000)])
     coef = np.array([1.0, -0.5, 0.3, 0.2])
     y = X @ coef + rng.standard_normal(20_000)
-    errors = []
+    asked, errors = {"replicates": 20, "epsilon": 1.0, "delta": 1e-8, "intercept": intercept}, []
     for rows in (X, X * [scale, 1, 1, 1]):
-        found = dpalgos.estimate(
-            "preconditioned_regression",
-            rows,
-            y,
-            rng=np.random.default_rng(9),
-            replicates=20,
-            epsilon=1.0,
-            delta=1e-8,
-            intercept=intercept,
-        ).estimate
+        found = estimated("preconditioned_regression", rows, y, seed=9, **asked).estimate
         errors.append(np.mean((rows @ found - (X @ coef)[:, None]) ** 2))
     assert errors[1] < 2 * errors[0] < 0.01
 
@@ -174,19 +152,10 @@ def shifted_errors(n, d, epsilon, shifts):
     rng = np.random.default_rng(3)
     X, coef = rng.standard_normal((n, d)), np.linspace(1, -1, d)
     y = X @ coef + rng.standard_normal(n)
-    errors = []
+    asked, errors = {"epsilon": epsilon, "delta": 1e-6, "intercept": True, "replicates": 40}, []
     for column, response in shifts:
         rows = np.column_stack([X + column, np.ones(n)])
-        found = dpalgos.estimate(
-            "preconditioned_regression",
-            rows,
-            y + response,
-            epsilon=epsilon,
-            delta=1e-6,
-            intercept=True,
-            replicates=40,
-            rng=np.random.default_rng(4),
-        ).estimate
+        found = estimated("preconditioned_regression", rows, y + response, seed=4, **asked).estimate
         errors.append(np.mean((rows @ found - (X @ coef + response)[:, None]) ** 2))
     return np.array(errors)
 

@@ -1,7 +1,16 @@
+"""Means: without noise, in boxes, along public axes, and as printed."""
+
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.central.box_mean import column_groups
+from dpalgos.central.public_axes_mean import PublicAxes
+from dpalgos.release.hardened_noise import SecureTranscript, box_sampler
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -34,12 +43,6 @@ def certify(name, epsilon, delta, **keywords):
     return estimated(name, X, epsilon=epsilon, delta=delta, **keywords).certified_epsilon
 
 
-# The sparse sample mean
-
-
-# Algorithm 3.3
-
-
 SPARSE_FORMS = {"tight": {}, "paper": {"calibration": "paper"}}
 
 
@@ -61,9 +64,6 @@ def test_the_support_is_exactly_s_and_zeros_are_exact(form):
     np.testing.assert_array_equal((answer != 0).sum(axis=0), 7)
 
 
-# Algorithm 3.1
-
-
 @pytest.mark.parametrize(("epsilon", "delta", "proved"), [(0.5, 1e-5, 0.5198), (1.0, 1e-5, 1.1099)])
 def test_the_printed_private_mean_proves_more_than_asked(epsilon, delta, proved):
     certified = certify("dp_mean", epsilon, delta, value_bound=1.0, calibration="paper")
@@ -75,9 +75,6 @@ def test_private_mean_reference_errors(n, printed, tight):
     bound = {"value_bound": 4 * np.sqrt(np.log(n))}
     assert errors("dp_mean", n, 20, 20, calibration="paper", **bound) == pytest.approx(printed, rel=0.15)
     assert errors("dp_mean", n, 20, 20, **bound) == pytest.approx(tight, rel=0.15)
-
-
-# The clipped mean
 
 
 @pytest.mark.parametrize(
@@ -93,9 +90,6 @@ def test_private_mean_reference_errors(n, printed, tight):
 def test_clipped_mean_is_exact_where_nothing_is_clipped(keywords):
     X = np.random.default_rng(0).uniform(0.2, 0.4, (300, 4)) + np.array([0.8, 0.0, -1.0, 1.5])
     np.testing.assert_allclose(silent("clipped_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=0.02)
-
-
-# Karwa–Vadhan
 
 
 KV_FORMS = {"known": (1.0, 1.0), "unknown": (0.5, 8.0)}
@@ -116,3 +110,107 @@ def test_without_noise_karwa_vadhan_is_the_mean(form, calibration):
     np.testing.assert_allclose(
         silent("karwa_vadhan_mean", X, **BUDGET, **keywords), X.mean(axis=0), atol=1e-9
     )
+
+
+@pytest.mark.parametrize(("scale", "size"), [(0.7, 1), (1.5, 2), (300.0, 3)])
+def test_hardened_noise_in_a_cube_has_its_law(scale, size):
+    SecureTranscript()  # switches the samplers on
+    n, sampler = 1500, box_sampler(scale, size)
+    largest = np.array([max(map(abs, sampler([0] * size))) for _ in range(n)])
+    values = np.arange(60 * int(scale + 1))
+    on_surface = (2.0 * values + 1) ** size - np.maximum(2.0 * values - 1, 0) ** size
+    law = on_surface * np.exp(-values / scale)
+    law /= law.sum()
+    bins = np.unique(np.searchsorted(law.cumsum(), np.linspace(0, 1, 11)[1:-1]))
+    expected = np.diff(np.concatenate([[0.0], law.cumsum()[bins], [1.0]]))
+    observed = np.diff(np.concatenate([[0], (largest[:, None] <= bins).sum(axis=0), [n]])) / n
+    assert np.abs(observed - expected).max() < 6.5 * np.sqrt(0.25 / n)
+
+
+def test_integers_in_a_cube_are_those_of_the_operating_system():
+    """Whatever else is seeded, two processes draw other integers for one and the same half-width."""
+    draw = """
+import random, numpy
+from dpalgos.release import hardened_noise
+random.seed(0), numpy.random.seed(0)
+hardened_noise.laplace_sampler = lambda scale: lambda index: [10**6] * len(index)
+print(hardened_noise.box_sampler(1.0, 1)([0] * 8))
+"""
+    runs = [
+        subprocess.run([sys.executable, "-c", draw], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout != runs[1].stdout
+
+
+def variance(events, widths):
+    """The sum of the variances that the noise of the answer has, times n²."""
+    if hasattr(events[0], "noise_multiplier"):
+        return (events[0].noise_multiplier * widths.sum()) ** 2
+    groups = column_groups(tuple(widths))
+    assert np.array_equal(
+        np.sort(np.concatenate([group.columns for group in groups])), np.arange(len(widths))
+    )
+    return sum(
+        (k + 1) * (k + 2) / 3 * (widths[group.columns] ** 2).sum() / event.epsilon**2
+        for event, group in zip(events, groups, strict=True)
+        for k in [len(group.columns)]
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 2.0, 10.0])
+@pytest.mark.parametrize("d", [1, 2, 5, 60, 400])
+def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
+    rng = np.random.default_rng(d)
+    for widths in (np.ones(d), rng.uniform(0.1, 10, d), np.exp(3 * rng.standard_normal(d))):
+        keywords = {"epsilon": epsilon, "delta": 1e-9, "lower": -widths / 2, "upper": widths / 2}
+        result = dpalgos.estimate("box_mean", np.zeros((1, d)), rng=rng, **keywords)
+        assert 0.99 * epsilon <= result.certified_epsilon <= epsilon
+        evenly = 2 * d**2 * (widths**2).sum() / epsilon**2
+        at_best = 2 * (widths ** (2 / 3)).sum() ** 3 / epsilon**2
+        together = (d + 1) * (d + 2) / 3 * (widths**2).sum() / epsilon**2
+        gaussian = (widths.sum() * noise_multiplier(epsilon, 1e-9)) ** 2
+        assert variance(result.events, widths) <= min(evenly, at_best, together, gaussian) * (1 + 1e-9)
+
+
+D, GROUPS = 300, 6
+RNG = np.random.default_rng(0)
+AXES = np.linalg.qr(RNG.standard_normal((D, 3)))[0].T
+SPREADS = np.array([4.0, 3.0, 2.0])  # of centers along the axes
+CENTERS = RNG.standard_normal((GROUPS, 3)) * SPREADS @ AXES
+LABELS = np.repeat(np.arange(GROUPS), 40)
+AXES_BUDGET = {"epsilon": 0.5, "delta": 1e-4}
+
+
+def people(center, n, rng):
+    return center + rng.standard_normal((n, D))
+
+
+PUBLIC = np.concatenate([people(center, 40, RNG) for center in CENTERS])
+GROUPED = {"public_X": PUBLIC, "public_groups": LABELS}
+
+
+def mean_error(n, name="public_axes_mean", **keywords):
+    rng, errors = np.random.default_rng(n), []
+    for seed in range(60):
+        center = rng.standard_normal(3) * SPREADS @ AXES  # of the same law as the public ones
+        X = people(center, n, rng)
+        answer = dpalgos.estimate(name, X, rng=np.random.default_rng(seed), **AXES_BUDGET, **keywords)
+        errors.append(np.linalg.norm(answer.estimate - center))
+    return np.mean(errors)
+
+
+def test_it_is_better_than_dense_and_sparse_means():
+    dense = mean_error(150, "clipped_mean", center=0.0, clip_norm=25.0, shrinkage="james_stein")
+    sparse = mean_error(150, "dp_sparse_mean", value_bound=3.0, sparsity=10)
+    assert mean_error(150, **GROUPED) < 0.8 * min(dense, sparse)
+
+
+@pytest.mark.parametrize("groups", [None, LABELS])
+def test_answers_lie_along_the_axes(groups):
+    axes = PublicAxes(PUBLIC, groups).spectrum.vectors
+    X = people(CENTERS[2], 100, np.random.default_rng(3))
+    keywords = {**AXES_BUDGET, "public_X": PUBLIC, "public_groups": groups}
+    answer = dpalgos.estimate("public_axes_mean", X, rng=np.random.default_rng(4), **keywords).estimate
+    offset = answer - PUBLIC.mean(axis=0)
+    np.testing.assert_allclose(axes.T @ (axes @ offset), offset, atol=1e-9)

@@ -1,11 +1,15 @@
+"""Sparse regressions and generalized linear models: limits, sensitivities, printed budgets."""
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import dpalgos
+from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from tests.dpalgos.silence import estimated, silent
+from tests.dpalgos.silence import estimated, recorded, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
@@ -19,9 +23,6 @@ def feasible(n, d, rng, s=5):
     coef[:s] = rng.standard_normal(s)
     coef /= np.linalg.norm(coef)
     return X, X @ coef + rng.standard_normal(n), coef
-
-
-# The design
 
 
 @pytest.mark.parametrize("bound", [None, 0.7, 5.0])
@@ -47,9 +48,6 @@ def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
     np.testing.assert_array_equal(design.columns(np.array([3, 1])), clipped[:, [3, 1]])
 
 
-# Iterative hard thresholding
-
-
 def test_iht_with_a_step_size_is_the_printed_loop():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     keywords = {"sparsity": 5, "step_size": 1.2, "n_iterations": 7}
@@ -59,9 +57,6 @@ def test_iht_with_a_step_size_is_the_printed_loop():
         coef = coef + 1.2 * X.T @ (y - X @ coef) / 200
         coef[np.argsort(-np.abs(coef))[5:]] = 0
     np.testing.assert_allclose(ours, coef, atol=1e-12)
-
-
-# Algorithm 4.2
 
 
 @pytest.mark.parametrize("residual_bound", [None, 0.8])
@@ -94,9 +89,6 @@ def test_the_printed_hard_thresholding_wastes_its_budget():
     assert values.sensitivity / values.epsilon == pytest.approx(scale)
 
 
-# Frank–Wolfe
-
-
 def test_without_noise_frank_wolfe_solves_the_lasso():
     X, y, _ = feasible(4000, 10, np.random.default_rng(0), s=2)
     ridge = silent("private_frank_wolfe_lasso", X, y, **BUDGET, **{**FRANK_WOLFE, "n_iterations": 400})
@@ -125,9 +117,6 @@ def test_printed_frank_wolfe_under_replace_one():
     assert result.certified_epsilon < 0.5
 
 
-# Screening
-
-
 def test_without_noise_screening_is_weighted_least_squares():
     X, y, coef = feasible(3000, 40, np.random.default_rng(0))
     keywords = {"covariate_bound": 1.0, "response_bound": 100.0, "sparsity": 5}
@@ -138,3 +127,46 @@ def test_without_noise_screening_is_weighted_least_squares():
     answer = silent("screened_sparse_regression", X, y, **floored, **keywords, clip_norm=50.0)
     np.testing.assert_allclose(answer[support], np.linalg.lstsq(X[:, support], y)[0], atol=1e-9)
     assert np.linalg.norm(silent("screened_sparse_regression", X, y, **floored, **keywords) - coef) < 0.2
+
+
+def test_logistic_sensitivity_follows_the_iterate():
+    """Equal residuals sigmoid(σ ‖β‖₁) and opposite entries off the support: attained at any iterate."""
+    d, bound = 6, 2.0
+    settings = {**BUDGET, "family": "logistic", "covariate_bound": bound, "sparsity": 1, "n_iterations": 6}
+
+    def run(row, script=None):
+        return recorded("dp_sparse_glm", Sample(row[None], np.zeros(1)), settings, script, seed=3)[0]
+
+    first, coef, found = run(np.ones(d)), np.zeros(d), []
+    for t in range(6):
+        along, off = bound * np.sign(coef), bound * (coef == 0)
+        one, two = (run(row, first.published) for row in (along + off, along - off))
+        found.append(np.abs(one.values[2 * t] - two.values[2 * t]).max())
+        assert found[-1] == pytest.approx(float(np.max(first.events[2 * t].sensitivity)), rel=1e-12)
+        coef = np.zeros(d)
+        coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
+    assert max(found) > 1.5 * found[0]  # rises from half of its supremum
+
+
+@pytest.mark.parametrize("coef_bound", [None, 0.2])
+def test_without_noise_it_is_hard_thresholding(coef_bound):
+    data = uniform_glm(np.random.default_rng(0), 400, 30, sparsity=5)
+    keywords = {"family": "logistic", "covariate_bound": 0.7, "sparsity": 5, "n_iterations": 6}
+    ours = silent("dp_sparse_glm", data.X, data.y, **BUDGET, **keywords, step_size=3.0, coef_bound=coef_bound)
+    clipped, coef = np.clip(data.X, -0.7, 0.7), np.zeros(30)
+    for _ in range(6):
+        coef = coef + 3.0 * clipped.T @ (data.y - expit(clipped @ coef)) / 400
+        coef[np.argsort(-np.abs(coef))[5:]] = 0
+        coef *= 1 if coef_bound is None else min(1, coef_bound / np.linalg.norm(coef))
+    np.testing.assert_allclose(ours, coef, atol=1e-12)
+
+
+def test_without_noise_screening_solves_the_instrumented_equation():
+    data = uniform_glm(np.random.default_rng(0), 4000, 40, sparsity=4)
+    keywords = {"covariate_bound": 1.0, "sparsity": 4, "n_iterations": 60, "threshold": None}
+    answer = silent("screened_sparse_glm", data.X, data.y, **BUDGET, family="logistic", **keywords)
+    support = np.flatnonzero(answer)
+    rows = data.X[:, support]
+    weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
+    predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
+    np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)

@@ -130,15 +130,9 @@ class Standing:
     def run_deployment(self, name="study/housing", *options, **parameters):
         """Start a run of a deployment; return how the command ended."""
         given = [word for key, value in parameters.items() for word in ("-p", f"{key}={json.dumps(value)}")]
-        return subprocess.run(
-            [sys.executable, "-m", "prefect", "deployment", "run", name, *given, *options],
-            env=self.client,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
+        words = [sys.executable, "-m", "prefect", "deployment", "run", name, *given, *options]
+        asked = {"capture_output": True, "text": True, "check": False, "timeout": 240}
+        return subprocess.run(words, env=self.client, cwd=self.folder, **asked)
 
     def request(self, path, *, method="GET", body=None, **headers):
         """Send a request; return the status and what was answered."""

@@ -101,35 +101,6 @@ def cluster(tmp_path_factory, project, s3_server):
         started.stop()
 
 
-WORKERS = """
-import sys
-from tasks.dask_cluster import own_cluster
-with own_cluster(1):
-    print("up", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_what_killed_workers_leave_lies_in_the_home_and_goes_when_the_next_ones_start(home):
-    def workers():
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen([sys.executable, "-c", WORKERS], cwd=PROJECT, text=True, **pipes)
-
-    def left():
-        return {path.name for path in (home / "workspace").glob("*/*") if path.is_dir()}
-
-    killed = workers()
-    killed.stdout.readline()
-    for each in [*psutil.Process(killed.pid).children(recursive=True), killed]:
-        each.kill()
-    killed.communicate()
-    until(lambda: processes_of(home) == [])
-    old = left()
-    workers().communicate("\n", timeout=120)
-    assert old
-    assert left() == set()
-
-
 def blocks_of(cluster):
     return {
         name: len(list((cluster.folder / name / "home" / "cache" / "blocks").glob("*[0-9a-f].parquet")))

@@ -146,10 +146,7 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
     )
     page = build_page(spec, every, manifest_of(spec, ref, results), shown)
     markdown = render_study(every, page)["report.md"].decode()
-    for text in (
-        "NOT FOR PUBLICATION: the exact answer",
-        "flat",
-    ):
+    for text in ("NOT FOR PUBLICATION: the exact answer", "flat"):
         assert text in markdown
 
 

@@ -1,4 +1,8 @@
+"""Before a run: one at a time in a home, and folders that it may not write to."""
+
 import shutil
+import subprocess
+import sys
 from collections import namedtuple
 from unittest.mock import Mock
 
@@ -6,11 +10,8 @@ import pytest
 
 from data.errors import StoreError
 from flows import ServerError, launch
-from flows.launch import (
-    check_folder,
-    check_index,
-    check_table_is_no_output,
-)
+from flows.launch import check_folder, check_index, check_table_is_no_output
+from flows.lock import exclusive_run, holder
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
 from tasks.report.write import write_index
@@ -53,3 +54,45 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"{home} is full"):
         launch.launch(["housing"], RunOptions(workers=1, out=str(tmp_path)))
+
+
+LOCKER = """
+import signal, sys, time
+from pathlib import Path
+from flows.lock import exclusive_run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with exclusive_run(Path(sys.argv[1])):
+    print("has it", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def locker(home, seconds):
+    return subprocess.Popen(
+        [sys.executable, "-c", LOCKER, str(home), str(seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_second_run_waits_and_gets_the_place_of_a_killed_one(tmp_path):
+    first = locker(tmp_path, 60)
+    assert first.stdout.readline() == "has it\n"
+    assert holder(tmp_path).startswith(f"{first.pid} of ")
+    waiting = locker(tmp_path, 0)
+    assert f"process {first.pid} of " in waiting.stdout.readline()
+    first.kill()
+    first.wait()
+    assert waiting.communicate(timeout=10)[0].endswith("has it\n")
+    assert waiting.returncode == 0
+    assert holder(tmp_path) == ""
+
+
+def test_its_holder_may_take_it_again_and_it_is_free_after_an_error(tmp_path, capsys):
+    with pytest.raises(ZeroDivisionError), exclusive_run(tmp_path), exclusive_run(tmp_path):
+        raise ZeroDivisionError
+    assert holder(tmp_path) == ""
+    with exclusive_run(tmp_path):
+        assert holder(tmp_path)
+    assert capsys.readouterr().err == ""

@@ -16,9 +16,9 @@ import pytest
 
 import dpalgos
 from data.collections import league as tables
-from data.datasets import get_dataset
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.audit.lower_bound import audit_estimator
 from flows.environments import make_environments
 from flows.studies.find_study import find_study
 from reports.league import comparisons, mean_with_error, ratios_of, rows_of
@@ -112,15 +112,10 @@ def test_a_fit_that_fails_or_takes_too_long_is_refused_with_the_reason(methods, 
 
 
 def test_a_process_of_a_library_ends_when_its_run_is_killed(home):
-    code = "\n".join(
-        [
-            "import os, time, numpy as np",
-            "from tasks.external.process import LibraryProcess",
-            "import pathlib, sys",
-            f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))",
-            "print(process._started().pid, flush=True)",
-            "time.sleep(60)",
-        ]
+    code = (
+        "import pathlib, sys, time\nfrom tasks.external.process import LibraryProcess\n"
+        f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))\n"
+        "print(process._started().pid, flush=True)\ntime.sleep(60)\n"
     )
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT)
     worker = int(run.stdout.readline())
@@ -222,17 +217,6 @@ def test_a_library_without_environment_is_left_out_and_named(home, monkeypatch, 
     assert make.call_count == 11
 
 
-def test_an_environment_that_cannot_be_made_ends_no_run(home, monkeypatch, capsys):
-    def refused(command, **_):
-        raise subprocess.CalledProcessError(1, command, "", "no such option")
-
-    monkeypatch.setattr("tasks.external.environments.subprocess.run", refused)
-    make_environments(find_study("league"), RunOptions())
-    assert "pydp" not in capsys.readouterr().out
-    spec, _ = find_study("league").on({})
-    assert spec.foreign() == {}
-
-
 def test_no_library_sees_an_analysts_own_table(home, tmp_path):
     file = own_study(tmp_path, response="cost")
     edited(file, 'kind = "subsamples"', 'kind = "whole_table"')
@@ -266,7 +250,10 @@ covariates = ["age", "bmi"]
 """
 
 
-def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path):
+def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.external.attack.attack", lambda cell, _, seed: attack(cell, 150, seed))
+    of_ours = lambda name, **asked: audit_estimator(name, **{**asked, "n_trials": 100})  # noqa: E731
+    monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", of_ours)
     (tmp_path / "small.toml").write_text(STUDY)
     options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
     page, _ = run_plainly(tmp_path / "small.toml", options)
@@ -352,25 +339,6 @@ def test_tables_are_those_of_the_published_run_within_their_bounds(name, home, t
     assert prepared.y.max() <= draw.table["y_upper"]
 
 
-def test_the_league_is_broad_and_every_table_is_declared():
-    declared = tables.declarations()
-    assert {name.removesuffix(" (means)") for name in STORED["tables"]} == set(declared)
-    for name, about in declared.items():
-        assert get_dataset(f"league_{name}").n_rows == STORED["tables"][name]["n"]
-        assert about["response"] in about["columns"]
-        for entry in about["columns"].values():
-            assert len(entry) >= 2
-            assert isinstance(entry[0], str) or entry[0] < entry[1]
-    groups = [set(tables.problems([group])) for group in ("linear", "logistic", "counts")]
-    assert sum(map(len, groups)) == len(set().union(*groups)) == len(tables.problems(["means"])) == 46
-    developed = {name for name in declared if tables.developed_on(f"league_{name}")}
-    assert developed == {name for name, about in STORED["tables"].items() if about["developed"]}
-    titles, ours = {each.title for each in libraries.methods.values()}, {e.name for e in dpalgos.catalog()}
-    assert len(titles) == len(libraries.methods) == 20
-    assert set(STORED["methods"]) <= titles | ours
-    assert not ours & set(libraries.methods)  # the catalog lists no other library's
-
-
 def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_others():
     for group in ("linear", "logistic", "counts"):
         own = tables.problems([group])
@@ -380,15 +348,8 @@ def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_othe
 def test_a_table_gives_libraries_what_they_lack():
     X, rng = np.linspace(-1, 1, 400).reshape(200, 2), np.random.default_rng(0)
     X[:, 1] = rng.uniform(-1, 1, 200)
-    table = WorkerTable(
-        X=X,
-        y=X @ [0.5, -1] + 0.2,
-        lower=-np.ones(2),
-        upper=np.ones(2),
-        y_lower=-2.0,
-        y_upper=2.0,
-        family="linear",
-    )
+    ends = {"lower": -np.ones(2), "upper": np.ones(2), "y_lower": -2.0, "y_upper": 2.0}
+    table = WorkerTable(X=X, y=X @ [0.5, -1] + 0.2, family="linear", **ends)
     products = table.products()
     assert all(((low <= values) & (values <= high)).all() for values, low, high in products)
     assert table.solved(values.sum() for values, _, _ in products) == pytest.approx([0.5, -1, 0.2])
@@ -488,11 +449,11 @@ def test_opendp_converts_its_noise_itself_and_spends_the_budget():
 
 
 def test_opendp_sums_have_the_noise_of_its_own_conversion():
-    """Sums of zeros are the noise; the standard deviation of 8,000 draws errs by .8 %."""
+    """Sums of zeros are the noise; the standard deviation of 500 draws errs by 3.2 %."""
     epsilon, delta, table = 1.0, 1e-6, MagicMock()
-    table.products.return_value = [(np.zeros(3), -1.0, 1.0)] * 8_000
+    table.products.return_value = [(np.zeros(3), -1.0, 1.0)] * 500
     table.solved = np.array
     noise = opendp.sums(table, epsilon, delta, 0)
     multiplier = table.shows.call_args.args[0]
-    assert opendp._epsilon(8_000 / (2 * multiplier**2), delta) == pytest.approx(epsilon, rel=1e-6)
-    assert np.std(noise) == pytest.approx(2 * multiplier, rel=0.06)
+    assert opendp._epsilon(500 / (2 * multiplier**2), delta) == pytest.approx(epsilon, rel=1e-6)
+    assert np.std(noise) == pytest.approx(2 * multiplier, rel=0.22)  # seven standard errors

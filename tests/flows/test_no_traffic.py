@@ -17,11 +17,7 @@ def trapped(tmp_path):
         project.environment.pop(name, None)
     notes = tmp_path / "notes"
     notes.touch()
-    project.environment |= {
-        "PYTHONPATH": f"{TRAP}:{PROJECT}",
-        "TRAP": str(notes),
-        "HOME": str(tmp_path),
-    }
+    project.environment |= {"PYTHONPATH": f"{TRAP}:{PROJECT}", "TRAP": str(notes), "HOME": str(tmp_path)}
     return project, notes
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from small_project import sentence
 
 from data.errors import StoreError
 from data.store.output_files import claim_report
-from flows.cli.main import app
 from tasks.report.write import write_report
 from tests.tasks import analyst_tables
 
@@ -25,21 +25,6 @@ x = ["age", "cost"]
 [bounds]
 value_bound = 1.0
 """
-# What writes elsewhere than to files that its user names: to the home, to Prefect, or to the terminal.
-ELSEWHERE = {
-    "reproduce",
-    "plan",
-    "ingest",
-    "status",
-    "studies",
-    "estimators",
-    "datasets",
-    "audit",
-    "advise",
-    "check",
-    "show_private",
-    "submodel",
-}
 MINE = b"nobody else has this\n"
 
 
@@ -177,46 +162,20 @@ def test_a_backup_replaces_no_other_file(place, command_line, home):
     assert Path("people.csv").read_bytes() == before
 
 
-def test_every_command_that_writes_is_tested_here():
-    tested = {"figure", "table", "compare", "release", "init", "run", "report", "publish", "rerun"}
-    commands = {command.callback.__name__ for command in app.registered_commands}
-    assert commands == tested | ELSEWHERE
+DAMAGED = [("", ""), ("nested", "[" * 10**5), ("list", "[]"), ("name", '"other"'), ("level", '"levels"')]
+DAMAGED += [
+    ("answer", '"answers"'),
+    ("estimate", '"estimate": "x", "was"'),
+    ("epsilon", '"epsilon": null, "was"'),
+]
 
 
-def without(record, *path):
-    """Return a record without a field, or with another value where the last step is a pair."""
-    whole = json.loads(json.dumps(record))
-    part = whole
-    for step in path[:-1]:
-        part = part[step]
-    if isinstance(path[-1], tuple):
-        part[path[-1][0]] = path[-1][1]
-    else:
-        del part[path[-1]]
-    return json.dumps(whole)
-
-
-DAMAGED = {
-    "empty": lambda record: "",
-    "a list": lambda record: "[]",
-    "nothing": lambda record: "null",
-    "nested": lambda record: "[" * 10**5,
-    "no name": lambda record: without(record, "deployment", "product", "name"),
-    "no level": lambda record: without(record, "release", "level"),
-    "no answer": lambda record: without(record, "release", ("answer", [])),
-    "a text": lambda record: without(record, "release", "answer", 0, ("estimate", "x")),
-    "no epsilon": lambda record: without(
-        record, "deployment", "privacy_loss", "privacy_parameters", ("epsilon", None)
-    ),
-    "another fit": lambda record: without(record, "release", ("fit", 3)),
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_record_is_one_sentence_that_names_it(kind, record, command_line):
-    whole = json.loads((record / "release.json").read_text())
-    (record / "release.json").write_text(DAMAGED[kind](whole))
-    assert "release.json" in sentence(command_line("table", "record"))
+def test_a_damaged_record_is_one_sentence_that_names_it(record, command_line):
+    whole = (record / "release.json").read_text()
+    for key, now in DAMAGED:
+        text = re.sub(rf'"{key}"', now, whole) if f'"{key}"' in whole else now
+        (record / "release.json").write_text(text)
+        assert "release.json" in sentence(command_line("table", "record")), key
 
 
 def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(record, command_line):

@@ -15,16 +15,9 @@ from tasks.own_table.file_units import FileUnits
 def plan():
     study = SimpleNamespace(guesses=SimpleNamespace(std={}, means={"y": 1.0}))
     columns = SimpleNamespace(x=["a", "b"], y="y")
-    request = SimpleNamespace(
-        study=study,
-        estimator=SimpleNamespace(name="adassp"),
-        epsilon=1.0,
-        delta=1e-6,
-        columns=columns,
-        keywords={"interval": 0.95},
-        level=0.95,
-        family="",
-    )
+    asked = {"estimator": SimpleNamespace(name="adassp"), "epsilon": 1.0, "delta": 1e-6, "family": ""}
+    asked |= {"keywords": {"interval": 0.95}, "level": 0.95}
+    request = SimpleNamespace(study=study, columns=columns, **asked)
     rows = SimpleNamespace(n_rows=100, columns=("a", "b"), units=FileUnits.unchanged(("a", "b")))
     return SimpleNamespace(request=request, rows=rows, params=None)
 
@@ -41,14 +34,9 @@ def plan():
 def test_a_release_is_refused_where_it_is_likely_that_no_coefficient_has_an_interval(
     monkeypatch, capsys, plan, half_widths, n_intervals, chance, is_refused
 ):
-    foreseen = ReleaseForecast(
-        names=("a", "b"),
-        half_widths=np.array(half_widths),
-        ends=np.full((2, 2), 0.1),
-        intervals=(n_intervals, 0.0, 2.0),
-        signs=(1.0, 0.0, 2.0),
-        none=chance,
-    )
+    numbers = {"intervals": (n_intervals, 0.0, 2.0), "signs": (1.0, 0.0, 2.0), "none": chance}
+    widths = {"half_widths": np.array(half_widths), "ends": np.full((2, 2), 0.1)}
+    foreseen = ReleaseForecast(names=("a", "b"), **widths, **numbers)
     monkeypatch.setattr("tasks.advice.releases.forecast_release", lambda *_: foreseen)
     if not is_refused:
         return _confirm_intervals(True, False, plan)

@@ -12,16 +12,8 @@ from flows.studies import evidence as stored
 
 def rows(*errors):
     """Return evidence of a made-up study: (estimator, mean, standard error) at one ε."""
-    same = {
-        "study": "mine",
-        "n_ok": 20,
-        "panel": "p",
-        "form": "",
-        "epsilon": 1.0,
-        "delta_rule": "1/n^2",
-        "n": 100,
-        "s": math.nan,
-    }
+    same = {"study": "mine", "n_ok": 20, "panel": "p", "form": "", "epsilon": 1.0, "delta_rule": "1/n^2"}
+    same |= {"n": 100, "s": math.nan}
     return pd.DataFrame([same | {"estimator": name, "mean": mean, "se": se} for name, mean, se in errors])
 
 

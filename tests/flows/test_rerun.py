@@ -1,12 +1,17 @@
+"""Finished runs are listed, compared, repeated and rebuilt."""
+
 import json
 
 import pytest
+from small_project import sentence
 
 from data.store.folders import sha256_file
+from flows.history import recent_runs
+from flows.lock import exclusive_run
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
 from tasks.errors import SpecError
-from tests.tasks.blocks import results_table as table
+from tests.tasks.blocks import results_table
 
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
 
@@ -56,10 +61,57 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_
 
 def test_results_that_are_not_the_manifests_are_refused(out):
     path = out / "housing" / "results.parquet"
-    path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
+    path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
     with pytest.raises(SpecError, match="manifest"):
         rebuild_reports(["housing"], out)
     right = LAST | {"results_sha256": sha256_file(path)}
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
+
+
+@pytest.fixture
+def written_run(tmp_path):
+    """A function that writes a run's table and manifest below a folder, and returns the folder."""
+
+    def write(name, study, digest, cell="ols:public:n=100"):
+        folder = tmp_path / name
+        folder.mkdir()
+        results_table([1.0, 1.1], cell=cell).assign(study=study).to_parquet(folder / "results.parquet")
+        (folder / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": digest}}))
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("cell", ["ols:public:n=100", "ols:other:n=9"])
+def test_runs_of_different_studies_are_refused_by_their_names(written_run, command_line, tmp_path, cell):
+    runs = written_run("one", "housing", "a"), written_run("other", "st-plain", "b", cell)
+    for option in ([], ["--json"], ["--page", tmp_path / "page.html"]):
+        said = sentence(command_line("compare", *runs, *option))
+        assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []
+    assert not (tmp_path / "page.html").exists()
+
+
+def write_manifest(folder, started, **facts):
+    folder.mkdir(parents=True)
+    about = {"started": started, "finished": started, "profile": "smoke"} | facts
+    (folder / "manifest.json").write_text(json.dumps(about))
+
+
+def test_reports_are_listed_with_the_newest_first_and_one_of_an_own_table_is_marked(tmp_path, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    write_manifest(tmp_path / "out" / "housing", "2026-11-20T10:00:00+00:00")
+    write_manifest(tmp_path / "out" / "costs", "2026-11-21T10:00:00+00:00", warning="not for publication")
+    newest, oldest = recent_runs(tmp_path / "home", tmp_path / "out")
+    assert (newest["study"], newest["publication"]) == ("costs", "not for publication")
+    assert (oldest["study"], oldest["status"], oldest["profile"]) == ("housing", "completed", "smoke")
+    assert len(recent_runs(tmp_path / "home", tmp_path / "out", limit=1)) == 1
+
+
+def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with exclusive_run(tmp_path / "home"):
+        (run,) = recent_runs(tmp_path / "home", tmp_path / "out")
+    assert run["status"] == "running"
+    assert recent_runs(tmp_path / "home", tmp_path / "out") == []

@@ -1,6 +1,7 @@
 """Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
 
 import os
+import re
 import signal
 import sqlite3
 
@@ -11,7 +12,6 @@ from small_project import DPCOST, processes_of, until
 from data.store.folders import sha256_file
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
 # Any call of an estimator is an error.
 NO_ESTIMATOR = f"""
 import dpalgos
@@ -218,3 +218,53 @@ def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
     flow_runs, task_runs = states(project)
     assert "RUNNING" not in flow_runs + task_runs
     assert "damaged" not in project.dpcost("cache", "list")[0]
+
+
+def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project, undisturbed):
+    command = ["run", project.study, "--profile", "smoke", "--out", project.out]
+    processes = [project.start(*command) for _ in range(5)]
+    said = [process.communicate(timeout=400)[1] for process in processes]
+    ended = [process.returncode for process in processes]
+    assert set(ended) <= {0, 2}, said
+    assert 0 in ended
+    for status, err in zip(ended, said, strict=True):
+        assert "Traceback" not in err
+        assert status == 0 or err.count("\n") == 1, err
+    assert project.same_results(undisturbed)
+    project.dpcost("cache", "verify")
+    assert processes_of(project.home) == []
+
+
+ONE_FAILING = f"""
+import tasks.run.block
+compute_block = tasks.run.block.compute_block
+def failing(block, *others):
+    if block.replicates.study == "small":
+        raise ValueError("secret 42.5")
+    return compute_block(block, *others)
+tasks.run.block.compute_block = failing
+{DPCOST}
+"""
+
+
+@pytest.fixture
+def others(project):
+    """The files of two more studies like the small one."""
+    paths = [project.study.with_name(f"{name}.toml") for name in ("second", "third")]
+    for path in paths:
+        path.write_text(project.study.read_text())
+    return paths
+
+
+def words_of(project, others, profile):
+    return ["run", project.study, *others, "--profile", profile, "--out", project.out]
+
+
+def test_one_that_fails_stops_no_other(project, others):
+    process = project.start(*words_of(project, others, "smoke"), code=ONE_FAILING)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (1, "")
+    assert "internal error, ValueError" in err
+    assert "secret" not in err
+    assert re.findall(r"report: .*/(\w+)/report", err) == ["second", "third"]
+    assert states(project)[0] == ["FAILED"]

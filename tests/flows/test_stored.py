@@ -79,11 +79,7 @@ def one(folder, pattern):
     return next(iter(sorted(folder.glob(pattern))))
 
 
-IN_CACHE = {
-    "a block": "cache/blocks/block-*",
-    "a design": "cache/designs/*",
-    "exhibits": "cache/exhibits/*",
-}
+IN_CACHE = {"a block": "cache/blocks/block-*", "a design": "cache/designs/*", "exhibits": "cache/exhibits/*"}
 OF_REPORT = {
     "the results": "results.parquet",
     "measured times": "timings.parquet",
@@ -158,6 +154,8 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypa
     assert is_finished(nowhere, offline=False)
     monkeypatch.setattr("requests.get", too_slow)  # it may answer the retries of a run
     assert not is_finished(nowhere, offline=False)
+    online = nowhere.options.model_copy(update={"offline": False})
+    assert tables_at_hand(find_study(nowhere.study), online) is None  # though a stand-in is stored
 
 
 def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):

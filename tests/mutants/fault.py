@@ -10,6 +10,8 @@ class Fault:
 
     Attributes
     ----------
+    file : str
+        Its path in the project.
     place : str
         Qualified name of a function, a method or a constant of the file.
     changes : mapping of str to str
@@ -18,6 +20,7 @@ class Fault:
         Names of tests, or of files of tests, of the fast suite; one must fail.
     """
 
+    file: str
     place: str
     changes: Mapping[str, str]
     tests: str | tuple[str, ...]

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -22,12 +22,8 @@ from tests.mutants.record_faults import RECORD_FAULTS
 
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
-FAULTS = [
-    pytest.param(file, fault, id=what)
-    for faults in (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS, RECORD_FAULTS)
-    for file, of_file in faults.items()
-    for what, fault in of_file.items()
-]
+TABLES = (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS, RECORD_FAULTS)
+FAULTS = {what: fault for table in TABLES for what, fault in table.items()}
 
 
 @pytest.fixture(scope="module")
@@ -71,31 +67,27 @@ def ids_of(fault):
 
 def test_every_fault_has_its_place_and_its_tests():
     lost = []
-    for (file, fault), what in ((one.values, one.id) for one in FAULTS):
-        path = PROJECT / file
+    for what, fault in FAULTS.items():
         try:
-            planted(path.read_text(), fault)
+            planted((PROJECT / fault.file).read_text(), fault)
             ids_of(fault)
         except (OSError, LookupError) as error:
-            lost.append(f"{file}: {what}: {error}")
+            lost.append(f"{fault.file}: {what}: {error}")
     assert lost == []
-
-
-def test_no_two_faults_share_a_name():
-    assert [what for what, count in Counter(one.id for one in FAULTS).items() if count > 1] == []
+    assert len(FAULTS) == sum(map(len, TABLES))  # no two share a name
 
 
 @pytest.mark.slow
 def test_the_tests_pass_where_nothing_is_planted(copy):
-    tests = sorted({test for one in FAULTS for test in ids_of(one.values[1])})
+    tests = sorted({test for fault in FAULTS.values() for test in ids_of(fault)})
     status, printed = run_tests(copy, tests)
     assert status == 0, printed[-3000:]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("file", "fault"), FAULTS)
-def test_a_planted_fault_is_caught(copy, file, fault):
-    path = copy / file
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_caught(copy, fault):
+    path = copy / fault.file
     whole = path.read_text()
     path.write_text(planted(whole, fault))
     try:

@@ -31,6 +31,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula.design import NumberColumn, design_of
 from dpalgos.rows.users import user_codes
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMean, DPPoissonRegressor
+from tests.outside.pipelines import PIPELINES
 
 REFUSED = DataError, InputError
 OURS = "a reviewer of this project"
@@ -225,28 +226,7 @@ NAMES = {
     "cogstat/cogstat#136": "Q",
     "benmiroglio/pymatch#18": "Current Age",
 }
-ODD = (
-    "1",
-    "0",
-    "-1",
-    "2019",
-    "pre-post",
-    "log(b)",
-    "C(g)",
-    "a:b",
-    "a+b",
-    "a~b",
-    ".",
-    "%",
-    "class",
-    "True",
-    "np",
-    "I",
-    "年齢",
-    "ﬁ",
-    'a"b',
-    "a\\b",
-)
+ODD = ("1", "0", "-1", "2019", "pre-post", "log(b)", "C(g)", "a:b", "a+b", "a~b", ".", "%", "class", "True", "np", "I", "年齢", "ﬁ", 'a"b', "a\\b")  # fmt: skip
 FORMULAS = [
     *[(source, f"a column called {name}", lambda name=name: covariate(name), (name, VALUES)) for source, name in NAMES.items()],
     ("pydata/patsy#113", "a quoted name keeps its quotes in the table", lambda: covariate("a b")[0], "a b"),
@@ -347,6 +327,7 @@ AREAS = {
     "Formulas": FORMULAS,
     "Genotypes": GENOTYPES,
     "Python's habits": CLASSES,
+    "Pipelines": PIPELINES,
 }
 REPORTS = {area: [Report(*row) for row in rows] for area, rows in AREAS.items()}
 

@@ -9,18 +9,11 @@ import pytest
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of
+from dpalgos.formula.design import NumberColumn, design_of
 from tests.builders import refusals, refused, words
+from tests.dpalgos.test_formula import DECLARED as OF_PEOPLE
 
-DECLARED = {
-    "age": NumberColumn(18, 90),
-    "visits": NumberColumn(0, 30),
-    "smoker": NumberColumn(0, 1),
-    "cost": NumberColumn(10, 1e4),
-    "region": CategoryColumn(("north", "south", "west")),
-    "sex": CategoryColumn(("f", "m")),
-    **dict.fromkeys("abcy", NumberColumn(-1, 1)),
-}
+DECLARED = {**OF_PEOPLE, **dict.fromkeys("abcy", NumberColumn(-1, 1))}
 FORMULAS = {
     # What would be learned from the rows, or is no function of one row
     "cost ~ lag(age)": "lag",

@@ -21,12 +21,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.partitions import PartitionedRows
-from dpalgos.sklearn import (
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPMultinomialRegression,
-    PublicScaler,
-)
+from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
 from dpalgos.steps.moments import row_moments
 from tests.builders import refusals, refused, words
 

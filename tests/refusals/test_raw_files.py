@@ -29,11 +29,12 @@ from tests.data import test_genotypes as plink
 from tests.data import test_genotypes_geo as geo
 from tests.data import test_swarm_frames as swarm
 from tests.data.conftest import make_tgz, rows_of, with_tgz
-from tests.data.test_frame_features import small as few_frames
 from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
+from tests.data.test_swarm_frames import small as few_frames
 
 SECRET = "123456.789"
 HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")
+FRAMES = replace(get_dataset("swarm"), n_rows=swarm.N, n_boids=2)
 
 
 def edited(row, column, text):
@@ -164,11 +165,9 @@ def test_faulty_series_matrices_are_refused(tmp_path, web, change, named):
 
 @pytest.mark.parametrize(("change", "named"), SWARM)
 def test_faulty_frames_are_refused(tmp_path, change, named):
-    dataset = swarm.small(n_boids=2)
-    lines = change(swarm.lines_of(dataset, *swarm.made(swarm.N, n_boids=2)))
+    lines = change(swarm.lines_of(FRAMES, *swarm.made(swarm.N, n_boids=2)))
     payload = swarm.zipped({"Flocking": "\n".join(lines)})
-    use = lambda: swarm.stored(dataset, payload, tmp_path)  # noqa: E731
-    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+    refused(lambda: frames_of(tmp_path, payload), CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path)
 
 
@@ -196,7 +195,7 @@ def packed(folder, payload, name="housing", layout="", **changes):
 
 
 def frames_of(folder, payload):
-    return swarm.stored(swarm.small(n_boids=2), payload, folder)
+    return to_parquet(FRAMES, raw_of(folder, FRAMES, payload), home=folder)
 
 
 def genotypes(folder, name="snp_hapmap3", damaged=None, **changes):

@@ -25,17 +25,9 @@ CARD = DataCard(
         name="some_table",
         columns=(Column("age", "int64", "years", 0, 60, HOSTILE),),
     ),
-    {
-        "data_source": "stand-in",
-        "origin": HOSTILE,
-        "source_url": "javascript:alert(1)",
-        "source_sha256": "ab" * 32,
-        "sha256": "cd" * 32,
-        "rows_read": 1000,
-        "n_rows": 990,
-        "repairs": [{"reason": HOSTILE, "count": 10}],
-        "reasons": [HOSTILE],
-    },
+    {"data_source": "stand-in", "origin": HOSTILE, "reasons": [HOSTILE], "rows_read": 1000, "n_rows": 990}
+    | {"source_url": "javascript:alert(1)", "source_sha256": "ab" * 32, "sha256": "cd" * 32}
+    | {"repairs": [{"reason": HOSTILE, "count": 10}]},
     checked=False,
 )
 
@@ -82,13 +74,9 @@ def standin_page(standin_results):
         risk="a suspicion grows at most from 1 % to 2 %",
         axis=Axis("m <i>"),
         metric_label="error <i>",
-        manifest={
-            **page.manifest,
-            HOSTILE: HOSTILE,
-            "command": HOSTILE,
-            "machine": HOSTILE,
-            "earlier_contents": EARLIER,
-        },
+        manifest=page.manifest
+        | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
+        | {"earlier_contents": EARLIER},
     )
 
 

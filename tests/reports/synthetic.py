@@ -33,20 +33,9 @@ PRIVATE = (
 )
 
 
-BASE = {
-    "study": "housing",
-    "dataset": "california_housing",
-    "data_source": "real",
-    "form": "",
-    "steps": None,
-    "delta_rule": "",
-    "d": 5,
-    "s": None,
-    "metric": "l2_error",
-    "status": "ok",
-    "message": "",
-    **dict.fromkeys(PRIVACY_COLUMNS, math.nan),
-}
+BASE = {"study": "housing", "dataset": "california_housing", "data_source": "real", "form": "", "steps": None}
+BASE |= {"delta_rule": "", "d": 5, "s": None, "metric": "l2_error", "status": "ok", "message": ""}
+BASE |= dict.fromkeys(PRIVACY_COLUMNS, math.nan)
 
 
 def synthetic_results(replicates=10, data_source="real", sizes=SIZES):
@@ -77,20 +66,13 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
         if panel == "paper":
             mean *= 0.94
         proved = epsilon * share * (1 - 0.02 * (m < 1000))
-        cell = {
-            "estimator": name,
-            "panel": panel,
-            "form": form,
-            "delta_rule": rule,
+        cell = {"estimator": name, "panel": panel, "form": form, "delta_rule": rule, "n": m}
+        cell |= {
             "cell": f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}",
             "calibration": calibration,
-            "privacy_model": "central",
-            "epsilon": epsilon,
-            "delta": delta,
-            "certified_epsilon": proved,
-            "estimator_epsilon": proved,
-            "n": m,
         }
+        cell |= {"privacy_model": "central", "epsilon": epsilon, "delta": delta}
+        cell |= dict.fromkeys(("certified_epsilon", "estimator_epsilon"), proved)
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
             if name == "sheffet_ols" and calibration == "paper" and m <= 200:
@@ -124,20 +106,10 @@ ESTIMATORS = tuple(
 HOUSING = replace(
     get_dataset("housing"), title="California housing, 1990 census", privacy_unit="a census block group"
 )
-CARD = DataCard(
-    HOUSING,
-    {
-        "data_source": "real",
-        "origin": "the local store",
-        "source_url": "https://example.org/cal_housing.tgz",
-        "source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-        "sha256": "cd" * 32,
-        "rows_read": 20640,
-        "n_rows": 20640,
-        "repairs": [],
-        "reasons": [],
-    },
-)
+READ = {"data_source": "real", "origin": "the local store", "repairs": [], "reasons": []}
+READ |= {"source_url": "https://example.org/cal_housing.tgz", "rows_read": 20640, "n_rows": 20640}
+READ |= {"source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681"}
+CARD = DataCard(HOUSING, READ | {"sha256": "cd" * 32})
 
 
 def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:

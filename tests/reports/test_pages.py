@@ -133,15 +133,19 @@ def test_card_survives_storage_and_makes_an_index(files, standin_files):
     assert '<p class="banner">NOT FOR PUBLICATION</p>' in html
 
 
-def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
+def few(results):
+    return results[results["n"].isin([5000, 20_000]) & results["epsilon"].isin([0.5, np.nan])]
+
+
+def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, files):
     mixed = with_source(page, "real", public="simulated", paper="real")
-    card = Card.from_json(render_study(results, mixed)["card.json"])
+    card = Card.from_json(render_study(few(results), mixed)["card.json"])
     assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
-    assert Card.from_json(render_study(results, page)["card.json"]).is_compared
+    assert Card.from_json(files["card.json"]).is_compared
 
 
 def test_an_estimate_that_no_noise_covers_is_marked_where_it_is_worse_than_zero(results, page):
-    bare = results.copy()
+    bare = few(results).copy()
     bare.loc[bare["estimator"] == "adassp", ["certified_epsilon", "estimator_epsilon"]] = np.inf
     bare.loc[bare["estimator"] == "adassp", "value"] = 1e4
     bare.loc[bare["estimator"] == "adassp", "calibration"] = "paper"

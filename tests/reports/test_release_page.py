@@ -14,11 +14,7 @@ RECORD = {
         "level": 0.95,
         "interval_note": "no interval for columns age: noise hides it",
         "risk": {"unit": "row", "sentence": "an attacker learns little", "posterior": {"0.1": 0.17}},
-        "events": [],
-        "public": [],
-        "ledger": {"charge": "abc"},
-        "hardened_noise": "yes",
-        "software": {},
+        **{"events": [], "public": [], "ledger": {"charge": "abc"}, "hardened_noise": "yes", "software": {}},
     },
 }
 

@@ -14,7 +14,7 @@ from reports.headline import build_headline
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
-from reports.writing import macros
+from reports.writing import macros, render_sentence
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +87,10 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
     cells = [cell.kind for row in error_table(view, view.headline).cells for cell in row]
     assert "best" not in cells
     assert "none is clearly better" in build_headline(view).choice
+
+
+@pytest.mark.parametrize(("linear", "rare"), [(True, False), (False, True)])
+def test_only_a_likelihood_lacks_a_maximum_for_rare_columns(linear, rare):
+    said = render_sentence("own_missing", left_out=["a"], no_rows="", enough=1.0, rows=3, linear=linear)
+    assert "constant in these rows" in said
+    assert ("likelihood" in said) is rare

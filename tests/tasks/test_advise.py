@@ -132,7 +132,7 @@ def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):
 
 
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):
-    command(str(study(tmp_path, people(200), response="cost")), None, None, True)
+    command(str(small(study(tmp_path, people(200), response="cost"))), None, None, True)
     told = json.loads(capsys.readouterr().out)
     assert set(told) == {"forecasts", "wanted", "needs", "costs", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
@@ -147,12 +147,12 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
 
 @pytest.mark.parametrize(
     ("n", "target", "least", "most"),
-    [(2000, "least squares", 0.4, 0.8), (4000, "least squares", 0.3, 0.75), (100_000, "robust", 0.0, 0.05)],
+    [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)],
 )
 def test_the_chance_of_no_interval_is_that_of_releases_of_a_skewed_response(
     tmp_path, home, n, target, least, most
 ):
-    """Of 40 releases of such a table at n = 2000 and 4000, 24 and 14 to 18 had no interval."""
+    """Of 40 releases of such a table at n = 2000, 24 had no interval."""
     table = pd.DataFrame({"age": np.arange(n) % 70 + 20.0, "visits": np.arange(n) % 9, "cost": 1.0})
     bounds = {"age": (18, 91), "visits": (0, 30), "cost": (0, 60_000)}
     spec = find_study(str(initialized(tmp_path, table, bounds=bounds, response="cost")))

@@ -1,3 +1,5 @@
+"""Cells and blocks: keys, seeds, and what is computed of the same rows."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -5,8 +7,11 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
+from data.simulations import simulator
+from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
-from tasks.cells import derive_seed
+from tasks.cells import Cell, Replicates, derive_seed
+from tasks.problems.problem import DatasetSource
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
@@ -19,13 +24,9 @@ def cell(estimator):
 
 
 def block(*cells, replicates=4):
-    return made_block(
-        made_problem("subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"),
-        *cells,
-        n=40,
-        replicates=replicates,
-        panel="public",
-    )
+    asked = {"dataset": "housing", "response": "y", "covariates": ("a", "b"), "units": "public"}
+    problem = made_problem("subsamples", **asked)
+    return made_block(problem, *cells, n=40, replicates=replicates, panel="public")
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +101,102 @@ def test_an_answer_that_is_not_finite_is_a_failure(design, monkeypatch):
         rows = validate_results(compute_block(block(cell("ols")), design))
     assert set(rows["status"]) == {"failed"}
     assert set(rows["message"]) == {"the estimate is not finite"}
+
+
+BUDGET = {"calibration": "tight", "epsilon": 0.5, "delta": 1e-4, "delta_rule": "1/n^2"}
+PRIVATE_CELL = Cell(
+    estimator="adassp", panel="public", form="some form", n=100, params={"covariate_bound": 3.0}, **BUDGET
+)
+NO_BUDGET = {"calibration": "none", "epsilon": None, "delta": None, "delta_rule": ""}
+PLAIN_CELL = Cell(estimator="ols", panel="paper", form="", n=100, params={}, **NO_BUDGET)
+DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, seed=20191112)
+
+
+def test_keys_say_what_a_cell_is():
+    assert PRIVATE_CELL.key == "adassp:public+some form:tight:eps=0.5:delta=1/n^2:n=100"
+    assert PLAIN_CELL.key == "ols:paper:n=100"
+    assert DRAWN.key == "public:n=100"
+    assert replace(DRAWN, first=1, count=2).key == "public:n=100:r=1-2"
+
+
+def test_settings_never_override_the_budget_that_a_cell_is_named_after():
+    overriding = replace(PRIVATE_CELL, params={"epsilon": 9.0, "delta": 0.4, "calibration": "paper"})
+    assert overriding.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight"}
+
+
+def test_seeds_are_what_they_always_were():
+    """Published results depend on these: a change of any makes them irreproducible."""
+    assert derive_seed(20191112, "housing", "ols:paper:n=100") == 7834951678771878132
+    assert derive_seed(20191112, "housing", "rows", 100) == 4492109200057952922
+    assert derive_seed(0) == 7520536977032167579
+    assert 0 <= derive_seed(2**70, "x") < 2**63
+
+
+def test_rows_depend_on_study_size_and_seed_only():
+    def draws(replicates):
+        return [int(rng.integers(2**62)) for rng in replicates.row_generators()]
+
+    first = draws(DRAWN)
+    assert len(set(first)) == 3
+    assert draws(replace(DRAWN, panel="paper")) == first
+    assert draws(replace(DRAWN, count=2)) == first[:2]
+    assert draws(replace(DRAWN, first=1, count=2)) == first[1:]
+    for change in ({"seed": 1}, {"n": 101}, {"study": "other"}):
+        assert not set(draws(replace(DRAWN, **change))) & set(first)
+    assert first == [int(r.integers(2**62)) for r in np.random.default_rng(4492109200057952922).spawn(3)]
+
+
+MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
+SPARSE_MEAN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
+PRIVATE_MEAN = made_cell("dp_sparse_mean", n=50, panel="sparse", sparsity=3, value_bound=12.0)
+BLOCK = made_block(MEAN, SPARSE_MEAN, PRIVATE_MEAN, n=50, replicates=4, panel="sparse")
+
+
+def rows_of(block, **options):
+    rows = validate_results(compute_block(block, **options))
+    return rows.sort_values(["cell", "replicate"], ignore_index=True)
+
+
+def test_a_replicate_depends_on_its_own_generators_only():
+    rows = rows_of(BLOCK).query("cell == @PRIVATE_MEAN.key")
+    data_rng = np.random.default_rng(derive_seed(7, "mine", "data", "sparse", 50)).spawn(4)[2]
+    data = simulator("gaussian_mean")(data_rng, 50, 5, sparsity=3)
+    rng = np.random.default_rng(derive_seed(7, "mine", PRIVATE_MEAN.key)).spawn(4)[2]
+    result = dpalgos.estimate("dp_sparse_mean", data.X, rng=rng, **PRIVATE_MEAN.keywords())
+    assert np.linalg.norm(result.estimate - data.truth) == pytest.approx(rows["value"].iloc[2], rel=1e-12)
+
+
+def test_one_failing_replicate_leaves_the_others(monkeypatch):
+    estimate, calls = dpalgos.estimate, []
+
+    def fails(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return estimate(*arguments, **keywords)
+
+    monkeypatch.setattr(dpalgos, "estimate", fails)
+    rows = rows_of(BLOCK)
+    assert (rows["status"] == "failed").sum() == 1
+    assert rows["value"].isna().sum() == 1
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_loads_and_expands(name):
+    study = find_study(name)
+    for profile in ("smoke", "standard", "paper"):
+        replicates = study.replicates[profile]
+        blocks = study.blocks(profile, replicates=replicates, seed=1)
+        assert len({block.key for block in blocks}) == len(blocks)
+        assert {block.problem == study.panel(block.replicates.panel).problem for block in blocks} == {True}
+        read = {block.problem.source for block in blocks if isinstance(block.problem, DatasetSource)}
+        assert set(study.datasets_at(profile)) == read, (
+            "a run brings the datasets of its blocks and no others"
+        )
+        assert all(study.stand_in_rows(dataset, profile) != 0 for dataset in read)
+        counted = {}
+        for block in blocks:
+            for cell in block.cells:
+                counted.setdefault(cell.key, []).extend(block.replicates.numbers)
+        assert all(found == [*range(replicates)] for found in counted.values())
+        assert study.headline_cells(blocks)

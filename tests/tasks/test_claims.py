@@ -154,13 +154,7 @@ def test_intervals_against_scipy():
 
 
 def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
-    context = {
-        "profile": "smoke",
-        "seed": 1,
-        "command": "dpcost run scorecard",
-        "started": "",
-        "evidence": {},
-    }
+    context = {"profile": "smoke", "seed": 1, "command": "", "started": "", "evidence": {}}
     page = scorecard_page(load_scorecard(), {}, tmp_path, context)
     text = (tmp_path / "report.md").read_text()
     assert "dpcost run mean_comparison" in text

@@ -38,16 +38,8 @@ calibrations = ["tight", "paper"]
 steps = [1, 4, 2]
 params = { family = "logistic", covariate_bound = "sqrt(d)", n_iterations = "T", step_size = "8/T" }
 """
-PAGE = {
-    "data": [],
-    "budgets": [],
-    "command": "",
-    "rerun_commands": [],
-    "profile": "standard",
-    "started": "",
-    "finished": "",
-    "machine": "",
-}
+PAGE = dict.fromkeys(("command", "started", "finished", "machine"), "")
+PAGE |= {"profile": "standard", "data": [], "budgets": [], "rerun_commands": []}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the tasks write, without an orchestrator."""
 
 import os
+import pickle
 import socket
 from dataclasses import replace
 from unittest.mock import Mock
@@ -9,16 +10,21 @@ import pandas as pd
 import pytest
 
 from data.errors import StoreError, Unreachable
+from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
+from dpalgos import InputError
 from flows.studies.find_study import find_study
 from reports.pages.index import Card
 from reports.results import validate_results
 from tasks.cache import facts_of, result
+from tasks.errors import Fault, SpecError, guarded, without_message
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index
 from tasks.run.block import write_block, write_design
 from tasks.run.headline import write_audit
-from tasks.run.tables import fetch, parquet
+from tasks.run.tables import bring, fetch, parquet
+from tasks.run_options import RunOptions
+from tasks.size_rules import delta_at
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -109,16 +115,8 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
     asked, results = run_of("housing", profile="smoke"), StudyResults(home / "results.parquet", "6", "")
-    table = DatasetRef(
-        name="housing",
-        path=str(home / "store" / "parquet" / "x.parquet"),
-        sha256="5",
-        **dict.fromkeys(("source_sha256", "source_url", "layout"), ""),
-        origin="store",
-        data_source="real",
-        n_rows=1,
-        rows_read=1,
-    )
+    path = str(home / "store" / "parquet" / "x.parquet")
+    table = DatasetRef("housing", path, "5", "", "", "", "store", "real", 1, 1)
     plain = build_manifest(find_study("housing"), asked, {"housing": table}, results)
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
@@ -154,3 +152,59 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     (tmp_path / "mine" / "card.json").unlink()
     (tmp_path / "usual").touch()
     assert write_index(tmp_path).stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@guarded
+def raising(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("n"), SpecError("s"), StoreError("f"), Unreachable("u", transient=True)]
+)
+def test_what_a_user_can_mend_leaves_as_it_is(error):
+    with pytest.raises(type(error)) as left:
+        raising(error)
+    assert left.value is error
+
+
+@pytest.mark.parametrize("error", [ValueError("secret 42.5"), KeyError("secret"), OSError("bytes: secret")])
+def test_any_other_leaves_without_its_message_and_its_cause(error):
+    with pytest.raises(Fault) as left:
+        raising(error)
+    assert str(left.value).startswith(f"{type(error).__name__} in tests/tasks/test_tasks.py:")
+    assert "raising" in str(left.value)
+    assert left.value.__suppress_context__
+    assert "secret" not in repr(left.value) + str(left.value.frames)
+
+
+def test_the_place_is_the_innermost_of_this_project():
+    @guarded
+    def computing():
+        return delta_at(None, 1)
+
+    with pytest.raises(Fault, match=r"^TypeError in tasks/size_rules\.py:\d+ \(delta_at\)$"):
+        computing()
+
+
+def test_a_fault_passes_through_and_between_processes():
+    fault = without_message(ValueError("secret"))
+    assert without_message(fault) is fault
+    copy = pickle.loads(pickle.dumps(fault))
+    assert str(copy) == str(fault)
+    assert copy.frames == fault.frames
+
+
+SNP, LOW_IQ = "snp_gse106818", "average and low iq"
+
+
+def test_it_does_not_run_on_a_stand_in():
+    spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(LOW_IQ),)})
+    missing = RawFile(SNP, "", "", "", "", "stand-in", ("no address answered",))
+    options = RunOptions(offline=True)
+    # No table is made of a stand-in.
+    brought = {SNP: bring(spec, SNP, options, fetch=lambda *_: missing, parquet=None)}
+    left, tables = spec.on(brought)
+    assert (tables, left.panels) == ({}, ())
+    assert list(left.not_run) == [LOW_IQ]
+    assert "no address answered" in left.not_run[LOW_IQ]

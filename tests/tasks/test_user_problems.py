@@ -8,14 +8,8 @@ from data.datasets import get_dataset
 from tests.tasks.blocks import made_answer, made_block, made_problem, measured_of
 
 SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)
-MAP = made_problem(
-    "grid_users",
-    dataset="housing",
-    covariates=("median_house_value",),
-    units="public",
-    degrees=1.0,
-    least_rows=5,
-)
+OF_MAP = {"dataset": "housing", "covariates": ("median_house_value",), "units": "public"}
+MAP = made_problem("grid_users", degrees=1.0, least_rows=5, **OF_MAP)
 
 
 def block(problem, n, replicates=3):

@@ -97,15 +97,9 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     study(tmp_path, response="effect")
     ledger = open_ledger(home)
     ledger.open_dataset("mine", 100.0, 1e-6)
-    answer = release(
-        ledger,
-        "user_level_regression",
-        tmp_path / "table.csv",
-        tmp_path / "mine-release.toml",
-        epsilon=10.0,
-        delta=1e-7,
-        interval=0.95,
-    )
+    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
+    answer = release(ledger, "user_level_regression", *files, **asked)
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
     asked = ledger.account("mine").charges[0].question.parameters["settings"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)

@@ -111,13 +111,7 @@ def ask():
     """Make a request for 0.3 of epsilon about the data ``a``."""
 
     def ask(content="a", dataset="patients", **changes):
-        asked = {
-            "estimator": "dp_mean",
-            "parameters": {"value_bound": 2.0},
-            "epsilon": 0.3,
-            "delta": 1e-6,
-            **changes,
-        }
-        return Question(dataset, content * 64, **asked)
+        asked = {"estimator": "dp_mean", "parameters": {"value_bound": 2.0}, "epsilon": 0.3, "delta": 1e-6}
+        return Question(dataset, content * 64, **{**asked, **changes})
 
     return ask

@@ -144,16 +144,8 @@ def test_other_content_is_told_apart(frame, change):
 
 
 def test_values_that_look_alike_are_told_apart():
-    looks = [
-        *(["1", "a"], ["1 2", "a"], ["1_0", "a"], [None, "a"], ["0", "a"], ["10", "a"]),
-        *(
-            ["2024-01-05", "a"],
-            ["2024-01-05 00:00:01", "a"],
-            ["2024-13-05", "a"],
-            ["12:30", "a"],
-            ["2024", "a"],
-        ),
-    ]
+    looks = [["1 2", "a"], ["1_0", "a"], ["1", "a"], [None, "a"], ["0", "a"], ["10", "a"], ["12:30", "a"]]
+    looks += [["2024-01-05", "a"], ["2024-01-05 00:00:01", "a"], ["2024-13-05", "a"], ["2024", "a"]]
     assert len({column(*each) for each in looks}) == len(looks)
     assert column(2**24 - 1) != column(2**24 - 2)
     assert column(1, 1, 2) != column(1, 2, 2)
@@ -220,38 +212,9 @@ def test_a_key_that_no_ledger_was_written_with_is_fine(tmp_path):
     assert Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5).epsilon == 1.0
 
 
-CELLS = [
-    "1",
-    "1.",
-    ".5",
-    "+1",
-    "-0",
-    "007",
-    "1e5",
-    "1E-400",
-    "1e400",
-    "inf",
-    "-Infinity",
-    "nan",
-    "-nan",
-    "nan(ind)",
-]
-CELLS += [
-    "0x10",
-    "1_0",
-    " 1",
-    "1 ",
-    "1d",
-    ".",
-    "",
-    " ",
-    "NA",
-    "true",
-    "2024-01-31",
-    "a",
-    "99999999999999999999",
-    None,
-]
+CELLS = ["1", "1.", ".5", "+1", "-0", "007", "1e5", "1E-400", "1e400", "inf", "-Infinity", "nan", "-nan"]
+CELLS += ["nan(ind)", "0x10", "1_0", " 1", "1 ", "1d", ".", "", " ", "NA", "true", "2024-01-31", "a"]
+CELLS += ["9" * 20, None]
 
 
 @given(st.lists(st.sampled_from(CELLS), max_size=4), st.sampled_from([pa.string(), pa.large_string()]))

@@ -51,10 +51,7 @@ def without_rights():
 def test_a_read_only_file(without_rights, fits, ask):
     (without_rights / "ledger.sqlite").chmod(0o444)
     ledger = Ledger(without_rights)
-    refused(
-        lambda: charged(ledger, ask(), COST, fits),
-        r"ledger.sqlite cannot be written \(SQLITE_READONLY",
-    )
+    refused(lambda: charged(ledger, ask(), COST, fits), r"ledger.sqlite cannot be written \(SQLITE_READONLY")
     assert ledger.verify().ok
     assert ledger.show("patients")[0]["charges"] == []
 

@@ -131,4 +131,4 @@ class Ledgers(RuleBasedStateMachine):
 TestLedgers = Ledgers.TestCase
 # Steps write to the disk, so that a shorter example would take minutes to find.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-TestLedgers.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, phases=PHASES)
+TestLedgers.settings = settings(max_examples=15, stateful_step_count=25, deadline=None, phases=PHASES)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import dpalgos
 from data.simulations import simulator
@@ -9,19 +10,17 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import (
     auc_ceiling,
     clopper_pearson,
+    detectable_fault,
+    epsilon_lower_bound,
     gaussian_auc,
+    gaussian_audit,
     gaussian_tpr_ceiling,
     pooled_auc_parts,
     threshold,
     tpr_ceiling,
     true_positive_rates,
 )
-from dpalgos.audit.tracing import (
-    BoundedMeanAttack,
-    LinearModelAttack,
-    MeanAttack,
-    standardized,
-)
+from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
 
 
 def sum_ratio(attack, X, y, estimate):
@@ -39,10 +38,7 @@ def attack_on(data):
     support = None if data.truth.all() else data.truth != 0
     if data.y is not None:
         return LinearModelAttack(
-            coef=data.truth,
-            information=data.information,
-            score_sum=data.noise_std**2,
-            support=support,
+            coef=data.truth, information=data.information, score_sum=data.noise_std**2, support=support
         )
     if (np.abs(data.X) == 1.0).all():
         return BoundedMeanAttack(mean=data.truth, value_bound=1.0)
@@ -91,9 +87,6 @@ def test_members_scores_sum_to_what_steins_identity_says(case):
         assert 0.7 < ratio < 1.0 + 3 * error
     else:
         assert ratio == pytest.approx(1.0, abs=3 * error)
-
-
-# Separation
 
 
 def scores_of(repeats, model, n, d, estimator, release_std=0.0, **options):
@@ -151,9 +144,6 @@ def test_no_attack_passes_the_ceiling(estimator, model, n, d, keywords, epsilon)
         assert low <= tpr_ceiling(above.high, epsilon, delta)
 
 
-# Ceilings
-
-
 def test_the_gaussian_mechanism_meets_its_ceiling():
     # Worst-case neighbors: the attack of section 2.3 knows the rest, and the likelihood ratio is N(±μ/2, 1).
     mu = gaussian_mu(0.5, 1e-3)
@@ -177,9 +167,6 @@ def test_the_aucs_are_the_areas_under_the_rates(epsilon, delta):
     assert (gaussian <= tpr_ceiling(rates, epsilon, delta) + 1e-9).all()  # it is (ε, δ)-DP
 
 
-# Intervals
-
-
 def test_thresholds_leave_at_most_their_share_above():
     rng = np.random.default_rng(3)
     for outsiders in (rng.standard_normal((100, 20)), rng.integers(0, 4, (100, 20)).astype(float)):
@@ -188,3 +175,36 @@ def test_thresholds_leave_at_most_their_share_above():
     distinct = rng.standard_normal((100, 20))
     assert (distinct > threshold(distinct, 0.01)).sum() == 20
     assert threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
+
+
+def test_the_bound_is_clopper_and_pearsons():
+    n, tail = 1000, 0.0005
+    low, high = beta.ppf(tail, 300, 701), beta.isf(tail, 51, 950)
+    expected = np.log((low - 1e-3) / high)
+    assert epsilon_lower_bound(300, 50, n, 1e-3) == pytest.approx(expected, rel=1e-9)
+
+
+def test_extreme_counts():
+    n, tail = 1000, 0.0005
+    assert epsilon_lower_bound(0, 0, n, 1e-5) == 0
+    assert epsilon_lower_bound(n, n, n, 1e-5) == 0
+    # All against none: both limits are powers of the error probability.
+    low, high = tail ** (1 / n), 1 - tail ** (1 / n)
+    assert epsilon_lower_bound(n, 0, n, 0.0) == pytest.approx(np.log(low / high))
+
+
+def test_the_bound_covers_the_truth():
+    """Where p = e^ε q exactly, the bound exceeds ε with probability below 0.001."""
+    rng, epsilon, q, n, repetitions = np.random.default_rng(0), 1.0, 0.02, 5000, 40_000
+    hits, false_hits = rng.binomial(n, [[np.exp(epsilon) * q], [q]], (2, repetitions))
+    exceeded = epsilon_lower_bound(hits, false_hits, n, 0.0) > epsilon
+    assert exceeded.mean() <= 1e-3
+    # At 70 % confidence it does happen, and not more often than it may.
+    assert 0 < (epsilon_lower_bound(hits, false_hits, n, 0.0, 0.7) > epsilon).mean() <= 0.3
+
+
+def test_the_limit_is_where_the_gaussian_audit_crosses_the_claim():
+    epsilon, delta, n_trials = 1.0, 1e-6, 10**6
+    factor, mu = detectable_fault(n_trials, epsilon, delta), gaussian_mu(epsilon, delta)
+    assert gaussian_audit(0.98 * factor * mu, n_trials, delta) < epsilon
+    assert gaussian_audit(1.02 * factor * mu, n_trials, delta) > epsilon

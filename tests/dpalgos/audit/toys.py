@@ -12,20 +12,10 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
     """Audit ``function(sample, params, transcript)`` on one pair of neighbors (X, X') and the far pairs."""
     X, other_X = (np.asarray(rows, dtype=float) for rows in neighbors)
     zero = np.zeros(len(X))
-    estimator = Estimator(
-        name="toy",
-        title="Toy",
-        task="mean",
-        relation=Relation.CENTRAL,
-        reference="",
-        summary="",
-        calibrations=("tight",),
-        parameters=PrivateParams,
-        function=function,
-        example={},
-        witnesses=lambda params, d, published: {"toy": (X, zero, other_X, zero)},
-        order=0,
-    )
+    about = dict.fromkeys(("title", "reference", "summary"), "")
+    about |= {"name": "toy", "task": "mean", "relation": Relation.CENTRAL, "calibrations": ("tight",)}
+    about |= {"witnesses": lambda params, d, published: {"toy": (X, zero, other_X, zero)}, "example": {}}
+    estimator = Estimator(**about, parameters=PrivateParams, function=function, order=0)
     params = PrivateParams(epsilon=epsilon, delta=delta)
     rng = np.random.default_rng(seed)
     return audit(estimator, params, n_trials=n_trials, n_features=X.shape[1], rng=rng, **options)

@@ -1,12 +1,10 @@
 """The real study through the standing server: from its worker, and from the command line."""
 
-import contextlib
 import json
 import shutil
 
-import psutil
 import pytest
-from small_project import PROJECT, Project, Standing, processes_of, until
+from small_project import PROJECT, Project, Standing, until
 
 from data.store.folders import REPORTS
 from flows.local_server import answers
@@ -84,37 +82,6 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     project.server.ask(f"flow_runs/{failed['id']}/set_state", retry)
     until((project.out / "rand_visits" / "report.html").exists, 120)
     assert project.computed() == third
-
-
-@pytest.mark.parametrize(("profile", "elsewhere"), [("smoke", False), ("standard", True)])
-def test_all_but_the_smallest_runs_compute_in_processes_that_end_with_them(standing, profile, elsewhere):
-    asked, seen = {"profile": profile, "reps": 1, "out": standing.out.name}, set()
-    assert standing.server.run_deployment("study/fair", options=asked).returncode == 0
-
-    def is_done():
-        for each in processes_of(standing.home):
-            with contextlib.suppress(psutil.Error):
-                seen.update(each.cmdline())
-        return (standing.out / "fair" / "report.html").exists()
-
-    until(is_done, 120)
-    assert any("forkserver" in word for word in seen) is elsewhere
-    until(lambda: not standing.server.runs_under_way(), 20)
-
-
-def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
-    server, said = standing.server, {}  # test_forms.py has every case
-    wrong = [{"color": 1}, {"study": "fair"}]  # color: by Prefect's client
-    options = [{"workers": -1}, {"workers": "all"}, {"color": 1}, {"out": "../out"}]
-    for parameters in (*wrong, *({"options": each} for each in options)):
-        done = server.run_deployment("study/housing", **parameters)
-        assert done.returncode == 1, parameters
-        said[str(parameters)] = " ".join((done.stdout + done.stderr).split())
-    for value in (-1, "all"):
-        sentence = said[str({"options": {"workers": value}})]
-        assert "options.workers" in sentence
-        assert repr(value) in sentence
-    assert [run for run in server.ask("flow_runs") if not run["auto_scheduled"]] == []
 
 
 def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(standing):

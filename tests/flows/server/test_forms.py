@@ -1,12 +1,19 @@
+"""Deployments, and the forms that Prefect makes of their parameters."""
+
+import re
 from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
-from flows.studies import parameters
+from flows.serve import deployments
+from flows.studies import find_study, parameters
 from flows.studies.parameters import check_studies, reports_folder
 from flows.study import ingest, report, rerun, scorecard, study
 from tasks.errors import SpecError
+from tests.tasks.analyst_tables import initialized
 
 HOUSING = {"study": "housing"}
 CELL = HOUSING | {"task": "run_block"}
@@ -22,7 +29,6 @@ RIGHT = {
     "a cell": (rerun, CELL | {"cell": "ols:public:n=100", "options": {"profile": "paper"}}),
     "all datasets": (ingest, {"datasets": []}),
 }
-
 WRONG = {
     "unknown study": (study, {"study": "hosing"}),
     "no study": (study, {}),
@@ -118,3 +124,43 @@ def test_reports_of_the_server_stay_below_their_folder(tmp_path, monkeypatch):
             reports_folder(out, "housing")
     with pytest.raises(SpecError, match="and housing leads elsewhere"):
         reports_folder("inside", "housing")
+
+
+OTHERS = ["ingest", "scorecard", "report", "rerun"]
+
+
+def cron(deployment):
+    return [each.schedule.cron for each in deployment.schedules or []]
+
+
+def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_schedule():
+    found = {each.name: each for each in deployments("home-1")}
+    assert sorted(found) == sorted([*find_study.study_names(), *OTHERS])
+    assert found["housing"].tags == ["home-1", "housing", "standard"]
+    assert cron(found["housing"]) == ["0 3 * * 1"]
+    assert all(cron(each) for name, each in found.items() if name not in (*OTHERS, "league"))
+    assert all(each.description for name, each in found.items() if name not in OTHERS)
+
+
+@pytest.mark.parametrize(("line", "expected"), [("", []), ('schedule = "0 4 * * *"\n', ["0 4 * * *"])])
+def test_a_study_of_ones_own_table_is_deployed_by_its_file_with_its_schedule(
+    tmp_path, line, expected, monkeypatch
+):
+    monkeypatch.setattr(find_study, "readable_studies", list)
+    table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
+    file = initialized(tmp_path, table, response="cost", name="costs")
+    file.write_text(line + file.read_text())
+    found = {each.name: each for each in deployments("home-1", [file])}
+    assert cron(found["costs"]) == expected
+    assert found["costs"].parameters["study"] == str(file)
+
+
+@pytest.mark.parametrize("schedule", ['"0 3 * *"', '"99 3 * * 1"'])
+def test_a_wrong_schedule_is_refused_with_the_name_of_the_file(tmp_path, schedule, monkeypatch):
+    monkeypatch.setattr(find_study, "readable_studies", list)
+    text = (find_study.STUDIES / "fair.toml").read_text()
+    (tmp_path / "costs.toml").write_text(
+        re.sub(r"^schedule = .*", f"schedule = {schedule}", text, flags=re.M)
+    )
+    with pytest.raises(SpecError, match=r"costs\.toml.*schedule"):
+        deployments("home-1", [tmp_path / "costs.toml"])

@@ -1,11 +1,8 @@
-import contextlib
 import os
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from unittest.mock import Mock
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -14,10 +11,7 @@ from small_project import PROJECT, processes_of, until
 from data.errors import StoreError
 from flows import ServerError
 from flows import local_server as client
-from flows.local_server import (
-    KEEP_DAYS,
-    wait_until_recorded,
-)
+from flows.local_server import KEEP_DAYS
 from tasks.run.watch import watched
 
 
@@ -127,25 +121,6 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
     third.communicate()
     assert not client.answers(api_url)
     assert processes_of(home) == []
-
-
-def test_a_run_waits_until_its_task_runs_are_on_record(monkeypatch):
-    ended, running = Mock(), Mock()
-    ended.state.is_final.return_value, running.state.is_final.return_value = True, False
-    answers = iter([[], httpx.ReadTimeout("late"), [running, ended], [ended, ended]])
-
-    class Client(contextlib.nullcontext):
-        def read_task_runs(self, **_):
-            answer = next(answers)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client(Client()))
-    wait_until_recorded(str(uuid4()))
-    assert list(answers) == []
-    answers = iter([[running]] * 1000)
-    wait_until_recorded(str(uuid4()), timeout=0.3)
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])

@@ -96,13 +96,7 @@ def test_progress_tells_how_many_rows_were_read_unless_that_is_private(tmp_path,
     (tmp_path / "release.toml").write_text(
         f'[dataset]\nname = "people"\n[columns]\nx = ["age", "weight"]\n{users}{bounds}'
     )
-    release(
-        Ledger(home),
-        "user_level_mean" if user_id else "dp_mean",
-        tmp_path / "people.csv",
-        tmp_path / "release.toml",
-        epsilon=50.0,
-        delta=1e-6,
-        progress=told.append,
-    )
+    files = tmp_path / "people.csv", tmp_path / "release.toml"
+    name = "user_level_mean" if user_id else "dp_mean"
+    release(Ledger(home), name, *files, epsilon=50.0, delta=1e-6, progress=told.append)
     assert told[-1:] == ([] if user_id else [600])

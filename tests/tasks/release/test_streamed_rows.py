@@ -303,13 +303,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         for command in commands:
             run = "from flows.cli.main import main; from tests.peak_memory import peak_memory\n"
             run += "try: main()\nfinally: print(peak_memory())"
-            done = subprocess.run(
-                [sys.executable, "-c", run, *command],
-                capture_output=True,
-                text=True,
-                check=True,
-                cwd=PROJECT_ROOT,
-                env={**os.environ, "DPCOST_HOME": str(home)},
-            )
-        peaks[n] = int(done.stdout.split()[-1])
+            words, own = [sys.executable, "-c", run, *command], {**os.environ, "DPCOST_HOME": str(home)}
+            said = subprocess.check_output(words, text=True, cwd=PROJECT_ROOT, env=own)
+        peaks[n] = int(said.split()[-1])
     assert peaks[4_000_000] < 1.15 * peaks[1_000_000]  # three million rows hold 140 MiB

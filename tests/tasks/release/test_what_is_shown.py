@@ -43,17 +43,8 @@ INSIDE = {
     "software": {"dpcost", "opendp", "numpy", "python"},
     "released_model": {"terms", "groups", "columns", "matrix", "shift", "response", "intercept", "promise"}
     | {"family", "level", "has_offset", "arrays", "curvature", "center", "intercept_shift", "tail"},
-    "ledger": {
-        "charge",
-        "charged",
-        "replayed",
-        "epsilon_charged",
-        "epsilon_spent",
-        "epsilon_budget",
-        "delta_budget",
-        "spent_note",
-        "head",
-    },
+    "ledger": {"charge", "charged", "replayed", "epsilon_charged", "epsilon_spent", "epsilon_budget"}
+    | {"delta_budget", "spent_note", "head"},
 }
 # What follows from the time and from the rows by a secret key.
 CHANGING = ("charge", "charged", "head", "publication_date")

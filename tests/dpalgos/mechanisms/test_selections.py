@@ -1,0 +1,355 @@
+"""Selections: one-shot top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import chi2, chisquare, kstest
+
+from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
+from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent, GaussianEvent
+from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
+from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
+from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
+from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k, noisy_top_k
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
+from dpalgos.tuning.quantiles import exponential_quantiles
+
+SCORES = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2])
+K = 3
+
+
+def sequential_law(scores, scale, k):
+    """Exact law of k exponential mechanisms in turn, over ordered k-tuples."""
+    weights = np.exp(scores / scale)
+    law = {}
+    for chosen in permutations(range(len(scores)), k):
+        left, probability = weights.sum(), 1.0
+        for j in chosen:
+            probability *= weights[j] / left
+            left -= weights[j]
+        law[chosen] = probability
+    return law
+
+
+def tally(support, law):
+    digits = 10 ** np.arange(len(support))
+    counts = np.bincount(digits @ support, minlength=1000)
+    return counts[[int(digits @ np.array(chosen)) for chosen in law]].astype(float)
+
+
+def sequential_choices(transcripts, n, seed, scale):
+    """k exponential mechanisms in turn, by the mechanism itself: chosen scores drop out of sight."""
+    transcript = transcripts.many(n, seed)
+    left = np.repeat(SCORES[:, None], n, axis=1)
+    support = []
+    for _ in range(K):
+        support.append(
+            exponential_mechanism(transcript, left, sensitivity=1.0, epsilon=2 / scale, label="one")
+        )
+        left[support[-1], np.arange(n)] = -1e6
+    return np.array(support)
+
+
+def test_one_shot_has_the_law_of_sequential_exponential_mechanisms(transcripts):
+    n, scale = 1_000_000, 0.7
+    law = sequential_law(SCORES, scale, K)
+    expected = n * np.array(list(law.values()))
+    one_shot = tally(
+        gumbel_top_k(
+            transcripts.many(n, 1),
+            np.broadcast_to(SCORES[:, None], (6, n)),
+            sensitivity=0.35,
+            noise_multiplier=2.0,
+            k=K,
+            label="top",
+        ),
+        law,
+    )
+    distance = 0.5 * np.abs(one_shot / n - expected / n).sum()
+    p = expected / n
+    sampling_error = 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()
+    spread = 0.5 * np.sqrt((1 - 2 / np.pi) * (p * (1 - p)).sum() / n)
+    assert distance < sampling_error + 4 * spread
+    assert ((one_shot - expected) ** 2 / expected).sum() < chi2.ppf(0.999, len(law) - 1)
+    m = 200_000
+    in_turn = tally(sequential_choices(transcripts, m, 2, scale), law)
+    pooled = (one_shot + in_turn) / (n + m)
+    two_samples = (one_shot - n * pooled) ** 2 / (n * pooled) + (in_turn - m * pooled) ** 2 / (m * pooled)
+    assert two_samples.sum() < chi2.ppf(0.999, len(law) - 1)
+
+
+def test_the_range_of_log_ratios_is_what_the_event_says(transcripts):
+    """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
+    sensitivity, multiplier = 0.4, 3.0
+    transcript = transcripts.seeded()
+    gumbel_top_k(
+        transcript, SCORES[:, None], sensitivity=sensitivity, noise_multiplier=multiplier, k=1, label="top"
+    )
+    (event,) = transcript.events
+    assert isinstance(event, BoundedRangeEvent)
+    before = np.array(list(sequential_law(SCORES, sensitivity * multiplier, 1).values()))
+    ranges = []
+    for signs in np.ndindex(*(2,) * len(SCORES)):
+        moves = 2 * np.array(signs) - 1
+        moved = SCORES + sensitivity * moves
+        after = np.array(list(sequential_law(moved, sensitivity * multiplier, 1).values()))
+        ranges.append(np.ptp(np.log(after / before)))
+    assert max(ranges) <= event.epsilon * (1 + 1e-9)
+    assert max(ranges) >= 0.999 * event.epsilon
+
+
+@pytest.mark.parametrize("sparsity", [1, 20, 400])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "certified"),
+    [(0.5, 1e-5, 0.3555), (0.5, 0.0516, 0.133), (1.0, 1e-5, 0.752), (2.0, 1e-5, 1.602)],
+)
+def test_printed_peeling_certifies_the_same_for_every_sparsity(
+    transcripts, sparsity, epsilon, delta, certified
+):
+    transcript = transcripts.seeded()
+    peeling(
+        transcript,
+        np.zeros((400, 1)),
+        linf_sensitivity=0.1,
+        sparsity=sparsity,
+        noise_multiplier=printed_multiplier(epsilon, delta, sparsity),
+        label="peel",
+    )
+    assert [event.count for event in transcript.events] == [sparsity, sparsity]
+    rho = sum(event.count * event.epsilon**2 / 2 for event in transcript.events)
+    assert rho == pytest.approx(5 / 24 * epsilon**2 / np.log(1 / delta), rel=1e-12)
+    proved = renyi_epsilon(transcript.events, delta)
+    assert proved <= certified * (1 + 5e-3)
+    if sparsity >= 20:  # a few pure events are certified by the sum of their ε
+        assert proved == pytest.approx(certified, rel=5e-3)
+
+
+MECHANISMS = {
+    "gumbel": lambda transcript, values, sensitivity: noisy_top_k(
+        transcript,
+        values,
+        linf_sensitivity=sensitivity,
+        sparsity=4,
+        selection_multiplier=2.0,
+        release_multiplier=3.0,
+        label="sparse",
+    ),
+    "peeling": lambda transcript, values, sensitivity: peeling(
+        transcript, values, linf_sensitivity=sensitivity, sparsity=4, noise_multiplier=2.0, label="sparse"
+    ),
+}
+both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+
+
+def moved(events, values, others):
+    """How far the private values of each event moved, in units of its sensitivity."""
+    result = []
+    for event, value, other in zip(events, values, others, strict=True):
+        order = 2 if isinstance(event, GaussianEvent) else np.inf
+        bound = event.l2_sensitivity if isinstance(event, GaussianEvent) else event.sensitivity
+        assert isinstance(event, GaussianEvent | BoundedRangeEvent) or event.norm == order
+        result.append(np.linalg.norm((value - other)[:, 0], order) / bound)
+    return np.array(result)
+
+
+@both
+def test_sensitivities_on_replayed_neighbors(transcripts, mechanism):
+    rng = np.random.default_rng(0)
+    sensitivity = 0.1
+    for trial in range(60):
+        values = rng.standard_normal((9, 1))
+        corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
+        move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
+        first = transcripts.recording(seed=trial)
+        released = mechanism(first, values, sensitivity)
+        second = transcripts.replaying(first)
+        again = mechanism(second, values + sensitivity * move, sensitivity)
+        np.testing.assert_array_equal(released.support, again.support)
+        np.testing.assert_array_equal(released.dense(), again.dense())
+        ratios = moved(first.events, first.values, second.values)
+        assert (ratios <= 1 + 1e-9).all()
+        if corner:
+            assert (ratios >= 0.999).all()
+
+
+@both
+def test_noise_zero_gives_hard_thresholding(transcripts, mechanism):
+    values = np.random.default_rng(1).standard_normal((12, 3))
+    dense = mechanism(transcripts.silent(3), values, 0.1).dense()
+    largest = np.argsort(-np.abs(values), axis=0)[:4]
+    expected = np.zeros_like(values)
+    np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
+    np.testing.assert_array_equal(dense, expected)
+    assert ((dense != 0).sum(axis=0) == 4).all()
+
+
+def test_peeling_has_the_scale_of_its_event(transcripts):
+    """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
+    n, gap, scale = 200_000, 1.0, 0.8
+    values = np.repeat(np.array([[1.0], [0.0]]), n, axis=1)
+
+    def wins(b):
+        return np.exp(-gap / b) * (2 + gap / b) / 4
+
+    released = peeling(
+        transcripts.many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
+    )
+    observed = (released.support[0] == 1).mean()
+    error = 4 * np.sqrt(0.25 / n)
+    assert abs(observed - wins(scale)) < error
+    for wrong in (2 / 3, 3 / 2):
+        assert abs(observed - wins(scale * wrong)) > 5 * error
+
+
+def test_the_number_of_draws_is_geometric():
+    uniforms = (np.arange(50_000) + 0.5) / 50_000
+    drawn = np.array([number_of_draws(u, 0.2) for u in uniforms])
+    seen = np.bincount(drawn, minlength=12)[1:8] / len(drawn)
+    np.testing.assert_allclose(seen, 0.2 * 0.8 ** np.arange(7), atol=1e-4)
+    for survival in (0.5, 1e-3, 1e-9):  # no cap, however late
+        assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
+
+
+def losses(n, m, epsilon_k=20):
+    rng = np.random.default_rng(1)
+    return rng.binomial(m, np.linspace(0.3, 0.7, epsilon_k), (n, epsilon_k)) / m
+
+
+def select(transcript, values, epsilon):
+    n, n_candidates = values.shape
+    radius = float(np.sqrt(np.log(2 * n_candidates * n / 0.1) / (2 * 100)))
+
+    def scores(which, noise, replicate):
+        return repeated_winsorized_means(
+            values, which, noise, bound=1.0, window=FINE_WINDOW.times(radius), epsilon=epsilon / 6
+        )
+
+    return select_by_random_stopping(
+        transcript,
+        np.repeat(values.mean(axis=0)[:, None], transcript.n_replicates, axis=1),
+        scores,
+        score_epsilon=epsilon / 3,
+        stop_probability=0.1 / (5 * n_candidates),
+        label="choice",
+    )
+
+
+def test_the_record_is_one_pure_event_of_three_scores(transcripts):
+    transcript = transcripts.seeded(3)
+    select(transcript, losses(100, 10), 0.6)
+    (event,) = transcript.events
+    assert isinstance(event, ApproximateEvent)
+    assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
+    assert 0.59 < certified_epsilon(transcript.events, 1e-6) <= 0.6
+
+
+def costs(values, bound, width, n_bins):
+    bins = np.minimum((np.clip(values, -bound, bound) + bound) / width, n_bins - 1).astype(int)
+    every = np.arange(n_bins)[:, None]
+    return np.maximum((bins < every).sum(axis=1), (bins > every).sum(axis=1))
+
+
+def law(values, bound, width, n_bins, epsilon):
+    weights = np.exp(-epsilon / 2 * costs(values, bound, width, n_bins))
+    return weights / weights.sum()
+
+
+def middles(transcript, values, *, bound, width, epsilon):
+    r = transcript.n_replicates
+    column = values[:, None]
+    return private_range(
+        transcript, [column] * r, bound=bound, bin_width=np.full(r, width), epsilon=epsilon, label="range"
+    )[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.71, 3.0, 5.0, 8.0]),  # ties, edges, outside
+        np.array([2.0]),
+        np.full(7, -3.3),
+        np.array([-1e300, 1e300, 0.0]),
+    ],
+)
+def test_the_law_is_that_of_all_bins(transcripts, values):
+    """Brute force over 50 bins; noise at another ε is told apart."""
+    bound, width, n_bins, epsilon, n = 5.0, 0.201, 50, 0.9, 20_000
+    drawn = middles(transcripts.many(n), values, bound=bound, width=width, epsilon=epsilon)
+    index = np.minimum((drawn + bound) / width, n_bins - 1).astype(int)
+    seen = np.bincount(index, minlength=n_bins)
+    expected = law(values, bound, width, n_bins, epsilon)
+    assert chisquare(seen, n * expected).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2) if len(values) > 3 else ():  # few values say too little
+        assert chisquare(seen, n * law(values, bound, width, n_bins, epsilon * wrong)).pvalue < 1e-3
+
+
+@pytest.mark.parametrize(("n", "failure"), [(20, 0.871), (40, 0.0434)])
+def test_failure_with_all_values_in_one_of_1000_bins(transcripts, n, failure):
+    """(l − 1) / (l − 1 + e^(nε/2)) with ε = .5: the digest's numbers."""
+    drawn = middles(transcripts.many(20_000), np.full(n, 3.3), bound=100.0, width=0.2, epsilon=0.5)
+    missed = (np.abs(drawn - 3.3) > 0.2).mean()
+    assert abs(missed - failure) < 4 * np.sqrt(failure * (1 - failure) / 20_000)
+
+
+def test_1e13_bins_and_values_at_1e300(transcripts):
+    values = np.concatenate([np.full(300, 7e11), [1e300, -1e300, 7e11, 5e12]])
+    drawn = middles(transcripts.seeded(n_replicates=50), values, bound=5e12, width=1.0, epsilon=1.0)
+    assert (np.abs(drawn - 7e11) <= 1).all()
+
+
+def test_the_number_of_values_needed_makes_a_miss_unlikely():
+    n = values_needed(1000, 0.3, 0.01)
+    assert miss_probability(n, 1000, 0.3) <= 0.01 < miss_probability(n - 1, 1000, 0.3)
+    assert miss_probability(1, 1, 0.3) == values_needed(1, 0.3, 0.01) == 0
+
+
+RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
+
+
+def quantiles(transcript, values, **options):
+    """Quantiles of a single column, (Q, R)."""
+    return exponential_quantiles(transcript, values[:, None], **options)[0]
+
+
+def log_density(z, values, level, epsilon, lower, upper):
+    """Unnormalized log density of the exponential mechanism, from its definition."""
+    below = (np.clip(values, lower, upper)[:, None] < np.atleast_1d(z)).sum(axis=0)
+    return -(epsilon / 2) * np.abs(below - level * len(values))
+
+
+def normalizer(values, level, epsilon, lower, upper):
+    edges = np.unique(np.concatenate([[lower, upper], np.clip(values, lower, upper)]))
+    middles = (edges[1:] + edges[:-1]) / 2
+    return (np.diff(edges) * np.exp(log_density(middles, values, level, epsilon, lower, upper))).sum()
+
+
+def test_the_law_is_the_exponential_mechanism(transcripts):
+    """Ties, points outside the range and points on its ends included."""
+    values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
+    n = 20_000
+    drawn = quantiles(transcripts.many(n), values, levels=[0.4], **RANGE)[0]
+    assert ((drawn > -5) & (drawn < 5)).all()
+    jumps = np.unique(np.clip(values, -5, 5))
+
+    def distribution(epsilon):
+        total = normalizer(values, 0.4, epsilon, -5, 5)
+        edges = np.unique(np.concatenate([[-5, 5], jumps]))
+        middles = (edges[1:] + edges[:-1]) / 2
+        mass = np.diff(edges) * np.exp(log_density(middles, values, 0.4, epsilon, -5, 5)) / total
+        return lambda z: np.interp(z, edges, np.concatenate([[0], np.cumsum(mass)]))
+
+    check = quad(lambda z: np.exp(log_density(z, values, 0.4, 0.5, -5, 5))[0], -5, 5, points=jumps[1:-1])
+    assert normalizer(values, 0.4, 0.5, -5, 5) == pytest.approx(check[0], rel=1e-6)
+    assert kstest(drawn, distribution(0.5)).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2):
+        assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
+
+
+def test_large_epsilon_gives_the_empirical_quantile(transcripts):
+    values = np.random.default_rng(4).uniform(-1, 1, 999)
+    near = quantiles(transcripts.seeded(), values, levels=[0.25], lower=-1, upper=1, epsilon=1e3, label="q")
+    assert abs((values < near).sum() - 249.75) <= 1
+    far = quantiles(transcripts.silent(), values, levels=[0.25], lower=-1, upper=1, epsilon=10.0, label="q")
+    assert abs((values < far).sum() - 249.75) <= 2

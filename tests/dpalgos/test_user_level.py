@@ -1,0 +1,241 @@
+"""Means, regressions and choices over users: errors, users of unequal size, what m buys, schemes."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+import dpalgos
+from dpalgos.accounting.composition import certified_epsilon, spending
+from dpalgos.api import build_params
+from dpalgos.rows.sample import Sample
+from dpalgos.user_level.first_order import LINEAR_LOSSES
+from tests.dpalgos.silence import estimated, moves, recorded
+
+SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def radius(d, n, m, failure=0.01):
+    s = np.log(n / failure)
+    return float(np.sqrt((d + 2 * np.sqrt(d * s) + 2 * s) / m))
+
+
+def mean_of(X, user_ids, seed=0, **keywords):
+    return estimated(
+        "user_level_mean", X, user_ids=user_ids, seed=seed, **{**SETTINGS, "value_bound": 10.0, **keywords}
+    )
+
+
+def error_of(n, m, d, replicates=6, **keywords):
+    """Root mean squared ℓ2 error with the sampling error's known part, d/(nm), added to that of the noise.
+
+    A user's mean is drawn as one row, whose law it has.
+    """
+    X = np.random.default_rng(d).normal(0.5, 1 / np.sqrt(m), (n, d))
+    tau = radius(d, n, m)
+    answers = mean_of(X, np.arange(n), replicates=replicates, concentration_radius=tau, **keywords).estimate
+    noise = answers - X.mean(axis=0)[:, None]
+    return float(np.sqrt(d / (n * m) + (noise**2).sum(axis=0).mean()))
+
+
+def test_error_in_one_dimension_is_the_digests():
+    n, m, rng = 1000, 100, np.random.default_rng(0)
+    tau = float(np.sqrt(2 * np.log(2 * n / 0.01) / m))
+    X = rng.normal(3.3, 1 / np.sqrt(m), (n, 1))
+    options = {"value_bound": 100.0, "replicates": 400}
+    for calibration in ("tight", "paper"):
+        answer = mean_of(X, np.arange(n), calibration=calibration, concentration_radius=tau, **options)
+        noise = answer.estimate - X.mean()
+        assert 0.0048 < np.sqrt(1 / (n * m) + (noise**2).mean()) < 0.0072
+    direct = mean_of(X, np.arange(n), aggregation="clipped", concentration_radius=tau, **options).estimate
+    assert np.std(direct - X.mean()) == pytest.approx(0.283, rel=0.15)  # Laplace, 2B/(nε)
+
+
+def test_a_hundred_times_the_rows_give_a_tenth_of_the_error():
+    errors = [error_of(20_000, m, 16) for m in (1, 100)]
+    assert 8 < errors[0] / errors[1] < 12
+    flat = [error_of(20_000, m, 16, aggregation="clipped") for m in (1, 100)]
+    assert 0.8 < flat[0] / flat[1] < 1.3
+
+
+def test_every_user_counts_once_however_many_rows_one_holds():
+    rng, n = np.random.default_rng(2), 2000
+    ids = np.r_[np.repeat(np.arange(n), 5), np.full(5 * n, n)]  # the last user holds half of all rows
+    X = rng.normal(0.5, 1.0, (len(ids), 3))
+    X[ids == n] = 8.0
+    order = rng.permutation(len(ids))
+    for aggregation in ("winsorized", "clipped"):
+        answer = mean_of(
+            X[order], ids[order], aggregation=aggregation, concentration_radius=2.0, epsilon=20.0
+        ).estimate
+        assert np.abs(answer - 0.5).max() < 0.05
+
+
+OF_USERS = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
+
+
+def released(X, user_ids, settings, script=None, seed=0):
+    return recorded("user_level_mean", Sample(X, user_ids=user_ids), settings, script, seed=seed)[0]
+
+
+@pytest.mark.parametrize("weights", [{}, {"full_weight_rows": 20}])
+def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered(weights):
+    """Sensitivities are per user, whatever the number of rows."""
+    settings, rng = {**OF_USERS, **weights}, np.random.default_rng(3)
+    for seed in range(20):
+        X, ids = 3 * rng.standard_t(2, (30, 3)), np.arange(30) % 6
+        first = released(X, ids, settings, seed=seed)
+        other_ids = np.r_[ids[ids != 2], np.full(50, 2)]
+        other_X = np.r_[X[ids != 2], 10 * rng.standard_t(2, (50, 3))]
+        second = released(other_X, other_ids, settings, first.published)
+        assert max(moves(first, second).values()) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
+    """Sensitivities are attained by a user, and never exceeded; together the releases cost what was asked."""
+    settings = {**OF_USERS, "aggregation": aggregation, "interval": 0.95}
+    rng, ids = np.random.default_rng(4), np.arange(30) % 6
+    for seed in range(20):
+        X = 3 * rng.standard_t(2, (30, 1))
+        first = released(X, ids, settings, seed=seed)
+        other = np.where(ids[:, None] == 2, 10 * rng.standard_t(2, (30, 1)), X)
+        assert max(moves(first, released(other, ids, settings, first.published)).values()) <= 1 + 1e-9
+    first = released(np.zeros((2, 1)), [0, 0], settings)
+    estimator = dpalgos.get_estimator("user_level_mean")
+    found = estimator.witnesses(build_params(estimator, settings), 1, first.published)
+    for label in ("mean", "score moments", "shares by size"):
+        X, _, other, _ = found[label]
+        one, two = (released(rows, [0, 0], settings, first.published) for rows in (X, other))
+        assert moves(one, two)[label] == pytest.approx(1)
+    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
+    assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
+
+
+def test_too_few_users_are_refused_with_the_number_needed():
+    X, ids = np.zeros((500, 4)), np.arange(500)
+    with pytest.raises(dpalgos.InputError, match=r"500 users: about ([\d,]+)") as caught:
+        mean_of(X, ids, concentration_radius=0.1)
+    needed = int(str(caught.value).split("about ")[1].split(" are")[0].replace(",", ""))
+    enough = int(1.05 * needed)  # the radius in rotated coordinates grows with log n
+    mean_of(np.zeros((enough, 4)), np.arange(enough), concentration_radius=0.1)
+    assert mean_of(X, ids, concentration_radius=0.1, range_failure=1.0).estimate.shape == (4,)
+
+
+def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
+    """A refusal would tell how many rows some user has; and another user must not decide which ones count."""
+    ids = np.repeat(np.arange(4), [7, 1, 9, 2])
+    X = np.arange(len(ids), dtype=float)[:, None]
+
+    def kept_of(chosen_rows):
+        users = Sample(X[chosen_rows], user_ids=ids[chosen_rows]).users[0].at_most(3)
+        return users.n_rows.tolist(), users.X[:, 0].tolist()
+
+    sizes, rows = kept_of(slice(None))
+    assert sizes == [3, 1, 3, 2]
+    assert rows[4:7] != [8, 9, 10]  # not those that happen to stand first
+    assert kept_of(slice(5, None))[1][-5:] == rows[-5:]
+    settings = {"concentration_radius": 1.0, "range_failure": 1}
+    answers = [mean_of(X / 10, ids, samples_per_user=m, **settings).estimate for m in (1, 9)]
+    assert answers[0] != answers[1]
+
+
+D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
+BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
+REGRESSION = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, **SETTINGS}
+
+
+def gradient_radius(n, m):
+    s = np.log(n / 0.01)
+    return float(np.sqrt(1 + 0.58**2) * np.sqrt((D + 2 * np.sqrt(D * s) + 2 * s) / m))
+
+
+def linear(n, m, replicates, seed=0, d=D):
+    """The digest's problem: signs, noise uniform on [−1, 1]."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], (n * m, d))
+    y = X @ TRUTH[:d] + rng.uniform(-1, 1, n * m)
+    return Sample(X, y, user_ids=np.repeat(np.arange(n), m), n_replicates=replicates)
+
+
+def fitted(name, sample, **keywords):
+    return estimated(name, sample, seed=1, replicates=sample.n_replicates, **{**REGRESSION, **keywords})
+
+
+def excess(result):
+    return float((((result.estimate - TRUTH[:, None]) ** 2).sum(axis=0) / 2).mean())
+
+
+def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
+    risks = {}
+    for m in (5, 40):
+        sample = linear(4000, m, 4)
+        for kind in ("winsorized", "clipped"):
+            settings = {"concentration_radius": gradient_radius(4000, m), "aggregation": kind}
+            settings |= {"n_iterations": 4, "epsilon": 4.0, "step_size": 0.8}
+            risks[m, kind] = excess(fitted("user_level_regression", sample, **settings))
+    assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
+    assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
+    assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
+
+
+def test_phases_are_of_different_users_and_do_not_add_up():
+    sample = linear(400, 2, 1)
+    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0, "n_iterations": 3}
+    result = fitted("user_level_phased_erm", sample, n_phases=3, **settings)
+    assert {event.group for event in result.events} == {0, 1, 2}
+    assert 0.99 < result.certified_epsilon <= 1.0
+    one = [event for event in result.events if event.group == 0]
+    assert spending(result.events).rho == pytest.approx(spending(one).rho)
+
+
+def test_printed_phases_stop_before_they_run_out_of_users():
+    settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
+    result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)
+    assert len({event.group for event in result.events}) >= 2
+    with pytest.raises(dpalgos.InputError, match="from 10 users: about"):
+        fitted("user_level_phased_erm", linear(20, 2, 1), **settings)
+
+
+@pytest.mark.parametrize("name", LINEAR_LOSSES)
+def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
+    loss, rng = LINEAR_LOSSES[name], np.random.default_rng(3)
+    for y in (0.0, 1.0):
+        for z in rng.normal(0, 2, 10):
+            error = check_grad(
+                lambda t, y=y: float(loss.value(t, np.full(1, y))[0]),
+                lambda t, y=y: loss.slope(t, np.full(1, y)),
+                np.full(1, z),
+            )
+            assert error < 1e-5
+        z = np.linspace(-5, 5, 4001)
+        second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
+        assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
+        assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
+
+
+K = 20
+COINS = np.linspace(0.3, 0.7, K)
+RADIUS_100 = float(np.sqrt(np.log(2 * K * 2000 / 0.1) / 200))
+
+
+def coins(n, m, replicates, chances=COINS):
+    """Users who toss coins m times each: (x'e_k)²/2 is what the k-th candidate loses, on average."""
+    told = np.random.default_rng(1).binomial(m, chances, (n, len(chances))) / m
+    return Sample(np.sqrt(2 * told), np.zeros(n), user_ids=np.arange(n), n_replicates=replicates)
+
+
+def excess_of_choice(sample, **keywords):
+    settings = {"candidates": np.eye(sample.n_features), "loss": "squared", "loss_bound": 1.0, "delta": 1e-6}
+    result = estimated(
+        "user_level_selection", sample, seed=2, replicates=sample.n_replicates, **{**settings, **keywords}
+    )
+    risk = (sample.X**2 / 2).mean(axis=0)
+    return float((risk[result.estimate.argmax(axis=0)] - risk.min()).mean())
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_excess_of_the_best_of_twenty(calibration):
+    """n = 2,000 users of 100 rows, ε = .5."""
+    settings = {"epsilon": 0.5, "concentration_radius": RADIUS_100, "calibration": calibration}
+    assert excess_of_choice(coins(2000, 100, 20), **settings) <= 0.005
+    assert excess_of_choice(coins(2000, 100, 20), rule="exponential", **settings) <= 0.005
