@@ -11,6 +11,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.answers.contrasts import ContrastResults, WaldResults
 from dpalgos.answers.model import ReleasedModel
+from dpalgos.cautions import cautions
 from dpalgos.coefficients import (
     CENTERED,
     SHRUNK,
@@ -136,6 +137,7 @@ class Result(ShowsCoefficients):
             remarks=[
                 *(*remarks, self.promise, f"{shown}."),
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
+                *(f"{caution[0].upper()}{caution[1:]}." for caution in self.cautions),
             ],
         )
 
@@ -240,6 +242,11 @@ class Result(ShowsCoefficients):
             "level": self.about.level,
             "software": f"dpalgos {_version()}",
         }
+
+    @property
+    def cautions(self) -> list[str]:
+        """What released numbers say against the answer, a sentence each."""
+        return cautions(self.diagnostics)
 
     @property
     def promise(self) -> str:

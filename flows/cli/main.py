@@ -135,7 +135,7 @@ def _show_warnings() -> None:
 
     warnings.showwarning = show
     # A study's page says what its ε and δ promise, and shows what its smallest tables come to.
-    ours = "(epsilon|delta) = |more rows than are clipped"
+    ours = "(epsilon|delta) = |more rows than are clipped|noise hides"
     warnings.filterwarnings("ignore", ours, UserWarning, r"(dpcost\.)?tasks\.")
 
 

@@ -51,6 +51,7 @@ def record_of(released: Release) -> dict[str, Any]:
         "answer": [_coefficient(name, value, released) for name, value in released.estimate.items()],
         "covers": covers,
         "interval_note": str(answer.get("interval_note", "")),
+        "cautions": list(answer.get("cautions", [])),
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),

@@ -328,6 +328,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "estimate": _named(units.shown, units.of(drawn.estimate)),
         "events": event_entries(drawn.events),
     }
+    answer |= {"cautions": drawn.cautions} if drawn.cautions else {}
     answer |= _fit(plan.rows, drawn)
     if drawn.intervals is not None:
         pairs, why = units.ends_of(drawn.intervals, drawn.estimate)

@@ -555,6 +555,7 @@ def test_inputs_are_left_alone_and_layout_does_not_matter(estimator, calibration
     kept_X, kept_y = X.copy(), y.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "noise hides")
         plain = answered(estimator, calibration, X, y).estimate
         fortran = answered(estimator, calibration, np.asfortranarray(X), y).estimate
         strided = answered(estimator, calibration, np.repeat(X, 2, axis=0)[::2], y).estimate

@@ -3,21 +3,25 @@
 import base64
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
 from data.store.folders import PROJECT_ROOT
-from flows import serve
+from flows import ServerError, serve
 from flows.local_server import answers, own_authentication
 from tests.private_postgres import private_postgres
 
@@ -123,6 +127,18 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
         assert not answers(serving.api_url)
         assert processes_of(serving.home) == []
     assert "Traceback" not in serving.said
+
+
+def test_runs_are_served_to_a_server_elsewhere(project, start):
+    elsewhere = start(DPCOST_HOME=str(project / "elsewhere"))
+    elsewhere.process.send_signal(signal.SIGSTOP)  # its own runner takes no run meanwhile
+    elsewhere.process.send_signal(signal.SIGCONT)
+    known = {"PREFECT_API_URL": elsewhere.api_url, "PREFECT_API_AUTH_STRING": elsewhere.password}
+    serving = start(**known)
+    assert elsewhere.api_url.removesuffix("/api") in serving.said
+    assert not answers(serving.api_url)
+    assert serving.stop() == 0
+    assert answers(elsewhere.api_url)
 
 
 def test_a_second_one_is_refused(start):
@@ -276,3 +292,109 @@ def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_o
     until(due)
     assert len(due()) == 1
     assert serving.stop() == 0
+
+
+def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, start):
+    flow = STUDY.replace("WORK", GATE).replace("    total", "    one.submit(0).result()\n    total")
+    (project / "flows" / "study.py").write_text(flow)
+    serving = start()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states(serving) == ["RUNNING"])
+    (run,) = (run["id"] for run in serving.ask("flow_runs") if not run["auto_scheduled"])
+    details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z", "pause_key": "a person"}
+    suspended = {"type": "PAUSED", "name": "Suspended", "state_details": details}  # as Prefect's page does
+    assert serving.ask(f"flow_runs/{run}/set_state", {"state": suspended})["status"] == "ACCEPT"
+    (project / "gate").touch()
+    until(lambda: serving.runs_under_way() == [])
+    assert states(serving) == ["PAUSED"]
+    assert serving.ask(f"flow_runs/{run}/resume", {"run_input": {}})["status"] == "ACCEPT"
+    until(lambda: states(serving) == ["COMPLETED"])
+    assert serving.stop() == 0
+    assert [word for word in ("memory", "killed", "Traceback") if word in serving.said] == []
+
+
+def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
+    serving = start()
+    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
+    about = {"parameters": {"study": "housing", "nonsense": 1}, "enforce_parameter_schema": False}
+    serving.ask(f"deployments/{deployment['id']}/create_flow_run", about)
+    until(lambda: states(serving) == ["FAILED"])
+    (run,) = [run for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
+    assert "nonsense" in run["state"]["message"]
+    time.sleep(5)
+    assert states(serving) == ["FAILED"]
+
+
+def test_history_older_than_the_days_to_keep_is_deleted(project, start):
+    serving = start()
+    assert serving.run_deployment("study/housing", "--watch").returncode == 0
+    assert serving.stop() == 0
+    assert change_history(serving, "UPDATE flow_run SET end_time = datetime(end_time, '-3 days')") >= 1
+    serving = start(DPCOST_KEEP_DAYS="1", PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS="2")
+    until(lambda: states(serving) == [])
+    assert serving.ask("task_runs") == []
+
+
+@pytest.mark.parametrize("error", [OSError(30, "Read-only file system", "/srv/home"), ServerError("gone")])
+def test_what_keeps_it_from_starting_is_one_sentence(monkeypatch, capsys, home, error):
+    monkeypatch.setattr(serve, "_serve", Mock(side_effect=error))
+    assert serve.main([]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "Errno" not in said
+
+
+@pytest.mark.slow
+def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as database:
+        Path(name).chmod(0o755)
+        address = database.enter_context(private_postgres(Path(name)))
+        asynchronous = address.replace("postgresql", "postgresql+asyncpg")
+        serving = start(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
+        database.close()
+    said = serving.process.communicate(timeout=240)[0]
+    assert serving.process.returncode == 1  # systemd starts it again
+    assert "Traceback" not in said
+    assert "its database postgresql+asyncpg://" in said
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_elsewhere_is_not_running_ten_minutes_later(project, start):
+    write_flow(project, GATE)
+    serving = start()
+    code = f"""
+from pathlib import Path
+from prefect import tags
+from flows.local_server import home_tag
+from flows.study import study
+with tags(home_tag(Path({str(serving.home)!r}))):
+    study("housing")
+"""
+    environment = serving.client | {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=project, env=environment)
+    until(lambda: states(serving) == ["RUNNING"])
+    process.kill()
+    process.wait()
+    until(lambda: states(serving) == ["CRASHED"], timeout=600)
+
+
+AT_ONCE = 4  # as docs/operations.md says
+
+
+@pytest.mark.slow
+def test_no_request_of_two_hundred_runs_fails(project, start, database):
+    serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
+    runs = 200 // AT_ONCE
+    code = f"from flows.study import study\nfor _ in range({runs}): study('housing', dict(reps=5))"
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
+        for _ in range(AT_ONCE)
+    ]
+    assert [process.wait(900) for process in running] == [0] * AT_ONCE
+    ended = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
+    assert serving.ask("flow_runs/count", ended) == 200
+    assert serving.stop() == 0
+    log = (serving.home / "prefect" / "server.log").read_text()
+    # SQLite may be locked, which the server answers with a status that its clients repeat.
+    failed = "Encountered exception" if not database else "retryable exception|Encountered exception"
+    assert re.findall(failed, log) == []

@@ -13,7 +13,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from small_project import PROJECT, Standing
+from small_project import PROJECT, Standing, until
 from websockets.sync.client import connect
 
 from tests.own_processes import end_with_parent
@@ -119,6 +119,29 @@ def page(serving, tmp_path):
         page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps(serving.password))
         page.wait_for("Dashboard")
         yield page
+
+
+def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(serving, page):
+    own = f"http://127.0.0.1:{serving.port}"
+    options = {"profile": "smoke", "reps": 2}
+    assert serving.run_deployment("study/user_level", "--watch", options=options).returncode == 0
+    for path, word in {
+        "/deployments": "user_level",
+        "/runs": "Completed",
+        "/events": "Events",
+        "/automations": "Automations",
+        "/artifacts": "report-user-level",
+    }.items():
+        page.send("Page.navigate", url=own + path)
+        page.wait_for(word)
+    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "user_level"]
+    page.send("Page.navigate", url=f"{own}/deployments/deployment/{deployment['id']}")
+    page.wait_for("Schedule")
+    page.send("Runtime.evaluate", expression="document.querySelector('[role=switch]').click()")
+    until(lambda: not serving.request_json(f"deployments/{deployment['id']}")["schedules"][0]["active"])
+    elsewhere = [url for url in page.asked if not url.startswith((own, "data:", "blob:"))]
+    assert page.asked
+    assert elsewhere == []
 
 
 ATTACK = """<title>A cat</title>

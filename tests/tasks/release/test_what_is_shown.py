@@ -23,11 +23,11 @@ from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
 # Whitelists: each place where a release is shown, with all keys that it may have.
-STORED = {"estimate", "events", "interval", "interval_note", "fit", "fit_note", "binned_fit"} | {
+STORED = {"estimate", "events", "cautions", "interval", "interval_note", "fit", "fit_note", "binned_fit"} | {
     "released_model"
 }
 RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
-    "fit_note", "methods", "parameters",
+    "cautions", "fit_note", "methods", "parameters",
     "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
     "released_model",
 }  # fmt: skip
