@@ -63,13 +63,11 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 def studies(studies: list[str], options: RunOptions) -> None:
     """Run several studies of a command: one's page is written, the next computes, and one brings its data.
 
-    Thus no worker waits for data or pages. The study with the longest block begins, so that no worker has to
-    end it alone. One that fails stops no other.
+    Thus no worker waits for data or pages. One that fails stops no other.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
-    longest = {study: max(block.work for block in find_study(study).expand(options, {})) for study in studies}
     with workers_of_run(options):
-        for study in [*sorted(studies, key=longest.__getitem__, reverse=True), None]:
+        for study in [*studies, None]:
             try:
                 begun += [begin(study, options)] if study else []
             except Exception as error:

@@ -48,7 +48,8 @@ def newton_step(
         curvature = normal_curvature(family, theta, center, origin)
     curvatures, axes = np.linalg.eigh(curvature)
     curvatures = np.maximum(curvatures, _FLATTEST * curvatures[:, -1:]) + ridge[:, None]
-    step = np.einsum("rij,rj,rkj,kr->ir", axes, 1 / curvatures, axes, score)
+    along = np.einsum("rij,ir->jr", axes, score) / curvatures.T
+    step = np.einsum("rij,jr->ir", axes, along)
     return step, _root_mean_square(1 / curvatures.T)
 
 
