@@ -25,7 +25,7 @@ leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those 
     mean response                    √2/n           to .1      private_constant   constant and multinomial
     mean exposure                    1/n            to .2      released_mean      offset and poisson
     mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
-    rows above a level               1              .017 left  search_level       all
+    rows above a level               1              .015 left  search_level       all
     scores above a level             1              .058 left  search_level       all
     second moments                   √2 C_A²/n      .14 left   private_whitening  all
     preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
@@ -36,7 +36,7 @@ Rows z are [x, y] of linear models, [x, 2y − 1] of events with an intercept, e
 orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones of norm C. Each of the first
 four steps may whiten the rows again in its place, as released moments decide
 (:mod:`dpalgos.mechanisms.preconditioned.steps`): moments of rows u = W x clipped to a released C, orthogonal
-rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by six counts for rows,
+rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by five counts for rows,
 and by four at each of the first five steps.
 
 What follows is heuristics, and affects accuracy only. With ``intercept`` z is taken about released centers

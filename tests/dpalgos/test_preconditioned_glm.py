@@ -378,7 +378,7 @@ def moved_errors(family, changes, n=20_000, epsilon=1.0, **keywords):
 def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
     near = [(1, 0), (10, 0), (4, 0), (0.25, 0), (0.1, 0), (1, 20), (1, -20)]
     errors = moved_errors(family, near)
-    assert (errors[1:] < 2.5 * errors[0]).all()
+    assert (errors[1:] < 4 * errors[0]).all()
     assert errors[0] < 0.002
     assert (moved_errors(family, [(100, 0), (0.01, 0)]) < 0.01).all()  # of .4 that there are to explain
 

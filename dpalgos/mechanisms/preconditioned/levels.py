@@ -23,7 +23,8 @@ from dpalgos.typing import BoolArray, FloatArray
 
 RESPONSES_ABOVE = "responses above a level"
 N_LEVELS, N_UNKNOWN = 16, 64  # candidates of a search; of scores whose unit is not known
-_ROWS, _WHITE_ROWS = np.geomspace(0.5, 2048, 64), (0.5, 4.0)  # times √d
+_ROWS = np.concatenate([np.geomspace(0.5, 8, N_LEVELS), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √d
+_WHITE_ROWS = 0.5, 4.0  # times √d
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
 _NEAR = 0.5, 1.41  # times the level of the step before

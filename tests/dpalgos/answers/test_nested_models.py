@@ -178,7 +178,7 @@ def test_a_joint_test_has_its_size_and_finds_effects():
         p_values.append([found.wald_test("x2 = 0, x3 = 0").pvalue, found.wald_test("x0 = 0, x3 = 0").pvalue])
     rejected = np.mean(np.array(p_values) < 0.05, axis=0)
     assert rejected[0] <= 0.15
-    assert rejected[1] == 1
+    assert rejected[1] >= 0.95
 
 
 def test_a_joint_test_is_the_same_in_other_words():
