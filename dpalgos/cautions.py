@@ -19,12 +19,13 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
     if hidden := int(np.max(notes.get(UNRESOLVED, 0))):
         directions = "a direction" if hidden == 1 else f"{hidden} directions"
         said.append(
-            f"noise hides {directions} of the columns, along which the answer says next to nothing; narrower "
-            "public bounds, fewer columns, more rows or a larger ε would help"
+            f"Noise hides {directions} of the columns, along which the answer says next to nothing; narrower "
+            "public bounds, fewer columns, more rows or a larger ε would help."
         )
     if any(np.any(notes.get(at_the_last_level(label), False)) for label in (ROWS_ABOVE, SCORES_ABOVE)):
         said.append(
-            "more rows than are clipped without harm lie beyond the largest clip level, so that the answer "
-            "may be far off: are the units right? Columns and response should be of order one in public units"
+            "More rows than are clipped without harm lie beyond the largest clip level, so that the answer "
+            "may be far off: are the units right? Columns and response should be of order one in public "
+            "units."
         )
     return said

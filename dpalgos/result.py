@@ -137,7 +137,7 @@ class Result(ShowsCoefficients):
             remarks=[
                 *(*remarks, self.promise, f"{shown}."),
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
-                *(f"{caution[0].upper()}{caution[1:]}." for caution in self.cautions),
+                *self.cautions,
             ],
         )
 

@@ -18,66 +18,20 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import scipy
 
 from dpalgos.coefficients import frame_of
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import Reading, call_of, read_formula
+from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn, public_rows
 from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
-_ROWS, _OF_ENDS = 4096, 4  # quasi-random public rows; how many there are for each row of ends
-_MOST_COLUMNS, _QUANTILES = 2_000, 4096
-_WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
+_ROWS = 4096  # quasi-random public rows
+_MOST_COLUMNS = 2_000
+_WEIGHTOF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
 _LARGEST = 1e60
 _REPEATED = 1e-10  # of a column's length: less is rounding
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """A declared column of numbers: its public bounds, and its public units where they are stated."""
-
-    lower: float
-    upper: float
-    center: float | None = None
-    scale: float | None = None
-
-    @property
-    def unit(self) -> tuple[float, float]:
-        """Center and scale: by default the middle and a quarter of the bounds."""
-        middle, quarter = unit_of_bounds(self.lower, self.upper)
-        return middle if self.center is None else self.center, self.scale or quarter
-
-    def values(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at u (n,) of the beta law with this center and scale."""
-        (center, scale), width = self.unit, self.upper - self.lower
-        least = min(scale / width, 0.25)
-        mean = min(max((center - self.lower) / width, least), 1 - least)
-        total = max(mean * (1 - mean) * (width / scale) ** 2 - 1, 0.1)
-        quantiles = _quantiles(mean * total, (1 - mean) * total)
-        return np.asarray(self.lower + width * quantiles[(u * len(quantiles)).astype(int)])
-
-
-@cache
-def _quantiles(a: float, b: float) -> FloatArray:
-    """Return quantiles of a beta law."""
-    return np.asarray(scipy.special.betaincinv(a, b, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A declared column of categories; the first level is the reference."""
-
-    levels: tuple[Any, ...]
-
-    def values(self, u: FloatArray) -> Any:
-        """Return the levels at u (n,), all as frequent."""
-        codes = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
-        return np.array([*self.levels, None], dtype=object)[codes]
-
-
-Declared = Mapping[str, NumberColumn | CategoryColumn]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,19 +238,6 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     )
 
 
-def public_rows(declared: Declared, n: int) -> dict[str, Any]:
-    """Return made-up rows: n quasi-random ones, and then rows whose numbers are all at a bound."""
-    draws = scipy.stats.qmc.Sobol(len(declared), scramble=False)
-    u = np.concatenate([draws.random(n), draws.random(n // _OF_ENDS)]) + 0.5 / n
-    u[n] = 1 - 0.5 / n  # all at the upper ends
-    rows: dict[str, Any] = {}
-    for (name, each), of_column in zip(declared.items(), u.T, strict=True):
-        rows[name] = each.values(np.minimum(of_column, 1 - 1e-9))
-        if isinstance(each, NumberColumn):
-            rows[name][n:] = np.where(of_column[n:] < 0.5, each.lower, each.upper)
-    return rows
-
-
 def level_grid(design: FormulaDesign, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the levels of a category, and rows with each of them in turn, as many for each.
 
@@ -329,8 +270,8 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     There is a constant where the columns span one. A column of levels is not beyond ±2 of its unit, so that
     rare levels make no long rows.
     """
-    n = len(P) * _OF_ENDS // (_OF_ENDS + 1)
-    weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
+    n = len(P) * OF_ENDS // (OF_ENDS + 1)
+    weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHTOF_ENDS)[:, None]
     both = np.asarray(np.linalg.qr(weight * np.column_stack([np.ones(len(P)), P]), mode="r"))
     ones, (Q, R) = both[:, 0], np.linalg.qr(both[:, 1:])
     if repeated := _dependent(R):

@@ -13,15 +13,8 @@ from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import (
-    INTERCEPT,
-    CategoryColumn,
-    FormulaDesign,
-    NumberColumn,
-    design_of,
-    level_grid,
-    public_rows,
-)
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
+from dpalgos.formula.design import INTERCEPT, FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none

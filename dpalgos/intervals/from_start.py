@@ -13,7 +13,7 @@ shares, of what the interval takes in all, which is .5 of μ² (or of ε, where 
     preconditioned score           2C/n         .42     released_steps     all
     those of intervals.regression  its own      .25     interval_of        all
 
-Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
+Rows are [x, 1]; levels are searched by five counts of rows, and by counts of scores at two of three steps.
 
 References
 ----------

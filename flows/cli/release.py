@@ -122,7 +122,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
             yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
     if release["fit_note"]:
         yield f"There is {release['fit_note']}."
-    yield from (f"{caution[0].upper()}{caution[1:]}." for caution in release["cautions"])
+    yield from release["cautions"]
     yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
     how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
     promise = record["deployment"]["privacy_loss"]["privacy_parameters"]

@@ -102,7 +102,7 @@ def _answer(release: Mapping[str, Any]) -> Section:
         )
     elif release.get("fit_note"):
         text.append(f"There is {release['fit_note']}.")
-    text += [f"{caution[0].upper()}{caution[1:]}." for caution in release.get("cautions", ())]
+    text += release.get("cautions", ())
     return Section("The answer", table=table, parts=[Section("", text)])
 
 

@@ -1,7 +1,8 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
 from dpalgos.errors import InputError
-from dpalgos.formula.design import CategoryColumn, FormulaDesign, NumberColumn, design_of
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.design import FormulaDesign, design_of
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 

@@ -16,7 +16,8 @@ import dpalgos.api
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of, public_rows
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
+from dpalgos.formula.design import design_of
 from dpalgos.models.families import get_family
 from dpalgos.release.transcript import Transcript
 from tests.bench.fit_shapes import SHAPES, covered

@@ -14,7 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import dpalgos
 from data.collections.league import columns_of
 from dpalgos import InputError, PrivacyWarning
-from dpalgos.formula.design import NumberColumn, design_of
+from dpalgos.formula.columns import NumberColumn
+from dpalgos.formula.design import design_of
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,

@@ -268,3 +268,19 @@ def test_one_that_fails_stops_no_other(project, others):
     assert "secret" not in err
     assert re.findall(r"report: .*/(\w+)/report", err) == ["second", "third"]
     assert states(project)[0] == ["FAILED"]
+
+
+def test_one_is_interrupted_and_goes_on_where_it_was(project, others, long):
+    process = project.start(*words_of(project, others, "paper"))
+    wait_for(lambda: len(blocks(project)) > 1, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "run the same command again" in err
+    assert "Traceback" not in err
+    assert nothing_runs(project)
+    kept = project.computed()
+    assert len(kept) > 1
+    project.dpcost(*words_of(project, others, "paper"))
+    assert kept.items() <= project.computed().items()
+    assert project.same_results(long[0])

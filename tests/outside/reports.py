@@ -28,7 +28,8 @@ from data.ledger.content import Fingerprinter
 from data.tables.declared import UserIds, count_users, read_declared, table_schema
 from data.tables.reading import load_numbers, opened_table
 from dpalgos.errors import InputError
-from dpalgos.formula.design import NumberColumn, design_of
+from dpalgos.formula.columns import NumberColumn
+from dpalgos.formula.design import design_of
 from dpalgos.rows.users import user_codes
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMean, DPPoissonRegressor
 from tests.outside.pipelines import PIPELINES

@@ -9,7 +9,8 @@ import pytest
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import NumberColumn, design_of
+from dpalgos.formula.columns import NumberColumn
+from dpalgos.formula.design import design_of
 from tests.builders import refusals, refused, words
 from tests.dpalgos.test_formula import DECLARED as OF_PEOPLE
 
