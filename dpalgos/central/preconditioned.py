@@ -62,8 +62,8 @@ the parts of an interval. Counts start at the released mean over the released me
 of 1 is a part of the answer.
 
 Interval (:mod:`dpalgos.intervals.regression`, no classes): it leaves plan and levels as they are, on what it
-does not take, and the answer, but that rows are sooner whitened again; it is centered at steps that are not
-shrunk. Below nμ = 30 √d it takes nothing, and there is none.
+does not take, and the answer; it is centered at steps that are not shrunk. Below nμ = 30 √d it takes nothing,
+and there is none.
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the start;
 ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
@@ -258,7 +258,6 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         family,
         intercept=params.intercept,
         has_offset=sample.offset_bounds is not None,
-        for_interval=params.interval is not None,
     )
     # An interval's shares are of the whole, the plan's of what these leave.
     reserved = {} if plan.is_constant else interval_shares(params, n_rows, d, family)

@@ -1,11 +1,12 @@
 """Newton-like steps on white rows, by released means of scores clipped to norm C: 2C/n.
 
 Each of the first steps may whiten the rows again in its place: √2 C²/n, of white rows clipped to norm C. It
-does so where released moments leave a direction unknown that new ones would show
-(:meth:`dpalgos.mechanisms.preconditioned.whitening.Whitening.hides`), as where columns are in units far too
-large or too small. The decision follows from what was released before, and both releases have the same noise
-for a sensitivity of 1, so that either costs the same. A replicate whose rows are whitened takes no step: it
-counts as one of infinite noise.
+does so where columns vary far less or more than their units and released moments leave a direction unknown
+that new ones would show (:meth:`dpalgos.mechanisms.preconditioned.whitening.Whitening.hides`): once, and
+again where scores of steps before show that such a direction matters, lest one in which only a rare group
+differs is stretched for nothing. The decision follows from what was released before, and both releases have
+the same noise for a sensitivity of 1, so that either costs the same. A replicate whose rows are whitened
+takes no step: it counts as one of infinite noise.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`),
 corrected where released scores say otherwise (:mod:`dpalgos.models.secant_curvature`), and raised by √d times
@@ -30,6 +31,7 @@ from dpalgos.steps.moments import svec
 from dpalgos.typing import BoolArray, FloatArray
 
 SCORE = "preconditioned score"  # or moments of white rows in its place
+_LEVEL = 3.0  # times √d and the spread of residuals, about, of scores
 
 
 class Steps(NamedTuple):
@@ -69,9 +71,10 @@ def released_steps(
     secant = None if family.classes else SecantCurvature(family, white.mean_row, origin)
     points, scores, stds, full, full_stds = [], [], [], [], []
     is_whitened: BoolArray = np.zeros(len(n_rows), dtype=bool)
+    matters = white.has_large
     for t in range(plan.n_steps):
         multiplier, may_whiten = budget.gaussian_multiplier(f"step {t}"), t < plan.n_whitenings
-        whitens = white.hides(multiplier, n_rows, for_interval=plan.for_interval) & may_whiten
+        whitens = white.hides(multiplier, n_rows) & (matters | ~is_whitened) & may_whiten
         at = rows.at(theta)
         level = levels.step(at, t, whitens)
         sensitivity = step_sensitivity(level, n_rows, whitens)
@@ -83,6 +86,8 @@ def released_steps(
         )
         std = transcript.noise_std(sensitivity, multiplier, len(released))
         score = np.where(whitens, 0.0, released[:size]).reshape(theta.shape)
+        sampling = level / (_LEVEL * np.sqrt(d * n_rows))
+        matters = matters | white.matters(score, np.hypot(std, sampling))
         if whitens.any():
             white, theta = white.again(whitens, released, std, theta)
             rows, is_whitened = rows.on(white.matrix), is_whitened | whitens

@@ -35,8 +35,8 @@ from dpalgos.typing import BoolArray, FloatArray
 _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
-# When to whiten again: at so many times the variance of new moments, far from units and near to them.
-_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.05
+_USUAL_LEVEL, _WORTH, _UNKNOWN = 1.25, 4.0, 0.05  # of white rows; times the variance of new moments; a doubt
+_VISIBLE = 3.5  # standard deviations of a sum of squares of noise
 _START_RIDGE = 3.0  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
@@ -79,27 +79,36 @@ class Whitening:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
 
-    def hides(
-        self,
-        noise_multiplier: float,
-        n_rows: FloatArray,
-        *,
-        for_interval: bool = False,
-    ) -> BoolArray:
+    def hides(self, noise_multiplier: float, n_rows: FloatArray) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
-        ``noise_multiplier`` is that of the moments; their level is taken to be 1.25 √d. Where the variances
-        of columns are near to 1 in their units, as far as noise lets one see, they have to show much more;
-        less for an interval, which needs to know each direction. Up to a doubt of .05 it is known.
+        So it is where the variance of a column is far from 1, beyond noise, and a doubt is four times what
+        noise would leave: ``noise_multiplier`` is that of the moments, and their level is taken to be 1.25 √d.
+        Up to a doubt of .05 a direction is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
         noise = (noise_multiplier * outer_product(level, n_rows)) ** 2
         worst = np.diagonal(self.doubt, axis1=1, axis2=2).max(axis=1)
-        variances = np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1]
-        blur = _BLUR * self.noise_std[:, None]
-        far = (variances + blur < _SMALL).any(axis=1) | (variances - blur > _LARGE).any(axis=1)
-        worth = np.where(far, _WORTH, _WORTH_FOR_INTERVAL if for_interval else _WORTH_IF_NEAR)
-        return np.asarray(worst > np.maximum(worth * noise, _UNKNOWN))
+        small = self._variances + _BLUR * self.noise_std[:, None] < _SMALL
+        far = small.any(axis=1) | self.has_large
+        return np.asarray(far & (worst > np.maximum(_WORTH * noise, _UNKNOWN)))
+
+    @property
+    def has_large(self) -> BoolArray:
+        """Whether the variance of a column is far above 1, beyond noise, (R,)."""
+        return np.asarray((self._variances - _BLUR * self.noise_std[:, None] > _LARGE).any(axis=1))
+
+    @property
+    def _variances(self) -> FloatArray:
+        return np.asarray(np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1])
+
+    def matters(self, score: FloatArray, noise_std: FloatArray) -> BoolArray:
+        """Return where a score, (d, R) or (d, K, R), shows more than noise (R,) in unknown directions."""
+        unknown = np.diagonal(self.doubt, axis1=1, axis2=2) > _UNKNOWN
+        along = np.einsum("rij,i...r->rj...", self.directions, score).reshape(*unknown.shape, -1)
+        squares = np.where(unknown[..., None], along**2, 0).sum(axis=(1, 2))
+        number = unknown.sum(axis=1) * along.shape[-1]
+        return np.asarray(squares > (number + _VISIBLE * np.sqrt(2 * number)) * noise_std**2)
 
     def where(self, chosen: BoolArray, other: "Whitening") -> "Whitening":
         """Return the whitening with another one's maps in the ``chosen`` replicates (R,); moments stay."""
@@ -155,11 +164,6 @@ class Whitening:
         flat = np.moveaxis(coef.reshape(d, -1, coef.shape[-1]), 2, 0)
         inner = np.moveaxis(np.linalg.solve(white.matrix, flat), 0, 2).reshape(coef.shape)
         return white, np.where(chosen, inner, theta)
-
-    @property
-    def noise_doubt(self) -> FloatArray:
-        """The doubt that noise has left, without that for clipping."""
-        return np.asarray(np.maximum(self.doubt - _CLIPPED, 0))
 
     @property
     def mean_row(self) -> FloatArray:

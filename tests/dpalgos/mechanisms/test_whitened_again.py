@@ -20,14 +20,17 @@ FORMS = {
     "counts": (MODEL, {"family": "poisson", "intercept": True}),
     "classes": (MODEL, {"family": "multinomial", "n_classes": 3}),
 }
-N, SCALES = 400, np.array([1.0, 0.05, 0.02])
+N, SCALES = 4000, np.array([1.0, 0.05, 0.03])
 
 
-def rows(rng, family, scales=SCALES):
-    X = np.column_stack([rng.standard_normal((N, 3)) * scales, np.ones(N)])
-    y = {"logistic": rng.integers(2, size=N), "poisson": rng.poisson(1.0, N)}
+def rows(rng, family, scales=SCALES, slopes=(1.0, 1.0, 1.0)):
+    """Columns of spreads ``scales``, and a response that has ``slopes`` on them over their spreads."""
+    Z = rng.standard_normal((N, 3))
+    u = Z @ slopes
+    y = {"logistic": u + rng.logistic(size=N) > 0, "poisson": rng.poisson(np.exp(0.3 * u))}
     y["multinomial"] = rng.integers(3, size=N)
-    return X, np.asarray(y.get(family, X[:, 0] + rng.standard_normal(N)), dtype=float)
+    X = np.column_stack([Z * scales, np.ones(N)])
+    return X, np.asarray(y.get(family, u + rng.standard_normal(N)), dtype=float)
 
 
 def recorded(form, X, y, script=None):
@@ -47,9 +50,9 @@ def whitenings(made):
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "classes"])
 def test_columns_in_far_too_large_units_are_whitened_again_and_others_are_not(form):
     rng, family = np.random.default_rng(1), FORMS[form][1].get("family")
-    assert whitenings(recorded(form, *rows(rng, family))[0])[0].all()
-    if form.startswith("linear"):
-        assert not whitenings(recorded(form, *rows(rng, family, np.ones(3)))[0]).any()
+    assert whitenings(recorded(form, *rows(rng, family))[0]).any(axis=0).all()
+    assert (whitenings(recorded(form, *rows(rng, family, slopes=(1.0, 0.0, 0.0)))[0]).sum(axis=0) == 1).all()
+    assert not whitenings(recorded(form, *rows(rng, family, np.ones(3)))[0]).any()
 
 
 @pytest.mark.parametrize("form", FORMS)
