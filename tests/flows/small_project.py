@@ -198,10 +198,6 @@ class Project:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def become(self, *arguments):
-        os.chdir(PROJECT)
-        os.execve(sys.executable, [sys.executable, "-c", DPCOST, *map(str, arguments)], self.environment)
-
     def dpcost(self, *arguments, status=0, **environment):
         """Run a command; return what it said on standard output and on standard error."""
         process = self.start(*arguments, **environment)
@@ -218,12 +214,6 @@ class Project:
         import pandas as pd
 
         return pd.read_parquet(self.out / "small" / "results.parquet")
-
-    @property
-    def times(self):
-        import pandas as pd
-
-        return pd.read_parquet(self.out / "small" / "timings.parquet")
 
     def computed(self):
         """Which file each result is in: another one where it was written again."""

@@ -36,11 +36,6 @@ def states(project):
         ]
 
 
-def tags_of_tasks(project):
-    with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
-        return {tags for (tags,) in database.execute("select tags from task_run")}
-
-
 def logged(project):
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
         rows = [*database.execute("select message from log")]
@@ -77,9 +72,6 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
     assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
-    assert tags_of_tasks(ran) == {
-        "[]"
-    }  # for a tag, the server is asked whether it limits how many run at once
 
 
 @pytest.mark.parametrize("task", ["fetch", "parquet", "prepare", "collect", "render", "run_block"])
@@ -98,21 +90,6 @@ def test_one_task_is_run_again_and_nothing_else(ran, task):
     assert rewritten == (task == "render")
     if raw:
         assert (raw.stat().st_mtime_ns != fetched) == (task == "fetch")
-
-
-@pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_what_is_damaged_is_made_again(ran, undisturbed, damage):
-    chosen = [*blocks(ran)[:2], *(ran.home / "cache" / "designs").iterdir()]
-    for path in chosen:
-        if damage == "gone":
-            path.unlink()
-        else:
-            os.truncate(path, 50)
-    ran.dpcost("cache", "verify", status=int(damage == "cut"))
-    (ran.out / "small" / "report.md").unlink()
-    ran.run()
-    assert ran.same_results(undisturbed)
-    assert (ran.out / "small" / "report.md").exists()
 
 
 # The first calls of a function in workers end these, as the system does where memory ends.
@@ -181,18 +158,12 @@ if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     assert nothing_runs(project)
 
 
-def start_long(project):
-    return project.start("run", project.study, "--profile", "paper", "--out", project.out)
-
-
-def finish(project):
-    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
-    process = start_long(project)
-    wait_for(lambda: blocks(project), process)
+def test_an_interrupted_run_keeps_what_is_finished(project, others, long, number):
+    """Of three studies, or of one."""
+    run = words_of(project, others if number == signal.SIGINT else [], "paper")
+    process = project.start(*run)
+    wait_for(lambda: len(blocks(project)) > 1, process)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
@@ -203,7 +174,8 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     assert "Traceback" not in err
     assert nothing_runs(project)
     kept = project.computed()
-    finish(project)
+    assert len(kept) > 1
+    project.dpcost(*run)
     assert kept.items() <= project.computed().items()
     assert "COMPLETED" in states(project)[0]  # what died is ended by `make serve`, whose pages show it
     assert project.same_results(long[0])
@@ -268,19 +240,3 @@ def test_one_that_fails_stops_no_other(project, others):
     assert "secret" not in err
     assert re.findall(r"report: .*/(\w+)/report", err) == ["second", "third"]
     assert states(project)[0] == ["FAILED"]
-
-
-def test_one_is_interrupted_and_goes_on_where_it_was(project, others, long):
-    process = project.start(*words_of(project, others, "paper"))
-    wait_for(lambda: len(blocks(project)) > 1, process)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    assert "run the same command again" in err
-    assert "Traceback" not in err
-    assert nothing_runs(project)
-    kept = project.computed()
-    assert len(kept) > 1
-    project.dpcost(*words_of(project, others, "paper"))
-    assert kept.items() <= project.computed().items()
-    assert project.same_results(long[0])

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections import namedtuple
-from pathlib import Path
 
 import pytest
 import requests
@@ -156,18 +155,6 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypa
     assert not is_finished(nowhere, offline=False)
     online = nowhere.options.model_copy(update={"offline": False})
     assert tables_at_hand(find_study(nowhere.study), online) is None  # though a stand-in is stored
-
-
-def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
-    page = Path(nowhere.project.out / "small" / "report.html")
-    run_again(nowhere)
-    assert "no such file" in page.read_text()
-    assert is_finished(nowhere)
-    monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert not is_finished(nowhere)
-    run_again(nowhere)
-    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
-    assert "no such file" not in page.read_text()
 
 
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):

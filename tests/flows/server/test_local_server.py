@@ -8,16 +8,9 @@ import httpx
 import pytest
 from small_project import PROJECT, processes_of, until
 
-from data.errors import StoreError
 from flows import ServerError
 from flows import local_server as client
-from flows.local_server import KEEP_DAYS
 from tasks.run.watch import watched
-
-
-@pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
-def test_what_is_no_server_does_not_answer(url):
-    assert not client.answers(url)
 
 
 @pytest.fixture
@@ -121,19 +114,3 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
     third.communicate()
     assert not client.answers(api_url)
     assert processes_of(home) == []
-
-
-@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
-def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
-    monkeypatch.setenv(KEEP_DAYS, days)
-    with pytest.raises(StoreError, match=KEEP_DAYS):
-        client.keep_days()
-
-
-def test_a_machine_that_cannot_reach_itself_is_told_at_once(home, monkeypatch):
-    def unreachable(*_, **__):
-        raise OSError(101, "Network is unreachable")
-
-    monkeypatch.setattr(client.socket, "create_connection", unreachable)
-    with pytest.raises(ServerError, match="loopback"), client.prefect_server(home):
-        pass
