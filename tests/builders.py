@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 REGIONS = ["north", "south", "west"]
+CATEGORIES = {"region": REGIONS, "smoker": ["no", "yes"]}
+BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
 
 
 def refused(use, error, *named, hidden=()):

@@ -18,7 +18,6 @@ from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
-from data.prepare.genotype_groups import group_difference
 from data.store.folders import mirror_from_environment
 from data.store.references import ref_from_dict
 
@@ -121,19 +120,6 @@ def plain(path):
 def rewrite(path, change):
     payload = change(plain(path))
     path.write_bytes(gzip.compress(payload, mtime=0) if path.suffix == ".gz" else payload)
-
-
-def test_people_with_too_many_missing_calls_are_counted_in_the_record(files, tmp_path):
-    """Here a tenth of all calls is missing at random, and a population of HapMap's is in neither group."""
-    first, second = files.dataset.groups
-    dataset = replace(files.dataset, groups=(replace(first, labels=first.labels[:1]), second))
-    ref = to_parquet(dataset, files.raw, home=tmp_path)
-    with_gaps = (files.calls == MISSING).mean(axis=1) > 0.1
-    expected = (with_gaps & (read_genotypes(ref).group != NO_GROUP)).sum()
-    assert expected
-    counted = [each.count for each in ref.repairs if each.done == "left out where groups are compared"]
-    assert counted == [expected]
-    assert sum(group_difference(read_genotypes(ref)).sizes) == sum(ref.group_sizes) - expected
 
 
 def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes(published, tmp_path):

@@ -12,9 +12,8 @@ from data.errors import DataError
 
 BROKEN = {
     "syntax": ("DATASET = (", "SyntaxError"),
-    "raises": ("1 / 0", "ZeroDivisionError"),
     "imports": ("import no_such_library", "no_such_library"),
-    "empty": ("", "it has no PARSERS; it has no stand_in; DATASET must be"),
+    "empty": ("", "PARSERS.*stand_in.*DATASET"),
     "faults": (
         "from dataclasses import replace\nfrom data.dataset import Source\n"
         "from data.datasets.fair import DATASET as fair\n"
@@ -22,10 +21,7 @@ BROKEN = {
         "    columns=(fair.columns[0], replace(fair.columns[1], dtype='int8')))",
         r"n_rows: .*source.url: .*source.layout: .*source.sha256: .*columns\[1\].dtype: ",
     ),
-    "another": (
-        "from data.datasets.housing import DATASET, PARSERS, stand_in",
-        "name must be the file's, got 'housing'",
-    ),
+    "another": ("from data.datasets.housing import DATASET, PARSERS, stand_in", "name .*'housing'"),
 }
 
 
@@ -35,9 +31,8 @@ def test_a_broken_file_is_named_with_its_reason_and_the_others_work(name, tmp_pa
     (tmp_path / f"{name}.py").write_text(content)
     monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
     found = load_registry()
-    assert "housing" in found
-    assert name not in found
-    assert re.search(rf"data/datasets/{name}\.py is left out: .*{reason}", caplog.text)
+    assert ("housing" in found, name in found) == (True, False)
+    assert re.search(rf"data/datasets/{name}\.py .*{reason}", caplog.text)
     with pytest.raises(DataError, match=rf"data/datasets/{name}\.py"):
         get_dataset(name)
 

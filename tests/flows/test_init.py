@@ -13,6 +13,8 @@ from tasks.release.request import checked_request
 from tasks.report.build_page import build_page
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
+from tests import builders
+from tests.builders import CATEGORIES
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -23,21 +25,13 @@ from tests.tasks.analyst_tables import (
     study_of,
 )
 
-CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
 
-def people(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    table = pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, n),
-            "region": rng.choice(CATEGORIES["region"], n),
-            "smoker": rng.choice(CATEGORIES["smoker"], n),
-            "visits": rng.poisson(2, n),
-        }
-    )
-    return table.assign(cost=(20 * table["age"] + rng.normal(0, 100, n)).round(3), notes=np.nan)
+def people(seed=0):
+    rng, table = np.random.default_rng(seed), builders.people(200).drop(columns="person")
+    cost = (20 * table["age"] + rng.normal(0, 100, 200)).clip(1, 5000).round(3)
+    return table.assign(visits=rng.poisson(2, 200), cost=cost, notes=np.nan)
 
 
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)

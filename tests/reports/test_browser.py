@@ -54,45 +54,8 @@ return {
     .map((cell) => cell.textContent),
   menus: [...page.querySelectorAll("select")].map((menu) => menu.getBoundingClientRect().right)
     .filter((right) => right > view.innerWidth),
-  legend: [...page.querySelectorAll("#live-chart .role-legend-label text")].map((text) => [
-    text.textContent, parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a,
-    text.getBoundingClientRect().right]),
   requests: view.performance.getEntriesByType("resource").map((entry) => entry.name),
 };
-"""
-EXPLORE = """
-const all = (choice) => [...page.querySelectorAll(choice)];
-const place = (mark) => mark.getAttribute("transform");
-const marks = () => all("#live-chart .mark-symbol path").map(place).sort().join();
-const menu = (title) => all("#controls label").find((label) => label.textContent.startsWith(title)).control;
-const choose = async (title, text) => {
-  const select = menu(title);
-  select.selectedIndex = [...select.options].findIndex((option) => option.textContent === text);
-  select.dispatchEvent(new view.Event("input", { bubbles: true }));
-  select.dispatchEvent(new view.Event("change", { bubbles: true }));
-  await pause(300);
-};
-const lines = () => all("#live-chart .mark-line path").length;
-const seen = { first: marks() };
-await choose("ε", "2");
-seen.second = marks();
-await choose("On the axis", "ε");
-seen.third = marks();
-await choose("On the axis", menu("On the axis").options[0].textContent);
-await choose("ε", "0.5");
-seen.back = marks();
-seen.before = lines();
-const entry = all("#live-chart .role-legend-symbol path")[0];
-for (const kind of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"])
-  entry.dispatchEvent(new view.MouseEvent(kind, { bubbles: true, view }));
-await pause(300);
-seen.after = lines();
-seen.labeled = all("select, input").every((one) => one.labels.length === 1);
-seen.focused = all("select").filter((one) => one.offsetParent).every((one) => {
-  one.focus();
-  return page.activeElement === one;
-});
-return seen;
 """
 ALONE = """{page}<pre id=answer></pre><script>
 const pause = (ms) => new Promise((done) => setTimeout(done, ms)), page = document, view = window;
@@ -143,15 +106,6 @@ def test_nothing_overflows_or_is_clipped(fixture, width, request, tmp_path):
     assert seen["clipped"] == []
     assert seen["requests"] == []
     assert seen["figures"] >= 2
-
-
-def test_menus_and_the_legend_change_what_is_drawn(files, tmp_path):
-    seen = look(files["report.html"].decode(), 1100, tmp_path, EXPLORE)
-    assert len({seen["first"], seen["second"], seen["third"]}) == 3
-    assert seen["first"] == seen["back"]
-    assert seen["after"] != seen["before"]
-    assert seen["labeled"] is True
-    assert seen["focused"] is True
 
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):

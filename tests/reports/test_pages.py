@@ -1,13 +1,11 @@
 """The rendered files: complete, escaped, self-contained, the same every time."""
 
-import io
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from reports.cost import rank
@@ -16,7 +14,6 @@ from reports.pages.study import render_study
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
-from reports.writing import num
 from tests.reports.synthetic import with_source
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -154,50 +151,3 @@ def test_an_estimate_that_no_noise_covers_is_marked_where_it_is_worse_than_zero(
     assert {point.mean > 1 for point in series.points} == {True}
     html = render_study(bare, page)["report.html"].decode()
     assert re.search(r'class="worse[^>]*>10,000', html)
-
-
-class Cells(HTMLParser):
-    """Collects the tables of a page: a caption, and the text of each cell of its rows without its notes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tables, self.place, self.asides = [], "", 0
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "caption":
-            self.tables.append(["", []])
-        elif tag == "tr":
-            self.tables[-1][1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][1][-1].append("")
-        self.place = tag if tag in ("caption", "td", "th") else self.place
-        self.asides += tag in ("span", "sup")
-
-    def handle_endtag(self, tag):
-        self.place = "" if tag in ("caption", "td", "th") else self.place
-        self.asides -= tag in ("span", "sup")
-
-    def handle_data(self, data):
-        if self.place == "caption":
-            self.tables[-1][0] += data
-        elif self.place and not self.asides:
-            self.tables[-1][1][-1][-1] += data
-
-
-def test_every_number_of_the_tables_of_errors_is_in_summary_csv(files):
-    """At every setting: a row of the table has the means that summary.csv has at these sizes."""
-    summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
-    html = files["report.html"].decode().replace("\u00a0", " ")
-    tables = [table for table in Cells(html[: html.index("<script")]).tables if "Mean error ±" in table[0]]
-    assert len(tables) == 16
-    for caption, (head, *rows) in tables:
-        epsilon, panel = float(re.search(r"ε = ([\d.]+)", caption)[1]), re.search("“(.*)”", caption)[1]
-        here = summary[
-            (summary["panel"] == panel) & (summary["epsilon"].isna() | summary["epsilon"].eq(epsilon))
-        ]
-        written = {(int(n), num(mean)) for n, mean in here[["n", "mean"]].dropna().itertuples(index=False)}
-        sizes = [int(size.replace(",", "")) for size in head[1:10]]
-        for row in (row for row in rows if not row[0].startswith("δ")):
-            found = set(zip(sizes, row[1:10], strict=True))
-            assert found - written <= {(size, "refused") for size in sizes}

@@ -1,7 +1,5 @@
 """The page of one release."""
 
-import pytest
-
 from reports.pages.release_page import render_release
 
 RECORD = {
@@ -17,11 +15,6 @@ RECORD = {
         **{"events": [], "public": [], "ledger": {"charge": "abc"}, "hardened_noise": "yes", "software": {}},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def page():
-    return render_release(RECORD).decode()
 
 
 def test_the_table_is_preceded_by_the_question_and_shows_centers_of_intervals():

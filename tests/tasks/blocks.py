@@ -1,5 +1,7 @@
 """Cells, blocks and reports for tests of what is computed in them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
@@ -18,6 +20,7 @@ from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
 from tasks.study.block import Block
 
+STEPS = Path(__file__).with_name("steps.toml")  # a study by the number of steps
 SMALLER = (
     ("n = [5000, 10000, 20000, 40000, 60000, 80000, 100000]", "n = [200, 20000]"),
     ('d = "2*n", s = 20', 'd = "n/10", s = 2'),

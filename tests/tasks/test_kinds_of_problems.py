@@ -74,15 +74,6 @@ def test_right_signs_are_counted_and_zeros_are_none():
     assert right_signs(halved, np.array([3.0, 1.0, 0.0])).tolist() == [2]
 
 
-def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
-    (tmp_path / "design.npz").write_bytes(groups_bytes(two_groups(40)))
-    design = SNP.head_panel.problem.load(tmp_path / "design.npz")
-    assert design.public_rows.shape == (12, 40)
-    np.testing.assert_array_equal(design.public_rows[:6], two_groups(40).panel)
-    np.testing.assert_array_equal(design.public_rows[6:], -design.public_rows[:6])
-    assert len(set(design.public_groups)) == 4
-
-
 def mapped(of_groups, design, folder):
     (folder / "design.npz").write_bytes(groups_bytes(design))
     of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
