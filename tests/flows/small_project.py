@@ -123,19 +123,16 @@ class Standing:
 
     @property
     def client(self):
-        """The environment of its clients."""
         named = {"PREFECT_API_URL": self.api_url, "PREFECT_API_AUTH_STRING": self.password}
         return self.environment | named
 
     def run_deployment(self, name="study/housing", *options, **parameters):
-        """Start a run of a deployment; return how the command ended."""
         given = [word for key, value in parameters.items() for word in ("-p", f"{key}={json.dumps(value)}")]
         words = [sys.executable, "-m", "prefect", "deployment", "run", name, *given, *options]
         asked = {"capture_output": True, "text": True, "check": False, "timeout": 240}
         return subprocess.run(words, env=self.client, cwd=self.folder, **asked)
 
     def request(self, path, *, method="GET", body=None, **headers):
-        """Send a request; return the status and what was answered."""
         request = urllib.request.Request(f"{self.api_url}/{path}", body, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:

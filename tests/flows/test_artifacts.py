@@ -14,7 +14,6 @@ HOUSING = find_study("housing")
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Return what was sent to the server, in order."""
     told = []
 
     def create(name):

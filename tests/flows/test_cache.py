@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn
 from data.datasets import get_dataset
 from data.errors import StoreError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import write_shared
-from data.tables.declared import declared_to_parquet
 from tasks.cache import clear_leftovers, entries, prune, result
 from tasks.run.block import table_with_facts
 from tests.tasks.blocks import results_table
@@ -152,24 +150,6 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
     assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
     assert Path(raw.path).exists()
     assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
-
-
-def test_pruning_the_store_keeps_tables_of_ones_own_that_this_code_made(home, tmp_path, monkeypatch):
-    (tmp_path / "mine.csv").write_text("age\n30\n40\n")
-    declaration = Declaration(
-        columns=(DeclaredColumn(name="age", lower=0, upper=100),), missing="refuse", n_rows=2
-    )
-
-    def made():
-        return Path(declared_to_parquet("mine", tmp_path / "mine.csv", declaration, home=home).path)
-
-    with monkeypatch.context() as older_code:
-        older_code.setattr("data.tables.declared.code_of_tables", lambda: "01234567")
-        older = made()
-    table = made()
-    prune(home, home.parent / "out", everything=False)
-    assert not older.exists()
-    assert table.exists()
 
 
 @pytest.fixture

@@ -35,8 +35,6 @@ def test_ingest_again_takes_what_the_mirror_has_now(command_line, home, tmp_path
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Let a command raise an error of choice."""
-
     def let(error):
         def fail(*_, **__):
             raise error

@@ -24,7 +24,6 @@ from reports.pages.league import league_sections
 from tasks.external import libraries
 from tasks.external.attack import attack
 from tasks.external.libraries import answer, proved
-from tasks.external.methods import opendp
 from tasks.external.worker import Table as WorkerTable
 from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
 from tasks.run.tables import fetch, parquet
@@ -87,7 +86,6 @@ def problem_of(name, group="linear"):
 
 
 def drawn(name, folder, group="linear", replicates=2):
-    """Return a table's problem, its prepared rows, and their draw."""
     problem = problem_of(name, group)
     prepared = prepared_data(problem, parquet(fetch(problem.dataset, offline=True)), folder)
     block = made_block(problem, n=len(prepared.X), replicates=replicates)
@@ -152,16 +150,6 @@ def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
     products = worker.products()
     assert len(products) == len(means)
     assert worker.solved(values.sum() for values, _, _ in products) == pytest.approx(means)
-
-
-def test_a_mean_within_bounds_gets_those_of_its_columns(home, tmp_path, monkeypatch):
-    _, prepared, draw = drawn("progression", tmp_path, "means")
-    cell = made_cell("box_mean", n=len(prepared.X), lower=-1.0, upper=1.0)
-    estimate = MagicMock()
-    monkeypatch.setattr("dpalgos.estimate", estimate)
-    draw.answer(cell, made_block(problem_of("progression", "means"), cell, n=len(prepared.X)).replicates)
-    asked = estimate.call_args.kwargs
-    assert (asked["lower"], asked["upper"]) == (tuple(draw.table["lower"]), tuple(draw.table["upper"]))
 
 
 def test_attacks_find_a_library_without_noise_and_prove_nothing_of_a_constant(methods, home):
@@ -374,14 +362,3 @@ def test_what_a_method_does_not_come_to_counts_for_nobody():
     assert ratios["a"].tolist() == [1, np.inf]
     assert ratios.loc[1.0, "b"] == 2
     assert np.isnan(ratios.loc[3.0, "b"])
-
-
-def test_opendp_sums_have_the_noise_of_its_own_conversion():
-    """Sums of zeros are the noise; the standard deviation of 500 draws errs by 3.2 %."""
-    epsilon, delta, table = 1.0, 1e-6, MagicMock()
-    table.products.return_value = [(np.zeros(3), -1.0, 1.0)] * 500
-    table.solved = np.array
-    noise = opendp.sums(table, epsilon, delta, 0)
-    multiplier = table.shows.call_args.args[0]
-    assert opendp._epsilon(500 / (2 * multiplier**2), delta) == pytest.approx(epsilon, rel=1e-6)
-    assert np.std(noise) == pytest.approx(2 * multiplier, rel=0.22)  # seven standard errors

@@ -48,7 +48,6 @@ def study(tmp_path_factory):
 
 @pytest.fixture
 def place(study, tmp_path, monkeypatch):
-    """A copy of that folder, to work in."""
     shutil.copytree(study, tmp_path / "desk")
     monkeypatch.chdir(tmp_path / "desk")
     Path("people.csv").write_bytes(Path("good.csv").read_bytes())

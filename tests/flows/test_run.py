@@ -200,7 +200,6 @@ tasks.run.block.compute_block = failing
 
 @pytest.fixture
 def others(project):
-    """The files of two more studies like the small one."""
     paths = [project.study.with_name(f"{name}.toml") for name in ("second", "third")]
     for path in paths:
         path.write_text(project.study.read_text())

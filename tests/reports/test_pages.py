@@ -20,8 +20,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Loads(HTMLParser):
-    """Collects what a page would load, its ids, and its scripts."""
-
     def __init__(self, text):
         super().__init__()
         self.loaded, self.ids, self.scripts, self.links = [], [], 0, []
@@ -139,15 +137,3 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, fi
     card = Card.from_json(render_study(few(results), mixed)["card.json"])
     assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
     assert Card.from_json(files["card.json"]).is_compared
-
-
-def test_an_estimate_that_no_noise_covers_is_marked_where_it_is_worse_than_zero(results, page):
-    bare = few(results).copy()
-    bare.loc[bare["estimator"] == "adassp", ["certified_epsilon", "estimator_epsilon"]] = np.inf
-    bare.loc[bare["estimator"] == "adassp", "value"] = 1e4
-    bare.loc[bare["estimator"] == "adassp", "calibration"] = "paper"
-    view = View.build(summarize(bare), page)
-    series = next(s for s in view.series(view.headline) if s.role == "unprotected")
-    assert {point.mean > 1 for point in series.points} == {True}
-    html = render_study(bare, page)["report.html"].decode()
-    assert re.search(r'class="worse[^>]*>10,000', html)

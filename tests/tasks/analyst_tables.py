@@ -26,7 +26,6 @@ TARGET = "least squares"  # of intervals, where their owner has to say
 
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
-    """Release as the command line does, from the same options."""
     request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
     return tasks.release.release.release(
         ledger, request, data, charging=Charging(**charging), progress=progress
@@ -87,7 +86,6 @@ def edited(file, old, new):
 
 
 def advice_of(file, guesses=""):
-    """Advise on a study after adding guesses to its file."""
     if guesses:
         own = re.sub(r"^(\[guesses\]|mean\..*)$", "", Path(file).read_text(), flags=re.MULTILINE)
         Path(file).write_text(own + guesses)
@@ -120,7 +118,6 @@ def manifest_of(spec, table, results):
 
 
 def reported(file, folder):
-    """Compute a study and write its report; return its Markdown."""
     spec, table, results = computed(file, folder)
     write_report(spec, results.path, manifest_of(spec, table, results))
     return (folder / "out" / "report.md").read_text()

@@ -42,7 +42,6 @@ def made_problem(kind, **settings):
 
 
 def measured_of(problem, draw, answer):
-    """Return what a problem's measure says of one answer."""
     return measure_of(problem).measure(problem.traits, draw, answer)
 
 
@@ -77,7 +76,6 @@ def prepared_data(problem, table, folder):
 
 
 def result_at(path, *modules):
-    """Return a result whose file lies at any path."""
     roots = modules or ("tasks.run.block",)
     return CachedFile(str(path), roots, code_digest(roots))
 

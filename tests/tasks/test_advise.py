@@ -38,7 +38,6 @@ def study(folder, table=None, **options):
 
 @pytest.fixture
 def few_tables(monkeypatch):
-    """Advice from few made-up tables."""
     monkeypatch.setattr(forecasts, "TABLES", 3)
     monkeypatch.setattr(releases, "_TABLES", 3)
 

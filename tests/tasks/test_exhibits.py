@@ -29,7 +29,6 @@ def exhibits(folder, block, ref, parts):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The report's folder and the table's reference."""
     folder = tmp_path_factory.mktemp("swarm")
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(get_dataset("swarm"), raw, home=folder, stand_in_rows=SMALL)

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.collections import wang2018
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import find_study
@@ -176,15 +175,6 @@ def test_a_column_that_separates_is_left_out_and_named(family):
     np.testing.assert_allclose(found.coef, np.insert(alone, 1, 0.0), atol=1e-9)
 
 
-def test_a_whole_answer_is_that_of_glm():
-    rng, X = separable()
-    y = rng.integers(0, 3, len(X)) * 1.0
-    found = reference_answer(X, y, "multinomial", 3)
-    assert found.is_whole
-    expected = dpalgos.estimate("glm", X, y, family="multinomial", n_classes=3, rng=rng).estimate
-    np.testing.assert_array_equal(found.coef, expected)
-
-
 SPLIT = made_problem("train_test_split", dataset="swarm", family="logistic", units="public")
 
 
@@ -283,15 +273,6 @@ def prepared_table(problem, tmp_path):
     return problem.load(path)
 
 
-def test_a_table_in_the_folder_is_a_panel_and_nothing_stands_in_for_any_but_the_headline(wang_study):
-    assert len(wang_study.panels) == len(wang2018.tables()) == 9
-    panel = wang_study.panel("rivers")
-    assert wang_study.grid_of(panel).n == (52,)
-    assert panel.problem.printed == {1.0: 0.25}
-    assert [each.name for each in wang_study.panels if not each.real_data] == [wang_study.headline.panel]
-    assert wang_study.panel(wang_study.headline.panel).problem.printed == {}
-
-
 def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(wang_study, tmp_path):
     problem = wang_study.panel("rivers").problem
     table = prepared_table(problem, tmp_path)
@@ -306,14 +287,6 @@ def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(wang_study
     assert not np.array_equal(left_out[:, 0], left_out[:, 10])
     with pytest.raises(ValueError, match=r"grid\.n must"):
         problem.check_data(40)
-
-
-def test_the_data_prepare_themselves_as_the_paper_says(wang_study, tmp_path):
-    table = prepared_table(wang_study.panel("rivers").problem, tmp_path)
-    np.testing.assert_allclose(np.linalg.norm(table.X, axis=1), np.sqrt(D_RIVERS))
-    assert not table.X[:, -1].any()  # a constant column says nothing
-    assert table.y.mean() == pytest.approx(0, abs=1e-12)
-    assert np.abs(table.y).max() == 1
 
 
 def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, tmp_path):

@@ -28,7 +28,6 @@ study = study_of(patients, bounds=BOUNDS, categories=CATEGORIES, formula=FORMULA
 
 
 def drawn_from_a_seed(plan, sample):
-    """Draw research noise instead of the operating system's."""
     return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
 
 

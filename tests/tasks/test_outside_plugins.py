@@ -48,7 +48,6 @@ MARKED = (
 
 
 def said(code, *files):
-    """Return what Python prints with plugins, and its warnings."""
     environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, files))}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False

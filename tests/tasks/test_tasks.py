@@ -1,7 +1,5 @@
 """What the tasks write, without an orchestrator."""
 
-import os
-import socket
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -13,8 +11,7 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.pages.index import Card
-from reports.results import validate_results
-from tasks.cache import facts_of, result
+from tasks.cache import result
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index
@@ -55,15 +52,6 @@ def made_block(block, design, path):
     part = result_at(path)
     write_block(part, block, design)
     return part
-
-
-def test_the_file_of_a_block_says_what_ran_where_and_when(ready, block, tmp_path):
-    part = made_block(block, ready, tmp_path / "block.parquet")
-    facts, rows = facts_of(part.path), pd.read_parquet(part.path)
-    assert facts["what"] == f"{block.replicates.study} {block.title}"
-    assert facts["where"] == f"{socket.gethostname()} (process {os.getpid()})"
-    assert facts["seconds"] == rows.drop_duplicates(["cell", "replicate"])["seconds"].sum()
-    validate_results(rows.drop(columns="seconds"))
 
 
 def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from tests.data.ledger.charging import COST, charged
 
 @pytest.fixture
 def backed_up(ledger, tmp_path, fits, ask):
-    """Return a ledger of one charge and its backup."""
     ledger.store(charged(ledger, ask(), COST, fits), {"estimate": [1.5, "\udc80"]})
     ledger.backup(tmp_path / "copy")
     return ledger, tmp_path / "copy"

@@ -110,7 +110,6 @@ def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what
 
 
 def stored_bytes(content):
-    """Return the places of some bytes of what the ledger stores."""
     texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
     return [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
 

@@ -50,7 +50,6 @@ WRONG = {
 
 
 def form(flow):
-    """Return the form that Prefect makes of a flow's signature."""
     return flow.parameters.model_dump_for_openapi()
 
 
@@ -68,8 +67,6 @@ def test_the_servers_form_takes_what_is_right(case):
 
 @pytest.fixture
 def deployed(monkeypatch):
-    """Return a function that pretends that a deployment runs."""
-
     def pretend(name):
         monkeypatch.setattr(parameters, "from_server", lambda: True)
         monkeypatch.setattr(parameters.runtime, "deployment", SimpleNamespace(name=name))

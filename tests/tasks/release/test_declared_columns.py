@@ -189,33 +189,6 @@ def with_gaps():
     return table
 
 
-@pytest.mark.parametrize(
-    ("response", "estimator", "near"),
-    [
-        ("cost", "preconditioned_regression", 10.0),
-        ("cost", "adassp", 20.0),
-        ("smoker", "preconditioned_glm", 0.05),
-    ],
-)
-def test_rows_with_gaps_add_nothing_to_a_regression(tmp_path, home, response, estimator, near):
-    ledger = open_ledger(home)
-    ledger.open_dataset("mine", 1e6, 1e-6)
-
-    def answer(name, table):
-        (tmp_path / name).mkdir()
-        file = study(tmp_path / name, table, response=response)
-        edited(file, 'missing = "refuse"', 'missing = "drop"')
-        if estimator == "adassp":
-            bounds = "[bounds]\ncovariate_bound = 3.0\nresponse_bound = 3.0"
-            edited(tmp_path / name / "mine-release.toml", "[bounds]", bounds)
-        # so little noise that the differences allowed are 20 of its standard deviations
-        return asked(tmp_path / name, ledger, estimator, epsilon=1e5, allow_new_content=True).estimate
-
-    gaps = with_gaps()
-    found, exact = answer("gaps", gaps), answer("whole", gaps.dropna())
-    assert found == pytest.approx(exact, abs=near)
-
-
 def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tmp_path):
     file = study(tmp_path, with_gaps(), response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')

@@ -29,8 +29,6 @@ def ask(home, folder, number, again=False):
 
 
 def child(home, folder, number, notes):
-    """Release, and note each drawing and what was shown."""
-
     def noted(plan):
         os.write(notes, (json.dumps({"drawn": plan.question.id}) + "\n").encode())
         return draw_answer(plan)

@@ -38,7 +38,6 @@ def ledger(tmp_path):
 
 
 def asked(ledger, folder, estimator="box_mean", *, table=None, study="", x='["age", "weight"]', **stated):
-    """Release, with what a release file says, and return the answer."""
     options = stated.pop("options", {})
     settings = {"y": "", "bounds": "", "params": "", **stated}
     file = folder / "people.csv"

@@ -63,25 +63,6 @@ def never_in_memory(monkeypatch):
     monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
 
 
-@pytest.mark.usefixtures("never_in_memory")
-def test_a_mean_and_a_regression_are_released_without_holding_the_rows(dpcost, parquet, tmp_path):
-    status, out, err = ask(dpcost, parquet, tmp_path)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
-    status, out, err = ask(dpcost, parquet, tmp_path, "adassp", REGRESSION)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
-
-
-def test_the_same_data_as_csv_get_the_stored_answer(dpcost, parquet, tmp_path):
-    first = json.loads(ask(dpcost, parquet, tmp_path)[1])
-    copy = tmp_path / "copy.csv"
-    rides().to_csv(copy, index=False)
-    again = json.loads(ask(dpcost, copy, tmp_path)[1])
-    assert again["release"]["ledger"]["replayed"]
-    assert numbers_of(again) == numbers_of(first)
-
-
 def plain_parquet(table, path):
     """Write a table so that its size does not depend on its numbers."""
     table.to_parquet(path, row_group_size=3000, compression=None, use_dictionary=False)
@@ -108,20 +89,22 @@ def folder(tmp_path):
 
 
 @pytest.mark.usefixtures("never_in_memory")
-def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
+def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(dpcost, folder, parquet, tmp_path):
     first = json.loads(ask(dpcost, folder, tmp_path)[1])
     assert numbers_of(first) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
-    for same in (parquet, folder.as_uri()):
+    rides().to_csv(tmp_path / "copy.csv", index=False)
+    for same in (parquet, folder.as_uri(), tmp_path / "copy.csv"):
         status, out, err = ask(dpcost, same, tmp_path)
         assert status == 0, err
         again = json.loads(out)
         assert again["release"]["ledger"]["replayed"]
         assert numbers_of(again) == numbers_of(first)
-    status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
+    for data in (folder, parquet):
+        status, out, err = ask(dpcost, data, tmp_path, "adassp", REGRESSION)
+        assert status == 0, err
+        assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
     status, _, err = dpcost("ledger", "open", "again", "--epsilon", 1, "--delta", 1e-5, "--data", folder)
-    assert (status, "as 'rides'" in err) == (2, True)
+    assert (status, "'rides'" in err) == (2, True)
 
 
 HOLDOUT = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
