@@ -41,7 +41,11 @@ def dpcost(command_line):
 def rides(n=20_000):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal([7.0, -3.0], 1.0, (n, 2)), columns=["hours", "steps"])
-    return table.assign(cost=table["hours"] * 0.2 - table["steps"] * 0.5, driver=np.arange(n).astype(str))
+    return table.assign(
+        cost=table["hours"] * 0.2 - table["steps"] * 0.5,
+        driver=np.arange(n).astype(str),
+        even=np.arange(n) % 2,
+    )
 
 
 @pytest.fixture
@@ -107,11 +111,12 @@ def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(dpcost,
     assert (status, "'rides'" in err) == (2, True)
 
 
+LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
 HOLDOUT = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
 OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
 # Which file changes, after which step, how, the question, and how many charges stay
 CHANGES = [
-    ("rides.parquet", "check_data", OTHER_ROWS, ("dp_mean", MEAN), 0),
+    ("rides.parquet", "check_data", OTHER_ROWS, ("dp_glm", LABELS), 0),
     ("rides.parquet", "in_memory", OTHER_ROWS, ("dp_sparse_mean", HOLDOUT), 0),
     ("rides.parquet", "draw_release", OTHER_ROWS, ("adassp", REGRESSION), 1),
     ("rides.parquet", "draw_release", lambda table: table.drop(columns="hours"), ("dp_mean", MEAN), 1),
