@@ -44,6 +44,19 @@ def people(n=600):
     return table.assign(person=np.arange(n) // 2)
 
 
+def release_file(folder, name, x, *, columns="", bounds="value_bound = 1.0", params=""):
+    """Write a release file in a folder; return its path."""
+    parts = {"columns": f"x = {x}\n{columns}", "bounds": bounds, "params": params}
+    text = "".join(f"[{part}]\n{lines}\n" for part, lines in parts.items())
+    (folder / "release.toml").write_text(f'[dataset]\nname = "{name}"\n{text}')
+    return folder / "release.toml"
+
+
+def release_words(estimator, data, config, epsilon, delta=1e-6):
+    """Return the words of ``dpcost release``."""
+    return ["release", estimator, "--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
+
+
 def visits(n_users=60, seed=0):
     """Patients of 1 to 6 visits; those of few visits differ from the others."""
     rng = np.random.default_rng(seed)

@@ -13,16 +13,9 @@ import pytest
 from small_project import sentence
 
 from tasks.report.write import write_report
+from tests.builders import release_file, release_words
 from tests.tasks import analyst_tables
 
-CONFIG = """
-[dataset]
-name = "people"
-[columns]
-x = ["age", "cost"]
-[bounds]
-value_bound = 1.0
-"""
 MINE = b"nobody else has this\n"
 
 
@@ -51,19 +44,19 @@ def place(study, tmp_path, monkeypatch):
     shutil.copytree(study, tmp_path / "desk")
     monkeypatch.chdir(tmp_path / "desk")
     Path("people.csv").write_bytes(Path("good.csv").read_bytes())
-    Path("release.toml").write_text(CONFIG)
+    release_file(Path.cwd(), "people", ["age", "cost"])
     return tmp_path / "desk"
 
 
 @pytest.fixture
 def record(place, command_line):
     assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
-    status, _, err = command_line(*RELEASE.split(), "--record", "record")
+    status, _, err = command_line(*RELEASE, "--record", "record")
     assert status == 0, err
     return place / "record"
 
 
-RELEASE = "release dp_mean --data people.csv --config release.toml --epsilon 0.5 --delta 1e-6"
+RELEASE = release_words("dp_mean", "people.csv", "release.toml", 0.5)
 FIGURE = ["figure", "good.toml", "--reports", "out", "--format", "svg"]
 
 
@@ -72,7 +65,7 @@ WRITERS = {
     "figure": ([*FIGURE, "--out"], "chart.svg", "good.csv"),
     "table": (["table", "record/release.json", "--out"], "answer.csv", "record/release.json"),
     "compare": (["compare", "out/good", "out/good", "--page"], "both.html", "out/good/results.parquet"),
-    "release --table": ([*RELEASE.split(), "--table"], "answer.csv", "people.csv"),
+    "release --table": ([*RELEASE, "--table"], "answer.csv", "people.csv"),
 }
 
 
@@ -109,8 +102,8 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
     (place / "release.json").write_bytes(MINE)
     (home / "x.csv").write_bytes(MINE)
     for file in ("people.csv", "./full/x.csv", home / "x.csv"):
-        sentence(command_line(*RELEASE.split(), "--table", file))
-    sentence(command_line(*RELEASE.split(), "--record", "."))
+        sentence(command_line(*RELEASE, "--table", file))
+    sentence(command_line(*RELEASE, "--record", "."))
     _, out, _ = command_line("ledger", "show", "--json")
     assert json.loads(out)[0]["charges"] == []
     assert (place / "release.json").read_bytes() == MINE

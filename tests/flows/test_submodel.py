@@ -96,12 +96,3 @@ def test_a_study_without_a_formula_nests_by_its_columns(place, command_line):
     assert status == 0
     assert "region=south" in out
     assert "age" not in out.split("response")[0].split("\n", 2)[2]
-
-
-@pytest.mark.parametrize("damage", [None, {}, {"curvature": 3}, {"terms": ["age"]}, {"matrix": [[1.0]]}])
-def test_a_record_without_a_whole_model_is_one_sentence(damage, made, place, command_line):
-    record = json.loads(json.dumps(made["formula"]))
-    known = record["release"]["released_model"]
-    record["release"]["released_model"] = None if damage is None else {**known, **damage} if damage else {}
-    (place / "formula" / "release.json").write_text(json.dumps(record))
-    assert "record" in sentence(command_line("submodel", "formula", "--formula", "cost ~ age"))

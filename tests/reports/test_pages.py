@@ -1,7 +1,6 @@
 """The rendered files: complete, escaped, self-contained, the same every time."""
 
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -15,8 +14,6 @@ from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
 from tests.reports.synthetic import with_source
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Loads(HTMLParser):
@@ -33,10 +30,6 @@ class Loads(HTMLParser):
             self.links.append(values.get("href", ""))
         else:
             self.loaded += [values[k] for k in ("src", "href", "xlink:href", "data") if k in values]
-
-
-def text_of(svg: bytes) -> str:
-    return " ".join(t for e in ET.fromstring(svg).iter(f"{SVG}text") for t in e.itertext())
 
 
 def test_same_input_same_bytes(standin_results, standin_page, standin_files):
@@ -71,18 +64,6 @@ def test_user_text_is_escaped(standin_files):
     prose = "\n".join(line for line in markdown.splitlines() if not line.startswith("    "))
     assert "<script>" not in prose
     assert not re.search(r"(?<!\\)\]\(javascript", prose)
-
-
-def test_standin_banner_is_everywhere(standin_files, files):
-    assert "STAND-IN DATA" in standin_files["report.html"].decode()
-    assert "STAND-IN DATA" in standin_files["report.md"].decode()
-    figures = [f for f in standin_files if f.endswith(".svg")]
-    assert len(figures) >= 3
-    for name in figures:
-        assert "stand-in data" in text_of(standin_files[name]).lower(), name
-    assert not any(
-        "stand-in" in content.decode().lower() for f, content in files.items() if f.endswith(".svg")
-    )
 
 
 def test_markdown_links_only_to_files_that_exist(files):

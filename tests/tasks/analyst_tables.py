@@ -6,8 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dpalgos
 import tasks.release.release
 from data.errors import DataError
 from flows.cli.init import init
@@ -30,6 +32,11 @@ def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, p
     return tasks.release.release.release(
         ledger, request, data, charging=Charging(**charging), progress=progress
     )
+
+
+def drawn_from_a_seed(plan, sample):
+    """Draw research noise instead of the operating system's, some of whose draws are far off."""
+    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
 
 
 def numbers_of(record):

@@ -136,17 +136,11 @@ LOCAL = {"kind": "local_regression", "model": "sign_regression", "d": 4, "s": 2}
 LOCAL |= {"settings": {"sparsity": "s"}, "public_rows": 500}
 
 
-def local_cell(estimator, **params):
-    return made_cell(estimator, n=2000, panel="people", epsilon=4.0, delta=1e-6, **params)
-
-
-def local_block(*cells, replicates=2):
-    return made_block(made_problem(**LOCAL), *cells, n=2000, replicates=replicates, panel="people", seed=1)
-
-
 def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
-    bounds = {"covariate_bound": 1.0, "response_bound": 2.0}
-    rows = compute_block(local_block(local_cell("ols"), local_cell("ldp_nldp_public", **bounds)))
+    same = {"n": 2000, "panel": "people"}
+    bounds = {"covariate_bound": 1.0, "response_bound": 2.0, "epsilon": 4.0, "delta": 1e-6}
+    cells = made_cell("ols", **same), made_cell("ldp_nldp_public", **same, **bounds)
+    rows = compute_block(made_block(made_problem(**LOCAL), *cells, **same, replicates=2, seed=1))
     assert (rows["status"] == "ok").all()
     assert set(rows["metric"]) == {"l2_error", "sup_error"}
     wide = rows.pivot_table(index=["estimator", "replicate"], columns="metric", values="value")

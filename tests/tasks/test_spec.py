@@ -4,27 +4,8 @@ import math
 
 import pytest
 
-from flows.studies.find_study import STUDIES, find_study
-from tasks.errors import SpecError
+from flows.studies.find_study import find_study
 from tasks.size_rules import evaluate_all, evaluate_rule
-
-HOUSING = (STUDIES / "housing.toml").read_text()
-EPSILON = "epsilon = [0.5, 0.2, 1.0, 2.0]"
-DELTA = 'delta = ["1/n^2", "10/n^1.1"]'
-
-
-def load(tmp_path, old="", new="", name="mine.toml"):
-    assert old in HOUSING
-    (tmp_path / name).write_text(HOUSING.replace(old, new, 1))
-    return find_study(str(tmp_path / name))
-
-
-def test_all_faults_of_a_file_are_told_at_once(tmp_path):
-    with pytest.raises(SpecError) as refused:
-        load(tmp_path, f"{EPSILON}\n{DELTA}", 'epsilon = ["0.5"]\ndelta = [2]\nlevels = 3')
-    for key, value in (("grid.epsilon.0", "'0.5'"), ("grid.delta.0", "2"), ("grid.levels", "")):
-        assert f") {key}" in str(refused.value)
-        assert value in str(refused.value)
 
 
 def test_smoke_keeps_the_ends_and_one_budget():

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,9 @@ import pandas as pd
 import pytest
 
 import tasks.release.release
+from tests.builders import release_file, release_words
 from tests.flows.small_project import sentence
 
-CONFIG = """
-[dataset]
-name = "patients"
-[columns]
-x = ["age", "weight"]
-{y}
-[bounds]
-{bounds}
-[params]
-{params}
-"""
 SECRET = 987654.321
 
 
@@ -47,17 +38,11 @@ def data(tmp_path):
 
 @pytest.fixture
 def config(tmp_path):
-    def write(bounds="value_bound = 1.0", params="", y=""):
-        path = tmp_path / "release.toml"
-        path.write_text(CONFIG.format(bounds=bounds, params=params, y=y))
-        return path
-
-    return write
+    return partial(release_file, tmp_path, "patients", ["age", "weight"])
 
 
-def ask(dpcost, data, config, *more, estimator="dp_mean", epsilon=0.5, delta=1e-6):
-    options = ["--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
-    return dpcost("release", estimator, *options, *more)
+def ask(dpcost, data, config, *more, estimator="dp_mean", epsilon=0.5):
+    return dpcost(*release_words(estimator, data, config, epsilon), *more)
 
 
 def opened(dpcost, epsilon=1.0, delta=1e-5):
@@ -136,7 +121,7 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
     settings = config(
         bounds="covariate_bound = 1.5",
         params='family = "multinomial"\nn_classes = 3\nn_iterations = 2',
-        y='y = "cost"',
+        columns='y = "cost"',
     )
     answers = [json.loads(ask(dpcost, path, settings, "--json", estimator="dp_glm")[1]) for _ in range(2)]
     named = [f"{column}, class {k}" for column in ("age", "weight") for k in range(3)]
