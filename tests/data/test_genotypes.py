@@ -14,10 +14,10 @@ import pytest
 from data.dataset import Dataset
 from data.datasets import get_dataset
 from data.errors import DataError, Unreachable
-from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
+from data.fetch.genotypes import NO_GROUP, read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.formats.cohort import BLOCK_SNPS, MISSING
+from data.formats.cohort import MISSING
 from data.store.folders import mirror_from_environment
 from data.store.references import ref_from_dict
 
@@ -178,17 +178,6 @@ def test_some_snps_are_read_without_the_others(files, tmp_path):
             read_genotypes(ref, bad)
     with pytest.raises(DataError, match="at least one SNP"):
         read_genotypes(ref, np.array([], dtype=int))
-
-
-def test_many_snps_are_written_and_read_in_blocks(tmp_path):
-    files = made_up(tmp_path / "raw", "snp_hapmap3", n_people=13, n_snps=2 * BLOCK_SNPS + 5)
-    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
-    assert pq.ParquetFile(ref.path).num_row_groups == 3
-    blocks = list(stream_blocks(ref))
-    assert [len(block.calls) for block in blocks] == [BLOCK_SNPS, BLOCK_SNPS, 5]
-    np.testing.assert_array_equal(np.concatenate([block.calls for block in blocks]), files.calls.T)
-    across = np.array([3, BLOCK_SNPS, 2 * BLOCK_SNPS])
-    np.testing.assert_array_equal(read_genotypes(ref, across).calls, files.calls[:, across])
 
 
 BED, BIM, FAM, LABELS = range(4)

@@ -144,21 +144,6 @@ def with_cell(column, value, row=7):
     return table
 
 
-ARMS = {"x": '["arm", "age"]', "bounds": "lower = -1.0\nupper = 100000003.0"}
-
-
-def test_a_mended_file_is_asked_anew_and_each_keeps_its_answer(ledger, tmp_path):
-    swapped = people().assign(arm=lambda table: 200_000_003 - table.arm)
-    wrong = asked(ledger, tmp_path, table=swapped, **ARMS)
-    right = asked(ledger, tmp_path, **ARMS)
-    assert not right.replayed
-    assert len(right.account.charges) == 2
-    for table, answer in ((swapped, wrong), (None, right)):
-        again = asked(ledger, tmp_path, table=table, **ARMS)
-        assert again.replayed
-        assert again.estimate == answer.estimate
-
-
 MENDED = {
     "the last digit of a number": ("age", 0.5, np.nextafter(0.5, 1)),
     "a whole number beyond single precision": ("arm", 100_000_001, 100_000_003),
