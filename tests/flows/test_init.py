@@ -9,6 +9,7 @@ import pytest
 
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
+from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request
 from tasks.report.build_page import build_page
 from tasks.run.tables import analyst_parquet
@@ -28,10 +29,10 @@ from tests.tasks.analyst_tables import (
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
 
-def people(seed=0):
-    rng, table = np.random.default_rng(seed), builders.people(200).drop(columns="person")
-    cost = (20 * table["age"] + rng.normal(0, 100, 200)).clip(1, 5000).round(3)
-    return table.assign(visits=rng.poisson(2, 200), cost=cost, notes=np.nan)
+def people(n=200, seed=0):
+    rng, table = np.random.default_rng(seed), builders.people(n).drop(columns="person")
+    cost = (20 * table["age"] + rng.normal(0, 100, n)).clip(1, 5000).round(3)
+    return table.assign(visits=rng.poisson(2, n), cost=cost, notes=np.nan)
 
 
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
@@ -101,6 +102,21 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     assert page.warning
     assert page.data_cards[0].read["source_sha256"] == table.source_sha256
     assert page.population == (200, "rows")
+
+
+def test_the_page_shows_coefficients_next_to_the_exact_ones_and_what_is_left_out(tmp_path, home):
+    spec, ref, _ = computed(study(tmp_path, people(2000).assign(flat=1.0), response="cost"), tmp_path)
+    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == 1800]
+    about = {"table": ref, "design": tmp_path / "design.parquet", "selected": {}}
+    block = spec.headline_block(blocks)
+    run = HeadlineRun(replicates=block.replicates, cells=block.cells, **about)
+    shown = spec.head_panel.problem.exhibits(run)["own_table"]
+    rows = {name: (coef, low, high, exact) for name, coef, low, high, exact in shown["rows"]}
+    assert set(rows) == {"age", "region=south", "region=west", "smoker=yes", "visits"}
+    assert shown["left_out"] == ["flat"]
+    coef, low, high, exact = rows["age"]
+    assert exact == pytest.approx(0.98, abs=0.03)
+    assert low is None or low < coef < high
 
 
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):

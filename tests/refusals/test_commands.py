@@ -1,12 +1,18 @@
 """Commands that are refused before anything starts: with status 2, in one line that names what is wrong."""
 
 import os
+import re
 import shlex
 
 import pytest
 
+from data.errors import StoreError
+from flows.launch import check_table_is_no_output
+from flows.local_server import KEEP_DAYS, keep_days
+from flows.serve import deployments
 from flows.studies.find_study import STUDIES
-from tests.builders import people, words
+from tasks.errors import SpecError
+from tests.builders import people, refused, words
 from tests.flows.small_project import sentence
 
 # A command, and what its line names
@@ -33,6 +39,7 @@ COMMANDS = [
     ("plan housing --profile smokey", "'smoke'"),
     ("status", ("DPCOST_HOME", "'~nosuchuser/x'"), "~nosuchuser/x"),
     ("status", ("DPCOST_HOME", "'loop/x'"), "loop/x"),
+    ("table nowhere", "nowhere"),
     ("audit", "estimator"),
     ("audit ols", "'ols'"),
     ("audit dp_mean --trials 10", ("trials", "10")),
@@ -72,3 +79,23 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     assert (tmp_path / "there.toml").read_text() == "# mine"
     assert not (tmp_path / "mine.toml").exists()
     assert not (home / "store").exists()
+
+
+@pytest.mark.parametrize("schedule", ["0 3 * *", "99 3 * * 1"])
+def test_a_wrong_schedule_is_refused(tmp_path, schedule):
+    text = (STUDIES / "fair.toml").read_text()
+    file = tmp_path / "costs.toml"
+    file.write_text(re.sub(r"^schedule = .*", f'schedule = "{schedule}"', text, flags=re.MULTILINE))
+    refused(lambda: deployments("home", [file]), SpecError, "costs.toml", "schedule")
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
+def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
+    monkeypatch.setenv(KEEP_DAYS, days)
+    refused(keep_days, StoreError, KEEP_DAYS, repr(days))
+
+
+def test_a_table_in_the_folder_of_its_own_report_is_refused(tmp_path):
+    check_table_is_no_output(tmp_path / "results.parquet", tmp_path / "mine")
+    own = tmp_path / "mine"
+    refused(lambda: check_table_is_no_output(own / "results.parquet", own), SpecError, "--out", own)

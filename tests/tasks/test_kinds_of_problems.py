@@ -73,6 +73,15 @@ def test_right_signs_are_counted_and_zeros_are_none():
     assert right_signs(halved, np.array([3.0, 1.0, 0.0])).tolist() == [2]
 
 
+def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
+    (tmp_path / "design.npz").write_bytes(groups_bytes(two_groups(40)))
+    design = SNP.head_panel.problem.load(tmp_path / "design.npz")
+    assert design.public_rows.shape == (12, 40)
+    np.testing.assert_array_equal(design.public_rows[:6], two_groups(40).panel)
+    np.testing.assert_array_equal(design.public_rows[6:], -design.public_rows[:6])
+    assert len(set(design.public_groups)) == 4
+
+
 def mapped(of_groups, design, folder):
     (folder / "design.npz").write_bytes(groups_bytes(design))
     of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
@@ -167,6 +176,15 @@ def test_a_column_that_separates_is_left_out_and_named(family):
     assert found.columns.tolist() == [True, False, True, True]
     alone = dpalgos.estimate("glm", X, y, family=family, rng=rng).estimate
     np.testing.assert_allclose(found.coef, np.insert(alone, 1, 0.0), atol=1e-9)
+
+
+def test_a_whole_answer_is_that_of_glm():
+    rng, X = separable()
+    y = rng.integers(0, 3, len(X)) * 1.0
+    found = reference_answer(X, y, "multinomial", 3)
+    assert found.is_whole
+    expected = dpalgos.estimate("glm", X, y, family="multinomial", n_classes=3, rng=rng).estimate
+    np.testing.assert_array_equal(found.coef, expected)
 
 
 SPLIT = made_problem("train_test_split", dataset="swarm", family="logistic", units="public")
@@ -281,6 +299,14 @@ def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(wang_study
     assert not np.array_equal(left_out[:, 0], left_out[:, 10])
     with pytest.raises(ValueError, match=r"grid\.n must"):
         problem.check_data(40)
+
+
+def test_the_data_prepare_themselves_as_the_paper_says(wang_study, tmp_path):
+    table = prepared_table(wang_study.panel("rivers").problem, tmp_path)
+    np.testing.assert_allclose(np.linalg.norm(table.X, axis=1), np.sqrt(D_RIVERS))
+    assert not table.X[:, -1].any()  # a constant column says nothing
+    assert table.y.mean() == pytest.approx(0, abs=1e-12)
+    assert np.abs(table.y).max() == 1
 
 
 def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, tmp_path):

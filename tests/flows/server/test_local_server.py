@@ -17,6 +17,7 @@ def test_a_server_without_its_database_does_not_answer(web, ready, well):
     web.serve("/api/health", b"yes")
     web.serve("/api/ready", ready)
     assert client.answers(f"{web.address}/api") is well
+    assert not any(map(client.answers, ("nonsense", "http://[::1/api")))
 
 
 @pytest.mark.parametrize("status", [401, 403])
