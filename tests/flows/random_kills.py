@@ -43,6 +43,7 @@ def kill(project, target, chance, n_results):
     until(lambda: victims(process.pid) or process.poll() is not None, PATIENCE)
     before = project.computed()
     if not (found := victims(process.pid)) or process.poll() is not None:
+        process.wait(PATIENCE)
         return None
     if target in INTERRUPTED:
         for _ in range(1 + target.endswith("twice")):
