@@ -31,7 +31,7 @@ def spawned(pid):
 def kill(project, target, chance, n_results):
     """Kill one process of a run of a small study, and run again.
 
-    Return what of the target came too late, or how many results were computed again and processes left.
+    Return how many results were computed again and how many processes were left; None where it came too late.
     """
     shutil.rmtree(project.home / "cache", ignore_errors=True)
     run = ["run", project.study, "--profile", "smoke", "--out", project.out, "--workers", WORKERS]
