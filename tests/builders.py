@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 REGIONS = ["north", "south", "west"]
+CATEGORIES = {"region": REGIONS, "smoker": ["no", "yes"]}
+BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
 
 
 def refused(use, error, *named, hidden=()):
@@ -40,6 +42,19 @@ def people(n=600):
     west = 500 * (table["region"] == "west")
     table["cost"] = (1000 + 30 * table["age"] + west + rng.normal(0, 300, n)).round(1)
     return table.assign(person=np.arange(n) // 2)
+
+
+def release_file(folder, name, x, *, columns="", bounds="value_bound = 1.0", params=""):
+    """Write a release file in a folder; return its path."""
+    parts = {"columns": f"x = {x}\n{columns}", "bounds": bounds, "params": params}
+    text = "".join(f"[{part}]\n{lines}\n" for part, lines in parts.items())
+    (folder / "release.toml").write_text(f'[dataset]\nname = "{name}"\n{text}')
+    return folder / "release.toml"
+
+
+def release_words(estimator, data, config, epsilon, delta=1e-6):
+    """Return the words of ``dpcost release``."""
+    return ["release", estimator, "--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
 
 
 def visits(n_users=60, seed=0):

@@ -1,11 +1,14 @@
-"""Shared fixtures: the mirrored data, and a home folder of each test's own."""
+"""Shared fixtures: the mirrored data, a home folder of each test's own, servers on the loopback interface."""
 
 import gc
 import logging
 import os
 import signal
 import sys
+import threading
 import uuid
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,48 @@ def in_shared_store(request, home, tmp_path, monkeypatch):
         return {path.removeprefix(root).lstrip("/"): folder.cat_file(path) for path in folder.find(root)}
 
     return stored
+
+
+@dataclass
+class Web:
+    """A web server on loopback that answers each address with a list of replies, the last one forever."""
+
+    address: str
+    replies: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def serve(self, path, *replies, cut_off=0):
+        """Answer with bytes, or with an error status; `cut_off` bytes are promised and withheld."""
+        self.replies[path] = [
+            (200, reply, len(reply) + cut_off) if isinstance(reply, bytes) else (reply, b"", 0)
+            for reply in replies
+        ]
+        return self.address + path
+
+
+@pytest.fixture
+def web(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            site.asked.append(self.path)
+            queue = site.replies.get(self.path, [(404, b"", 0)])
+            status, body, length = queue.pop(0) if len(queue) > 1 else queue[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site = Web(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -33,11 +33,21 @@ class HalfASource(RowSource):
 KINDS = {"group_differences": Kind(HalfASource, ESTIMATION), "half_a_kind": Kind(HalfASource, ESTIMATION)}
 """,
     "tasks/problems/sources/no_names.py": "KINDS = 3\n",
+    "data/datasets/half_a_table.py": """
+from dataclasses import replace
+from data.dataset import Source
+from data.datasets.fair import DATASET as fair
+
+DATASET = replace(fair, n_rows="many", source=Source("a", "ftp://", "", sha256="z"))
+""",
+    "data/datasets/empty.py": "",
+    "data/datasets/another.py": "from data.datasets.housing import DATASET, PARSERS, stand_in\n",
     "flows/studies/half_a_study.toml": 'title = "?"\ntask = "mean"\nmotto = 3\n',
 }
 SCRIPT = """
 import sys
 import dpalgos
+from data.datasets import get_dataset, load_registry
 from flows.cli.main import main
 from flows.studies.find_study import find_study, readable_studies
 
@@ -47,6 +57,12 @@ try:
     dpalgos.get_estimator("no_python")
 except dpalgos.InputError as error:
     print(error)
+assert "housing" in load_registry()
+assert not {"half_a_table", "another"} & set(load_registry())
+try:
+    get_dataset("another")
+except Exception as error:
+    assert "another.py" in str(error)
 sys.argv[1:] = ["studies"]
 main()
 """
@@ -60,6 +76,9 @@ NAMED = {
         "'half_a_kind' must define cost, draws, sizes, source, traits",
     ],
     "tasks/problems/sources/no_names.py": ["KINDS"],
+    "data/datasets/half_a_table.py": ["n_rows: ", "source.url: ", "source.sha256: "],
+    "data/datasets/another.py": ["'housing'"],
+    "data/datasets/empty.py": ["PARSERS", "stand_in", "DATASET"],
 }
 
 

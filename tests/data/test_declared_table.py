@@ -144,17 +144,6 @@ def csv(folder, text):
     return path
 
 
-def test_csv_and_parquet_give_the_same_table(tmp_path):
-    frame = pd.DataFrame({"who": ["ann", "bob"], "x": [0.1, 2.0], "n": [1, 2], "unused": ["a", None]})
-    frame.to_csv(tmp_path / "mine.csv", index=False)
-    frame.set_index("n", drop=False).to_parquet(tmp_path / "mine.parquet")
-    for name in ("mine.csv", "mine.parquet"):
-        table = load_numbers(tmp_path / name, ["x", "n"])
-        assert list(table.columns) == ["x", "n"]
-        assert table["x"].tolist() == [0.1, 2.0]
-        assert table["n"].dtype == np.float64
-
-
 def test_without_names_every_column_must_be_numbers(tmp_path):
     assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
     with pytest.raises(DataError, match="column number 2"):
@@ -180,25 +169,6 @@ def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
     seen: list[pa.RecordBatch] = []
     load_numbers(file, ["x"], watch=seen.append)
     assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
-
-
-def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("data.tables.reading.BLOCK_BYTES", 200)
-    monkeypatch.setattr("data.tables.reading.BATCH_ROWS", 7)
-    frame = pd.DataFrame({"x": np.arange(100.0), "who": ["ann, or\nbob"] * 100})
-    frame.to_csv(tmp_path / "mine.csv", index=False)
-    frame.to_parquet(tmp_path / "mine.parquet")
-    seen: list[pa.RecordBatch] = []
-    opened, real = [], Path.open
-    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path) or real(path, *mode))
-    for name in ("mine.csv", "mine.parquet"):
-        opened.clear()
-        seen.clear()
-        table = load_numbers(tmp_path / name, ["x"], watch=seen.append)
-        assert opened == [tmp_path / name]
-        assert len(seen) > 5
-        assert sum(batch.num_rows for batch in seen) == 100
-        assert table["x"].tolist() == frame["x"].tolist()
 
 
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):

@@ -59,23 +59,15 @@ def test_a_file_and_its_new_name_are_on_the_disk_before_it_is_said_to_be_written
     assert flushed[1] == tmp_path
 
 
-@pytest.fixture
-def be(monkeypatch):
-    return lambda uid: monkeypatch.setattr(folders.os, "geteuid", lambda: uid)
-
-
-ANOTHER = os.getuid() + 4242
-
-
 def used(folder):
     with lock.exclusive_run(folder):
         return folder
 
 
-def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, be, home):
-    name = folders.account(os.getuid())
+def test_a_home_that_another_account_uses_is_refused_and_a_free_one_is_taken(tmp_path, monkeypatch, home):
+    name, mine = folders.account(os.getuid()), os.getuid()
     used(home)
-    be(ANOTHER)
+    monkeypatch.setattr(folders.os, "geteuid", lambda: mine + 4242)
     for use in (
         lambda: require_own_home(home),
         lambda: used(home),
@@ -83,59 +75,36 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
         lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)}),
     ):
         refused(use, StoreError, name, "DPCOST_HOME")
-
-
-def test_a_home_that_nobody_uses_yet_and_ones_own_are_taken_and_root_takes_any(tmp_path, be):
-    be(ANOTHER)
-    require_own_home(tmp_path)
-    require_own_home(tmp_path / "not there")
-    for owner in (os.getuid(), 0):
-        be(owner)
-        require_own_home(used(tmp_path))
+    for free in (tmp_path, tmp_path / "not there"):
+        require_own_home(free)
+    for owner in (mine, 0):
+        monkeypatch.setattr(folders.os, "geteuid", lambda owner=owner: owner)
+        require_own_home(home)
 
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")
 
 
-@pytest.fixture
-def mounted(tmp_path, monkeypatch):
-    """Mount something of a type at ``tmp_path/mnt``, as far as anybody asks."""
-
-    def mount(kind):
-        partitions = [
-            Partition("/dev/vda", "/", "ext4", ""),
-            Partition("server:/export", f"{tmp_path}/mnt", kind, ""),
-            Partition("/dev/vdb", f"{tmp_path}/mnt/scratch", "xfs", ""),
-        ]
-        monkeypatch.setattr("psutil.disk_partitions", lambda all: partitions)
-        return tmp_path / "mnt"
-
-    return mount
+LOCAL = ["ext4", "tmpfs", "overlay", "zfs", "fuseblk", "fuse.fuse-overlayfs"]
+NETWORK = ["nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"]
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"])
-def test_a_network_folder_is_refused_unless_a_disk_is_mounted_below(mounted, tmp_path, kind):
-    folder = mounted(kind)
-    refused(
-        lambda: require_local_disk("HOME", folder / "home"), StoreError, "HOME", kind, "DPCOST_STORE=file:"
-    )
-    for disk in (folder / "scratch" / "home", tmp_path / "mnt-beside"):
-        require_local_disk("HOME", disk)
-    folder.mkdir()
-    (tmp_path / "link").symlink_to(folder)
-    refused(lambda: require_local_disk("HOME", tmp_path / "link" / "home"), StoreError)
-
-
-@pytest.mark.parametrize("kind", ["ext4", "tmpfs", "overlay", "zfs", "fuseblk", "fuse.fuse-overlayfs"])
-def test_a_disk_of_this_machine_is_taken(mounted, kind):
-    require_local_disk("HOME", mounted(kind) / "home")
-
-
-def test_nothing_that_rests_on_locks_works_on_a_network_folder(mounted):
-    home = mounted("nfs4") / "home"
-    for use in (lock.exclusive_run(home), lock.locked(home, "serve.lock", print)):
-        with pytest.raises(StoreError, match="disk of this machine"), use:
-            pass
-    with pytest.raises(StoreError, match="the ledger must"):
-        Ledger(home).open_dataset("patients", 1.0, 1e-5)
-    assert not home.exists()
+@pytest.mark.parametrize("kind", LOCAL + NETWORK)
+def test_nothing_that_rests_on_locks_works_on_a_network_folder(tmp_path, monkeypatch, kind):
+    """Unless a disk is mounted below."""
+    mounts = {"/": "ext4", f"{tmp_path}/mnt": kind, f"{tmp_path}/mnt/scratch": "xfs"}
+    partitions = [Partition("", place, each, "") for place, each in mounts.items()]
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: partitions)
+    (tmp_path / "link").symlink_to(tmp_path / "mnt")
+    for disk in ("mnt/scratch/home", "mnt-beside", *["mnt/home"] * (kind in LOCAL)):
+        require_local_disk("HOME", tmp_path / disk)
+    for folder in () if kind in LOCAL else ("mnt", "link"):
+        home = tmp_path / folder / "home"
+        for use in (
+            lambda home=home: require_local_disk("HOME", home),
+            lambda home=home: used(home),
+            lambda home=home: lock.locked(home, "serve.lock", print).__enter__(),
+            lambda home=home: Ledger(home).open_dataset("patients", 1.0, 1e-5),
+        ):
+            refused(use, StoreError, kind)
+        assert not home.exists()

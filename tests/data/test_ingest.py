@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from data.datasets import get_dataset, housing
+from data.datasets import housing
 from data.errors import CorruptSource
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
@@ -111,32 +110,3 @@ def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     assert (home / "store" / "refused" / "housing" / "cal_housing.tgz").read_bytes() == bad
     file.write_bytes(good)
     assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
-
-
-def test_the_stand_in_has_the_same_schema_and_says_what_it_is(tmp_path):
-    dataset = get_dataset("housing")
-    raw = RawFile("housing", "", "", "", "", "stand-in", ("the mirror: not set",))
-    ref = to_parquet(dataset, raw, home=tmp_path / "one")
-    assert (ref.data_source, ref.origin, ref.reasons) == ("stand-in", "stand-in", raw.reasons)
-    assert (ref.n_rows, ref.source_sha256) == (20_640, "")
-    table = read_table(ref)
-    assert tuple(table.columns) == dataset.column_names
-    assert pq.read_schema(ref.path).metadata[b"dpcost.data_source"] == b"stand-in"
-    assert to_parquet(dataset, raw, home=tmp_path / "two").sha256 == ref.sha256
-    for column in dataset.columns:
-        if column.scale is not None:
-            assert abs(table[column.name].mean() - column.center) < column.scale
-            assert 0.5 < table[column.name].std() / column.scale < 2
-
-
-TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path, name):
-    dataset = get_dataset(name)
-    raw = fetch(dataset, home=tmp_path, mirror=None, offline=True)
-    ref = to_parquet(dataset, raw, home=tmp_path)
-    assert (raw.origin, ref.data_source, ref.repairs) == ("official", "real", ())
-    assert read_table(ref).shape == TABLES[name]
-    assert fetch(dataset, home=tmp_path, mirror=None, offline=True).origin == "store"

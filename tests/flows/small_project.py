@@ -123,19 +123,16 @@ class Standing:
 
     @property
     def client(self):
-        """The environment of its clients."""
         named = {"PREFECT_API_URL": self.api_url, "PREFECT_API_AUTH_STRING": self.password}
         return self.environment | named
 
     def run_deployment(self, name="study/housing", *options, **parameters):
-        """Start a run of a deployment; return how the command ended."""
         given = [word for key, value in parameters.items() for word in ("-p", f"{key}={json.dumps(value)}")]
         words = [sys.executable, "-m", "prefect", "deployment", "run", name, *given, *options]
         asked = {"capture_output": True, "text": True, "check": False, "timeout": 240}
         return subprocess.run(words, env=self.client, cwd=self.folder, **asked)
 
     def request(self, path, *, method="GET", body=None, **headers):
-        """Send a request; return the status and what was answered."""
         request = urllib.request.Request(f"{self.api_url}/{path}", body, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
@@ -198,10 +195,6 @@ class Project:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def become(self, *arguments):
-        os.chdir(PROJECT)
-        os.execve(sys.executable, [sys.executable, "-c", DPCOST, *map(str, arguments)], self.environment)
-
     def dpcost(self, *arguments, status=0, **environment):
         """Run a command; return what it said on standard output and on standard error."""
         process = self.start(*arguments, **environment)
@@ -218,12 +211,6 @@ class Project:
         import pandas as pd
 
         return pd.read_parquet(self.out / "small" / "results.parquet")
-
-    @property
-    def times(self):
-        import pandas as pd
-
-        return pd.read_parquet(self.out / "small" / "timings.parquet")
 
     def computed(self):
         """Which file each result is in: another one where it was written again."""

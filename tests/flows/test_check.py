@@ -26,30 +26,19 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     file = study(tmp_path, response="cost")
     edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "?"')
     edited(file, "lower = 0 ", "lower = 200 ")
-    edited(file, "['female', 'male']", "['female|male']")
+    edited(file, "['female', 'male']", "[\n'?'\n]")
     edited(file, 'missing = "refuse"', 'missing = "mean"')
     edited(file, "n = [9, 25, 90]", "n = [9, 25, -90]")
     status, _, said = command_line("check", file)
     assert status == 2
-    wanted = ("data.privacy_unit", "'age': lower must be", "got ['female|male']", "data.missing", "grid.n")
-    for words in wanted:
-        assert words in said
-    assert all(words in refusal(find_study, str(file)) for words in wanted)
+    wanted = ("data.privacy_unit", "'age': lower", "data.columns.1.categories", "data.missing", "grid.n")
+    for text in (said, refusal(find_study, str(file))):
+        assert [words for words in wanted if words not in text] == []
     (tmp_path / "other").mkdir()
     file = study(tmp_path / "other", response="cost")
     edited(file, "n = [9, 25, 90]", "n = [90, 900]")
-    edited(file, "upper = 120", 'upper = "?"')
-    (fault,) = checked_study(file)[1]
-    assert "data.columns.0.upper" in fault
-    edited(file, 'upper = "?"', "upper = 120")
     (fault,) = checked_study(file)[1]  # which depends on the table
     assert "grid.n" in fault
-
-
-def test_an_open_declaration_is_refused_in_whatever_lines_it_stands(tmp_path):
-    file = study(tmp_path, response="cost")
-    edited(file, "['female', 'male']", "[\n'?'\n]")
-    assert "data.columns.1.categories" in refusal(find_study, str(file))
 
 
 def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):

@@ -148,23 +148,3 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     assert processes_of(project.home) == []
     project.run()
     assert project.same_results(undisturbed)
-
-
-def test_a_cluster_that_cannot_do_it_is_refused_in_a_sentence(cluster, project):
-    run = ["run", project.study, "--profile", "smoke", "--engine", cluster.engine, "--out", project.out]
-    _, err = project.dpcost(*run, status=2)
-    assert f"has no workers; start some with: dask worker {cluster.address}" in err
-
-    cluster.work("a", DPCOST_STORE="")
-    cluster.wait_for_workers(1)
-    _, err = project.dpcost(*run, status=2)
-    assert "cannot share results with this run: DPCOST_STORE is not set there" in err
-    cluster.kill("worker-a")
-
-    changed = cluster.folder / "b" / "dpalgos" / "nonprivate" / "ols.py"
-    changed.write_text(changed.read_text() + "\nSHRINKAGE = 0.5\n")
-    cluster.work("b")
-    cluster.wait_for_workers(1)
-    _, err = project.dpcost(*run, status=2)
-    assert "has another version of the code" in err
-    assert not list((project.home / "cache").glob("blocks/*"))

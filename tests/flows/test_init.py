@@ -1,6 +1,5 @@
 """From an analyst's file to a study: what `init` writes, what a study file may declare, what is refused."""
 
-import json
 import tomllib
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import pytest
 
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
-from reports.pages.study import render_study
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request
 from tasks.report.build_page import build_page
-from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
+from tests import builders
+from tests.builders import CATEGORIES
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -27,21 +26,13 @@ from tests.tasks.analyst_tables import (
     study_of,
 )
 
-CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
 
 def people(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    table = pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, n),
-            "region": rng.choice(CATEGORIES["region"], n),
-            "smoker": rng.choice(CATEGORIES["smoker"], n),
-            "visits": rng.poisson(2, n),
-        }
-    )
-    return table.assign(cost=(20 * table["age"] + rng.normal(0, 100, n)).round(3), notes=np.nan)
+    rng, table = np.random.default_rng(seed), builders.people(n).drop(columns="person")
+    cost = (20 * table["age"] + rng.normal(0, 100, n)).clip(1, 5000).round(3)
+    return table.assign(visits=rng.poisson(2, n), cost=cost, notes=np.nan)
 
 
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
@@ -107,69 +98,25 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
     assert error["ols", 180] < error["preconditioned_regression", 180] < 2
     assert error["ols", 180] < 0.1 < error["zero", 180]
-    manifest = manifest_of(spec, table, results)
-    page = build_page(spec, rows, manifest)
-    assert page.warning.startswith("NOT FOR PUBLICATION")
-    assert page.data_cards[0].dataset.privacy_unit == "one row, a person"
+    page = build_page(spec, rows, manifest_of(spec, table, results))
+    assert page.warning
     assert page.data_cards[0].read["source_sha256"] == table.source_sha256
-    assert (
-        "coefficients, the intercept left out) from the answer without privacy on all rows" in page.measured
-    )
-    gaps = {**manifest, "data": [{**manifest["data"][0], "n_rows": 190}]}
-    populations = [build_page(spec, rows, each).population for each in (manifest, gaps)]
-    assert populations == [(200, "rows"), (190, "rows")]
-    assert page.settings["adassp"] == ("covariate_bound = sqrt(d), response_bound = 2.0",)
+    assert page.population == (200, "rows")
 
 
-def exhibited(spec, ref, tmp_path, n):
-    problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
-    design.write_bytes(problem.prepare(ref))
-    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
+def test_the_page_shows_coefficients_next_to_the_exact_ones_and_what_is_left_out(tmp_path, home):
+    spec, ref, _ = computed(study(tmp_path, people(2000).assign(flat=1.0), response="cost"), tmp_path)
+    blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == 1800]
+    about = {"table": ref, "design": tmp_path / "design.parquet", "selected": {}}
     block = spec.headline_block(blocks)
-    run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
-    return problem, design, problem.exhibits(run)
-
-
-def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is_missing(tmp_path, home):
-    table = people(2000).assign(flat=1.0)
-    file = study(tmp_path, table, response="cost")
-    spec, ref, results = computed(file, tmp_path)
-    problem, design, shown = exhibited(spec, ref, tmp_path, 1800)
-    rows = {name: (coef, low, high, exact) for name, coef, low, high, exact in shown["own_table"]["rows"]}
+    run = HeadlineRun(replicates=block.replicates, cells=block.cells, **about)
+    shown = spec.head_panel.problem.exhibits(run)["own_table"]
+    rows = {name: (coef, low, high, exact) for name, coef, low, high, exact in shown["rows"]}
     assert set(rows) == {"age", "region=south", "region=west", "smoker=yes", "visits"}
-    assert shown["own_table"]["left_out"] == ["flat"]
-    assert rows["age"][3] == pytest.approx(0.95, abs=0.1)
-    assert rows["age"][1] is None or rows["age"][1] < rows["age"][0] < rows["age"][2]
-    json.dumps(shown)
-    every = pd.concat(
-        compute_block(each, problem.load(design)) for each in spec.blocks("standard", replicates=2, seed=1)
-    )
-    page = build_page(spec, every, manifest_of(spec, ref, results), shown)
-    markdown = render_study(every, page)["report.md"].decode()
-    for text in ("NOT FOR PUBLICATION: the exact answer", "flat"):
-        assert text in markdown
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"name": "housing"}, "none of the studies that come with the project, got 'housing'"),
-        ({"response": "price"}, "--response must be one of the 6 columns of the file, got 'price'"),
-        ({"response": "region", "family": "poisson"}, "--family poisson needs numbers, got 'region'"),
-        ({"family": "logistic"}, "--family logistic needs --response"),
-        ({"response": "cost", "family": "gamma"}, "--family must be linear, logistic, poisson or"),
-        ({"user_id": "person"}, "--user-id must be one of the 6 columns of the file, got 'person'"),
-        ({"user_id": "region", "response": "region"}, "--user-id must be another column than --response"),
-        ({"user_id": "region", "response": "visits", "family": "poisson"}, "--user-id is for means and"),
-        ({"user_id": "region", "sparsity": 2}, "--sparsity and --user-id do not go together"),
-        ({"response": "visits", "family": "poisson", "sparsity": 2}, "--sparsity is for means and linear"),
-    ],
-)
-def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
-    people().to_csv(tmp_path / "table.csv", index=False)
-    name = options.pop("name", "mine")
-    assert sentence in refusal(init_study, name, tmp_path / "table.csv", folder=tmp_path, **options)
-    assert not list(tmp_path.glob("*.toml"))
+    assert shown["left_out"] == ["flat"]
+    coef, low, high, exact = rows["age"]
+    assert exact == pytest.approx(0.98, abs=0.03)
+    assert low is None or low < coef < high
 
 
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):
@@ -208,10 +155,3 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
         report_folder(spec, RunOptions(out=str(tmp_path)))
     assert (tmp_path / "mine").stat().st_mode & 0o777 == mode & 0o700
     assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
-
-
-def test_init_overwrites_nothing(tmp_path):
-    file = study(tmp_path, response="cost")
-    before = file.read_text()
-    assert "is there already" in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
-    assert file.read_text() == before

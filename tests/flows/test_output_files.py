@@ -12,19 +12,10 @@ import pandas as pd
 import pytest
 from small_project import sentence
 
-from data.errors import StoreError
-from data.store.output_files import claim_report
 from tasks.report.write import write_report
+from tests.builders import release_file, release_words
 from tests.tasks import analyst_tables
 
-CONFIG = """
-[dataset]
-name = "people"
-[columns]
-x = ["age", "cost"]
-[bounds]
-value_bound = 1.0
-"""
 MINE = b"nobody else has this\n"
 
 
@@ -50,35 +41,32 @@ def study(tmp_path_factory):
 
 @pytest.fixture
 def place(study, tmp_path, monkeypatch):
-    """A copy of that folder, to work in."""
     shutil.copytree(study, tmp_path / "desk")
     monkeypatch.chdir(tmp_path / "desk")
     Path("people.csv").write_bytes(Path("good.csv").read_bytes())
-    Path("release.toml").write_text(CONFIG)
+    release_file(Path.cwd(), "people", ["age", "cost"])
     return tmp_path / "desk"
 
 
 @pytest.fixture
 def record(place, command_line):
     assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
-    status, _, err = command_line(*RELEASE.split(), "--record", "record")
+    status, _, err = command_line(*RELEASE, "--record", "record")
     assert status == 0, err
     return place / "record"
 
 
-RELEASE = "release dp_mean --data people.csv --config release.toml --epsilon 0.5 --delta 1e-6"
+RELEASE = release_words("dp_mean", "people.csv", "release.toml", 0.5)
 FIGURE = ["figure", "good.toml", "--reports", "out", "--format", "svg"]
 
 
-def writers():
-    """Yield by name a command, the option of its output, the file, and one of its inputs."""
-    yield "figure", [*FIGURE, "--out"], "chart.svg", "good.csv"
-    yield "table", [*["table", "record/release.json", "--out"]], "answer.csv", "record/release.json"
-    yield "compare", [*["compare", "out/good", "out/good", "--page"]], "both.html", "out/good/results.parquet"
-    yield "release --table", [*RELEASE.split(), "--table"], "answer.csv", "people.csv"
-
-
-WRITERS = {name: rest for name, *rest in writers()}
+# A command with the option of its output, the file, and one of its inputs
+WRITERS = {
+    "figure": ([*FIGURE, "--out"], "chart.svg", "good.csv"),
+    "table": (["table", "record/release.json", "--out"], "answer.csv", "record/release.json"),
+    "compare": (["compare", "out/good", "out/good", "--page"], "both.html", "out/good/results.parquet"),
+    "release --table": ([*RELEASE, "--table"], "answer.csv", "people.csv"),
+}
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -95,28 +83,13 @@ def test_an_output_replaces_a_file_that_is_there_with_force_alone(name, record, 
     assert Path(file).read_bytes()[:10] == first[:10]
 
 
-@pytest.mark.parametrize("spelling", ["as it is", "detour", "link", "hard link", "folder"])
+@pytest.mark.parametrize("spelling", ["detour", "link", "hard link", "folder"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_input_is_never_replaced(name, spelling, record, command_line):
     words, file, source = WRITERS[name]
-    named = Path(source)
-    if spelling == "as it is" and Path(file).suffix != named.suffix:
-        named.rename(Path(file))
-        os.symlink(Path(file).absolute(), source)
-        named = Path(file)
-    elif spelling == "detour":
-        named = Path(file).parent / ".." / "desk" / file
-        os.link(source, file)
-    elif spelling == "link":
-        os.symlink(Path(source).absolute(), file)
-        named = Path(file)
-    elif spelling == "hard link":
-        os.link(source, file)
-        named = Path(file)
-    elif spelling == "folder":
-        os.link(source, file)
-        os.symlink(Path.cwd(), "again")
-        named = Path("again") / file
+    (os.symlink if spelling == "link" else os.link)(Path(source).absolute(), file)
+    os.symlink(Path.cwd(), "again")
+    named = {"detour": Path("..", "desk", file), "folder": Path("again", file)}.get(spelling, Path(file))
     before = Path(source).read_bytes()
     for force in ([], ["--force"]):
         assert named.name in sentence(command_line(*words, named, *force))
@@ -127,30 +100,13 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
     assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
     (place / "full").write_bytes(MINE)
     (place / "release.json").write_bytes(MINE)
-    for option, file in (
-        ("--table", "people.csv"),
-        ("--table", "./full/x.csv"),
-        ("--record", "."),
-        ("--table", home / "x.csv"),
-    ):
-        if file == home / "x.csv":
-            file.write_bytes(MINE)
-        sentence(command_line(*RELEASE.split(), option, file))
+    (home / "x.csv").write_bytes(MINE)
+    for file in ("people.csv", "./full/x.csv", home / "x.csv"):
+        sentence(command_line(*RELEASE, "--table", file))
+    sentence(command_line(*RELEASE, "--record", "."))
     _, out, _ = command_line("ledger", "show", "--json")
     assert json.loads(out)[0]["charges"] == []
     assert (place / "release.json").read_bytes() == MINE
-
-
-def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_path):
-    folder = tmp_path / "out" / "housing"
-    claim_report(folder)
-    (folder / "results.parquet").write_bytes(MINE)  # and then it is interrupted
-    claim_report(folder)
-    (tmp_path / "mine").mkdir()
-    claim_report(tmp_path / "mine")  # empty
-    (tmp_path / "mine" / "results.parquet").write_bytes(MINE)
-    with pytest.raises(StoreError, match="mine"):
-        claim_report(tmp_path / "mine")
 
 
 def test_a_backup_replaces_no_other_file(place, command_line, home):
@@ -162,17 +118,13 @@ def test_a_backup_replaces_no_other_file(place, command_line, home):
     assert Path("people.csv").read_bytes() == before
 
 
-DAMAGED = [("", ""), ("nested", "[" * 10**5), ("list", "[]"), ("name", '"other"'), ("level", '"levels"')]
-DAMAGED += [
-    ("answer", '"answers"'),
-    ("estimate", '"estimate": "x", "was"'),
-    ("epsilon", '"epsilon": null, "was"'),
-]
+DAMAGED = {"": "", "nested": "[" * 10**5, "list": "[]", "name": '"other"', "level": '"levels"'}
+DAMAGED |= {"answer": '"answers"', "estimate": '"estimate": "x", "was"', "epsilon": '"epsilon": null, "was"'}
 
 
 def test_a_damaged_record_is_one_sentence_that_names_it(record, command_line):
     whole = (record / "release.json").read_text()
-    for key, now in DAMAGED:
+    for key, now in DAMAGED.items():
         text = re.sub(rf'"{key}"', now, whole) if f'"{key}"' in whole else now
         (record / "release.json").write_text(text)
         assert "release.json" in sentence(command_line("table", "record")), key

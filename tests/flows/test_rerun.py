@@ -93,22 +93,6 @@ def test_runs_of_different_studies_are_refused_by_their_names(written_run, comma
     assert not (tmp_path / "page.html").exists()
 
 
-def write_manifest(folder, started, **facts):
-    folder.mkdir(parents=True)
-    about = {"started": started, "finished": started, "profile": "smoke"} | facts
-    (folder / "manifest.json").write_text(json.dumps(about))
-
-
-def test_reports_are_listed_with_the_newest_first_and_one_of_an_own_table_is_marked(tmp_path, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    write_manifest(tmp_path / "out" / "housing", "2026-11-20T10:00:00+00:00")
-    write_manifest(tmp_path / "out" / "costs", "2026-11-21T10:00:00+00:00", warning="not for publication")
-    newest, oldest = recent_runs(tmp_path / "home", tmp_path / "out")
-    assert (newest["study"], newest["publication"]) == ("costs", "not for publication")
-    assert (oldest["study"], oldest["status"], oldest["profile"]) == ("housing", "completed", "smoke")
-    assert len(recent_runs(tmp_path / "home", tmp_path / "out", limit=1)) == 1
-
-
 def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     with exclusive_run(tmp_path / "home"):

@@ -36,11 +36,6 @@ def states(project):
         ]
 
 
-def tags_of_tasks(project):
-    with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
-        return {tags for (tags,) in database.execute("select tags from task_run")}
-
-
 def logged(project):
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
         rows = [*database.execute("select message from log")]
@@ -77,42 +72,6 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
     assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
-    assert tags_of_tasks(ran) == {
-        "[]"
-    }  # for a tag, the server is asked whether it limits how many run at once
-
-
-@pytest.mark.parametrize("task", ["fetch", "parquet", "prepare", "collect", "render", "run_block"])
-def test_one_task_is_run_again_and_nothing_else(ran, task):
-    before, written = ran.results, ran.computed()
-    report = (ran.out / "small" / "report.html").stat().st_mtime_ns
-    raw = next((ran.home / "store" / "raw").rglob("*.tgz"), None)
-    fetched = raw and raw.stat().st_mtime_ns
-    ran.dpcost("rerun", ran.study, "--task", task, "--out", ran.out, "--offline")
-    assert before.equals(ran.results)
-    kinds = {"run_block": "block-", "prepare": "design-"}
-    changed = {name.partition("-")[0] + "-" for name, when in ran.computed().items() if when != written[name]}
-    assert changed == ({kinds[task]} if task in kinds else set())
-    # The numbers are the same again.
-    rewritten = (ran.out / "small" / "report.html").stat().st_mtime_ns != report
-    assert rewritten == (task == "render")
-    if raw:
-        assert (raw.stat().st_mtime_ns != fetched) == (task == "fetch")
-
-
-@pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_what_is_damaged_is_made_again(ran, undisturbed, damage):
-    chosen = [*blocks(ran)[:2], *(ran.home / "cache" / "designs").iterdir()]
-    for path in chosen:
-        if damage == "gone":
-            path.unlink()
-        else:
-            os.truncate(path, 50)
-    ran.dpcost("cache", "verify", status=int(damage == "cut"))
-    (ran.out / "small" / "report.md").unlink()
-    ran.run()
-    assert ran.same_results(undisturbed)
-    assert (ran.out / "small" / "report.md").exists()
 
 
 # The first calls of a function in workers end these, as the system does where memory ends.
@@ -181,18 +140,12 @@ if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     assert nothing_runs(project)
 
 
-def start_long(project):
-    return project.start("run", project.study, "--profile", "paper", "--out", project.out)
-
-
-def finish(project):
-    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
-    process = start_long(project)
-    wait_for(lambda: blocks(project), process)
+def test_an_interrupted_run_keeps_what_is_finished(project, others, long, number):
+    """Of three studies, or of one."""
+    run = words_of(project, others if number == signal.SIGINT else [], "paper")
+    process = project.start(*run)
+    wait_for(lambda: len(blocks(project)) > 1, process)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
@@ -203,20 +156,15 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     assert "Traceback" not in err
     assert nothing_runs(project)
     kept = project.computed()
-    finish(project)
+    assert len(kept) > 1
+    project.dpcost(*run)
     assert kept.items() <= project.computed().items()
     assert "COMPLETED" in states(project)[0]  # what died is ended by `make serve`, whose pages show it
     assert project.same_results(long[0])
 
 
-def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
-    kills = kill_at_random(project.folder, str(project.study), seed=20261120)
-    assert [kill for kill in kills if not kill.passed] == []
-    project.home = project.folder / "home"
-    project.environment["DPCOST_HOME"] = str(project.home)
-    project.run("--seed", "1")  # what died is marked by the next run that needs a server
-    flow_runs, task_runs = states(project)
-    assert "RUNNING" not in flow_runs + task_runs
+def test_no_kill_changes_a_byte_or_leaves_anything_running(project, undisturbed):
+    assert kill_at_random(project, undisturbed, seed=20261120) == []
     assert "damaged" not in project.dpcost("cache", "list")[0]
 
 
@@ -249,7 +197,6 @@ tasks.run.block.compute_block = failing
 
 @pytest.fixture
 def others(project):
-    """The files of two more studies like the small one."""
     paths = [project.study.with_name(f"{name}.toml") for name in ("second", "third")]
     for path in paths:
         path.write_text(project.study.read_text())
@@ -268,19 +215,3 @@ def test_one_that_fails_stops_no_other(project, others):
     assert "secret" not in err
     assert re.findall(r"report: .*/(\w+)/report", err) == ["second", "third"]
     assert states(project)[0] == ["FAILED"]
-
-
-def test_one_is_interrupted_and_goes_on_where_it_was(project, others, long):
-    process = project.start(*words_of(project, others, "paper"))
-    wait_for(lambda: len(blocks(project)) > 1, process)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    assert "run the same command again" in err
-    assert "Traceback" not in err
-    assert nothing_runs(project)
-    kept = project.computed()
-    assert len(kept) > 1
-    project.dpcost(*words_of(project, others, "paper"))
-    assert kept.items() <= project.computed().items()
-    assert project.same_results(long[0])

@@ -9,15 +9,12 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
-from tests.builders import people
+from tests.builders import BOUNDS, CATEGORIES, people
 from tests.reports.synthetic import synthetic_page, synthetic_results
 from tests.tasks.analyst_tables import initialized, reported
-from tests.tasks.blocks import written_report
-from tests.tasks.test_steps import STUDY
+from tests.tasks.blocks import STEPS, written_report
 
 HERE = Path(__file__).parent
-BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
-CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 NUMBER = re.compile(r"\d+\.\d+|\d+")
 
 
@@ -27,8 +24,7 @@ def of_table(folder, columns, **options):
 
 
 def of_steps(folder):
-    (folder / "steps.toml").write_text(STUDY)
-    written_report(find_study(str(folder / "steps.toml")), folder, 3)
+    written_report(find_study(str(STEPS)), folder, 3)
     return (folder / "out" / "report.md").read_text()
 
 

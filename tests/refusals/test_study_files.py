@@ -14,8 +14,7 @@ from tasks.size_rules import RuleError, evaluate_rule, whole
 from tasks.study.study_file import load_study
 from tests.builders import people, refusals, refused, visits, words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized
-from tests.tasks.blocks import made_problem
-from tests.tasks.test_steps import STUDY as STEPS
+from tests.tasks.blocks import STEPS, made_problem
 
 EPSILON, DELTA = "epsilon = [0.5, 0.2, 1.0, 2.0]", 'delta = ["1/n^2", "10/n^1.1"]'
 SIZES = "n = [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600]"
@@ -100,7 +99,7 @@ FILES = [
 
 @pytest.mark.parametrize(("study", "old", "new", "named"), FILES)
 def test_a_wrong_line_of_a_study_is_refused_by_its_key(tmp_path, study, old, new, named):
-    text = STEPS if study == "steps" else (STUDIES / f"{study}.toml").read_text()
+    text = (STEPS if study == "steps" else STUDIES / f"{study}.toml").read_text()
     (tmp_path / "mine.toml").write_text(text)
     edited(tmp_path / "mine.toml", old, new)
     refused(lambda: find_study(str(tmp_path / "mine.toml")), ValueError, *words(named))

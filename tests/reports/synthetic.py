@@ -119,7 +119,6 @@ def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:
 
 
 def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
-    """A page that goes with `synthetic_results`."""
     sizes = tuple(float(m) for m in SIZES)
     page = StudyPage(
         name="housing",

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from reports.pages.coefficient_table import FORMATS, Model, render_coefficients, table_of
+from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
 from reports.writing import num_in
 
 
@@ -55,31 +55,6 @@ def test_latex_is_escaped():
     assert "sick \\& tired" in tex
     assert "region=s\\_1" in tex
     assert "\\toprule" in tex
-
-
-COUNTS = Model(
-    title="visits",
-    rows=[
-        row("Intercept", -1.2, -1.3, -1.1),
-        row(
-            "age", 0.0101, 0.0093, 0.0109, rate_ratio=1.01015, rate_ratio_low=1.00934, rate_ratio_high=1.01096
-        ),
-    ],
-    level=0.95,
-    facts={},
-    footnote="",
-)
-
-
-@pytest.mark.parametrize("others", [[], [LINEAR], [LOGISTIC, LINEAR]])
-def test_a_table_shows_the_digits_of_its_intervals_and_says_what_is_a_logarithm(others):
-    grid = table_of([COUNTS, *others])
-    cells = " ".join(cell for line in grid.terms for cell in line)
-    assert "1.0102" in cells
-    assert "[1.0093, 1.0110]" in cells
-    notes = " ".join(grid.footnotes)
-    assert ("the logarithm of Intercept" in notes) == bool(others)
-    assert "costs: " not in notes or "ratios, but" not in notes.split("costs: ")[1]
 
 
 @pytest.mark.parametrize(

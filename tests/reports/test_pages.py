@@ -1,13 +1,10 @@
 """The rendered files: complete, escaped, self-contained, the same every time."""
 
-import io
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from reports.cost import rank
@@ -16,15 +13,10 @@ from reports.pages.study import render_study
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
-from reports.writing import num
 from tests.reports.synthetic import with_source
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Loads(HTMLParser):
-    """Collects what a page would load, its ids, and its scripts."""
-
     def __init__(self, text):
         super().__init__()
         self.loaded, self.ids, self.scripts, self.links = [], [], 0, []
@@ -38,10 +30,6 @@ class Loads(HTMLParser):
             self.links.append(values.get("href", ""))
         else:
             self.loaded += [values[k] for k in ("src", "href", "xlink:href", "data") if k in values]
-
-
-def text_of(svg: bytes) -> str:
-    return " ".join(t for e in ET.fromstring(svg).iter(f"{SVG}text") for t in e.itertext())
 
 
 def test_same_input_same_bytes(standin_results, standin_page, standin_files):
@@ -76,18 +64,6 @@ def test_user_text_is_escaped(standin_files):
     prose = "\n".join(line for line in markdown.splitlines() if not line.startswith("    "))
     assert "<script>" not in prose
     assert not re.search(r"(?<!\\)\]\(javascript", prose)
-
-
-def test_standin_banner_is_everywhere(standin_files, files):
-    assert "STAND-IN DATA" in standin_files["report.html"].decode()
-    assert "STAND-IN DATA" in standin_files["report.md"].decode()
-    figures = [f for f in standin_files if f.endswith(".svg")]
-    assert len(figures) >= 3
-    for name in figures:
-        assert "stand-in data" in text_of(standin_files[name]).lower(), name
-    assert not any(
-        "stand-in" in content.decode().lower() for f, content in files.items() if f.endswith(".svg")
-    )
 
 
 def test_markdown_links_only_to_files_that_exist(files):
@@ -142,62 +118,3 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, fi
     card = Card.from_json(render_study(few(results), mixed)["card.json"])
     assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
     assert Card.from_json(files["card.json"]).is_compared
-
-
-def test_an_estimate_that_no_noise_covers_is_marked_where_it_is_worse_than_zero(results, page):
-    bare = few(results).copy()
-    bare.loc[bare["estimator"] == "adassp", ["certified_epsilon", "estimator_epsilon"]] = np.inf
-    bare.loc[bare["estimator"] == "adassp", "value"] = 1e4
-    bare.loc[bare["estimator"] == "adassp", "calibration"] = "paper"
-    view = View.build(summarize(bare), page)
-    series = next(s for s in view.series(view.headline) if s.role == "unprotected")
-    assert {point.mean > 1 for point in series.points} == {True}
-    html = render_study(bare, page)["report.html"].decode()
-    assert re.search(r'class="worse[^>]*>10,000', html)
-
-
-class Cells(HTMLParser):
-    """Collects the tables of a page: a caption, and the text of each cell of its rows without its notes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tables, self.place, self.asides = [], "", 0
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "caption":
-            self.tables.append(["", []])
-        elif tag == "tr":
-            self.tables[-1][1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][1][-1].append("")
-        self.place = tag if tag in ("caption", "td", "th") else self.place
-        self.asides += tag in ("span", "sup")
-
-    def handle_endtag(self, tag):
-        self.place = "" if tag in ("caption", "td", "th") else self.place
-        self.asides -= tag in ("span", "sup")
-
-    def handle_data(self, data):
-        if self.place == "caption":
-            self.tables[-1][0] += data
-        elif self.place and not self.asides:
-            self.tables[-1][1][-1][-1] += data
-
-
-def test_every_number_of_the_tables_of_errors_is_in_summary_csv(files):
-    """At every setting: a row of the table has the means that summary.csv has at these sizes."""
-    summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
-    html = files["report.html"].decode().replace("\u00a0", " ")
-    tables = [table for table in Cells(html[: html.index("<script")]).tables if "Mean error ±" in table[0]]
-    assert len(tables) == 16
-    for caption, (head, *rows) in tables:
-        epsilon, panel = float(re.search(r"ε = ([\d.]+)", caption)[1]), re.search("“(.*)”", caption)[1]
-        here = summary[
-            (summary["panel"] == panel) & (summary["epsilon"].isna() | summary["epsilon"].eq(epsilon))
-        ]
-        written = {(int(n), num(mean)) for n, mean in here[["n", "mean"]].dropna().itertuples(index=False)}
-        sizes = [int(size.replace(",", "")) for size in head[1:10]]
-        for row in (row for row in rows if not row[0].startswith("δ")):
-            found = set(zip(sizes, row[1:10], strict=True))
-            assert found - written <= {(size, "refused") for size in sizes}

@@ -1,47 +1,15 @@
 """Numbers, sentences, and the table behind them."""
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pytest
 
-import reports
 from dpalgos.accounting.events import Relation
 from reports.cost import rank
 from reports.headline import build_headline
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
-from reports.writing import macros, render_sentence
-
-
-@pytest.fixture(scope="module")
-def view(results, page):
-    return View.build(summarize(results), page)
-
-
-def mean(results, **where):
-    rows = results
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
-    return rows["value"].mean()
-
-
-def test_every_sentence_of_the_template_is_said_somewhere_with_its_arguments():
-    said = set()
-    for path in Path(reports.__file__).parent.rglob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Name)
-                and call.func.id == "render_sentence"
-            ):
-                macro = call.args[0].value
-                assert {each.arg for each in call.keywords} == set(getattr(macros(), macro).arguments), macro
-                said.add(macro)
-    assert said == {name for name in vars(macros()) if not name.startswith("_")}
 
 
 def with_adassp_near_the_best(results, more):
@@ -87,10 +55,3 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
     cells = [cell.kind for row in error_table(view, view.headline).cells for cell in row]
     assert "best" not in cells
     assert "none is clearly better" in build_headline(view).choice
-
-
-@pytest.mark.parametrize(("linear", "rare"), [(True, False), (False, True)])
-def test_only_a_likelihood_lacks_a_maximum_for_rare_columns(linear, rare):
-    said = render_sentence("own_missing", left_out=["a"], no_rows="", enough=1.0, rows=3, linear=linear)
-    assert "constant in these rows" in said
-    assert ("likelihood" in said) is rare

@@ -6,8 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dpalgos
 import tasks.release.release
 from data.errors import DataError
 from flows.cli.init import init
@@ -26,11 +28,15 @@ TARGET = "least squares"  # of intervals, where their owner has to say
 
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
-    """Release as the command line does, from the same options."""
     request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
     return tasks.release.release.release(
         ledger, request, data, charging=Charging(**charging), progress=progress
     )
+
+
+def drawn_from_a_seed(plan, sample):
+    """Draw research noise instead of the operating system's, some of whose draws are far off."""
+    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
 
 
 def numbers_of(record):
@@ -87,7 +93,6 @@ def edited(file, old, new):
 
 
 def advice_of(file, guesses=""):
-    """Advise on a study after adding guesses to its file."""
     if guesses:
         own = re.sub(r"^(\[guesses\]|mean\..*)$", "", Path(file).read_text(), flags=re.MULTILINE)
         Path(file).write_text(own + guesses)
@@ -120,7 +125,6 @@ def manifest_of(spec, table, results):
 
 
 def reported(file, folder):
-    """Compute a study and write its report; return its Markdown."""
     spec, table, results = computed(file, folder)
     write_report(spec, results.path, manifest_of(spec, table, results))
     return (folder / "out" / "report.md").read_text()

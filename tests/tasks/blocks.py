@@ -1,11 +1,12 @@
 """Cells, blocks and reports for tests of what is computed in them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
 import dpalgos
 from data.store.code_digest import code_digest
-from flows.studies.find_study import STUDIES
 from reports.results import COLUMNS
 from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
@@ -18,11 +19,7 @@ from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
 from tasks.study.block import Block
 
-SMALLER = (
-    ("n = [5000, 10000, 20000, 40000, 60000, 80000, 100000]", "n = [200, 20000]"),
-    ('d = "2*n", s = 20', 'd = "n/10", s = 2'),
-    ("n = [2000, 2500, 3000, 3500, 4000]", "n = [100, 300]"),
-)
+STEPS = Path(__file__).with_name("steps.toml")  # a study by the number of steps
 
 
 def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration="tight", form="", **params):
@@ -39,7 +36,6 @@ def made_problem(kind, **settings):
 
 
 def measured_of(problem, draw, answer):
-    """Return what a problem's measure says of one answer."""
     return measure_of(problem).measure(problem.traits, draw, answer)
 
 
@@ -74,7 +70,6 @@ def prepared_data(problem, table, folder):
 
 
 def result_at(path, *modules):
-    """Return a result whose file lies at any path."""
     roots = modules or ("tasks.run.block",)
     return CachedFile(str(path), roots, code_digest(roots))
 
@@ -109,12 +104,3 @@ def written_report(study, folder, replicates):
     results = made_results(parts, folder / "out")
     manifest = build_manifest(study, run_of(f"{study.name}.toml", reps=replicates), {}, results)
     return write_report(study, results.path, manifest)
-
-
-def small_means(folder):
-    text = (STUDIES / "mean_comparison.toml").read_text()
-    for old, new in SMALLER:
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "means.toml").write_text(text)
-    return folder / "means.toml"

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from tasks.advice import forecasts, releases
 from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import AskedRelease, forecast_release, release_costs
 from tasks.own_table.declared_rows import Guesses
-from tests.tasks.analyst_tables import computed, initialized, refusal
+from tests.tasks.analyst_tables import advice_of, computed, initialized, refusal
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -39,16 +38,8 @@ def study(folder, table=None, **options):
 
 @pytest.fixture
 def few_tables(monkeypatch):
-    """Advice from few made-up tables."""
     monkeypatch.setattr(forecasts, "TABLES", 3)
     monkeypatch.setattr(releases, "_TABLES", 3)
-
-
-def with_guesses(file, text):
-    file = Path(file)
-    own = re.sub(r"^(\[guesses\]|mean\..*)$", "", file.read_text(), flags=re.MULTILINE)
-    file.write_text(f"{own}\n[guesses]\nsource = 'common knowledge'\n{text}\n")
-    return find_study(str(file))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +83,7 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_ta
         "effects = { age = 1.0 }\n"
         "mean = { cost = 2000.0, age = 60.0, visits = 3.1 }\nstd = { cost = 780.0, age = 24.0, visits = 1.9 }"
     )
-    foreseen = advise(with_guesses(file, guessed))
+    foreseen = advice_of(file, f"\n[guesses]\nsource = 'common knowledge'\n{guessed}\n")
     _, _, results = computed(file, tmp_path, replicates=10)
     rows = pd.read_parquet(results.path)
     rows = rows[(rows["metric"] == "l2_error") & (rows["n"] == 1800) & (rows["epsilon"] == 0.5)]
@@ -138,11 +129,8 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == Guesses().model_dump(mode="json")
     command(str(tmp_path / "mine.toml"), 0.1, None, False)
-    words = capsys.readouterr().out
-    assert "no data were read" in words
-    assert "for an error of 0.1" in words
-    assert "dpcost ledger open mine" in words
-    assert refusal(command, "housing", -1.0, None, False).startswith("--error must be a positive number")
+    assert "no data were read" in capsys.readouterr().out
+    assert "--error" in refusal(command, "housing", -1.0, None, False)
 
 
 @pytest.mark.parametrize(

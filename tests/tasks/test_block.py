@@ -63,19 +63,28 @@ def test_nothing_is_certified_where_the_data_decided_their_own_preparation(desig
     assert (expected[private] <= 1.0).all()
 
 
-def test_a_failing_estimator_fails_alone_and_silently(design, monkeypatch):
+def fails(result, design):
+    raise np.linalg.LinAlgError(f"singular near {design.y[0]}")
+
+
+def is_infinite(result, design):
+    return replace(result, estimate=result.estimate * np.inf)
+
+
+@pytest.mark.parametrize("after", [fails, is_infinite])
+def test_an_estimator_that_fails_does_so_alone_and_quotes_no_row(design, monkeypatch, after):
     estimate = dpalgos.estimate
 
-    def fails(name, *arguments, **keywords):
-        if name == "adassp":
-            raise np.linalg.LinAlgError(f"singular near {design.y[0]}")
-        return estimate(name, *arguments, **keywords)
+    def estimated(name, *arguments, **keywords):
+        result = estimate(name, *arguments, **keywords)
+        return after(result, design) if name == "adassp" else result
 
-    monkeypatch.setattr(dpalgos, "estimate", fails)
-    rows = validate_results(compute_block(block(cell("adassp"), cell("ols")), design))
+    monkeypatch.setattr(dpalgos, "estimate", estimated)
+    with np.errstate(invalid="ignore"):
+        rows = validate_results(compute_block(block(cell("adassp"), cell("ols")), design))
     failed = rows[rows["estimator"] == "adassp"]
     assert set(failed["status"]) == {"failed"}
-    assert set(failed["message"]) == {"LinAlgError in adassp"}
+    assert not failed["message"].str.contains("singular").any()
     assert failed["value"].isna().all()
     assert len(failed) == 4
     assert set(rows[rows["estimator"] == "ols"]["status"]) == {"ok"}
@@ -87,20 +96,6 @@ def test_what_an_estimator_refuses_is_told(design):
     assert set(rows["status"]) == {"refused"}
     assert "response_bound" in rows["message"][0]
     assert rows["value"].isna().all()
-
-
-def test_an_answer_that_is_not_finite_is_a_failure(design, monkeypatch):
-    estimate = dpalgos.estimate
-
-    def infinite(*arguments, **keywords):
-        result = estimate(*arguments, **keywords)
-        return replace(result, estimate=result.estimate * np.inf)
-
-    monkeypatch.setattr(dpalgos, "estimate", infinite)
-    with np.errstate(invalid="ignore"):
-        rows = validate_results(compute_block(block(cell("ols")), design))
-    assert set(rows["status"]) == {"failed"}
-    assert set(rows["message"]) == {"the estimate is not finite"}
 
 
 BUDGET = {"calibration": "tight", "epsilon": 0.5, "delta": 1e-4, "delta_rule": "1/n^2"}

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from flows.studies.results import headline_of
 from reports.results import COLUMNS, validate_results
 from tasks.scorecard.claims import (
     Claim,
     Evidence,
-    Judgment,
     difference_interval,
     load_scorecard,
     mean_interval,
@@ -81,13 +79,9 @@ def test_every_claim_is_about_something_that_its_study_has():
 def test_a_smaller_error_at_every_size_holds_and_one_larger_fails():
     test = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
     small = {"dp_mean": {100: 1.0, 1000: 0.5}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
-    assert verdict(test, small) == Judgment(
-        1.0, "Mean errors are 0.500–0.625 times the other's over n = 100–1,000."
-    )
+    assert verdict(test, small).value == 1.0
     mixed = {"dp_mean": {100: 1.0, 1000: 0.9}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
-    failed = verdict(test, mixed)
-    assert failed.value == 0.0
-    assert failed.text.endswith("too large at n = 1,000.")
+    assert verdict(test, mixed).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -114,18 +108,14 @@ def test_gaps_must_shrink_and_stay():
     baseline = {100: 0.5, 1000: 0.4}
     assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.9}, "sample_mean": baseline}).value == 1.0
     assert verdict(test, {"dp_mean": {100: 0.9, 1000: 2.0}, "sample_mean": baseline}).value == 0.0
-    gone = verdict(test, {"dp_mean": {100: 2.0, 1000: 0.3}, "sample_mean": baseline})
-    assert gone.value == 0.0
+    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.3}, "sample_mean": baseline}).value == 0.0
     assert math.isnan(verdict(test, {"dp_mean": {100: 2.0}, "sample_mean": {100: 1.0}}).value)
 
 
 def test_a_guarantee_is_what_the_noise_proves():
     test, errors = {"kind": "guarantee"}, {"dp_mean": {100: 1.0}}
     assert verdict(test, errors, certified=0.5).value == 1.0
-    failed = verdict(test, errors, calibration="paper", certified=0.52)
-    assert failed == Judgment(
-        0.0, "The noise proves 104 % of the ε that was asked: at n = 100 only ε = 0.520 for 0.5."
-    )
+    assert verdict(test, errors, calibration="paper", certified=0.52).value == 0.0
     assert math.isnan(verdict(test, {"zero": {100: 1.0}}).value)
 
 
@@ -133,11 +123,9 @@ def test_a_level_at_every_size():
     errors = {"dp_mean": {100: 2.0, 1000: 3.0}}
     assert verdict({"kind": "level", "metric": "l2_error", "at_least": 1.9}, errors).value == 1.0
     assert verdict({"kind": "level", "metric": "l2_error", "at_most": 2.5}, errors).value == 0.0
-    high = verdict({"kind": "level", "metric": "l2_error", "at_least": "log(n)"}, errors)
-    assert high.value == 0.0
-    assert high.text.endswith("over n = 100–1,000, against 4.61–6.91.")
+    assert verdict({"kind": "level", "metric": "l2_error", "at_least": "log(n)"}, errors).value == 0.0
     assert math.isnan(verdict({"kind": "level", "metric": "auc", "at_most": 1.0}, errors).value)
-    with pytest.raises(ValueError, match="at_least and at_most"):
+    with pytest.raises(ValueError, match="at_least"):
         verdict({"kind": "level", "metric": "auc"}, errors)
 
 
@@ -156,12 +144,7 @@ def test_intervals_against_scipy():
 def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
     context = {"profile": "smoke", "seed": 1, "command": "", "started": "", "evidence": {}}
     page = scorecard_page(load_scorecard(), {}, tmp_path, context)
-    text = (tmp_path / "report.md").read_text()
-    assert "dpcost run mean_comparison" in text
-    assert "0 hold" in headline_of(page)
+    assert "dpcost run mean_comparison" in page.with_name("report.md").read_text()
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
-    assert (table["metric"].nunique(), len(table)) == (
-        len(load_scorecard().claims),
-        2 * len(load_scorecard().claims),
-    )
+    assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)

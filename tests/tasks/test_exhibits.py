@@ -29,7 +29,6 @@ def exhibits(folder, block, ref, parts):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The report's folder and the table's reference."""
     folder = tmp_path_factory.mktemp("swarm")
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(get_dataset("swarm"), raw, home=folder, stand_in_rows=SMALL)
@@ -67,27 +66,6 @@ def test_every_output_says_that_the_flock_is_simulated(made):
     assert {"film.svg", "roc.svg", "selected.svg", "main.svg"} <= {figure.name for figure in figures}
     for figure in figures:
         assert "stand-in data" in figure.read_text().lower(), figure.name
-
-
-def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
-    out, *_ = made
-    rows = pd.read_parquet(out / "results.parquet")
-    text = (out / "report.md").read_text()
-    section = text.partition("### The paper's table next to ours")[2].partition("###")[0]
-    assert "no results of this run" in section
-    assert (
-        "| ε = 0.5 | as printed in the paper, UCI data | 0.28 (0.05) | 0.20 (0.05) | 0.10 (0.02) |" in section
-    )
-    assert (
-        "| ε = ∞ | as printed in the paper, UCI data | 0.30 (0.05) | 0.21 (0.05) | 0.09 (0.03) |" in section
-    )
-    chosen = rows[(rows["estimator"] == "iht_glm") & (rows["metric"] == "misclassification")]["value"]
-    assert f"here: Iterative hard thresholding | not run | not run | {chosen.mean():.3f} (" in section
-    assert "is wrong for 0." in section
-    assert "at ε = 0.5 and s = 100: Noisy hard" in section
-    # Printed numbers are nowhere among the results.
-    assert not set(rows["metric"]) & {"printed"}
-    assert "as printed" not in rows.to_csv()
 
 
 def test_real_frames_are_never_shown(made, tmp_path):

@@ -19,8 +19,6 @@ SIZES = (1, 9, 10, 11, 40, 40, 200, 200, 200, 1000, 1000, 5000)
 
 
 class Generated:
-    """A made-up table and what its owner knows of it."""
-
     def __init__(self, seed, n_rows=None, n_columns=None):
         rng = self.rng = np.random.default_rng(seed)
         self.family = None  # by chance, as the response is

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.collections import wang2018
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import find_study
@@ -146,17 +145,11 @@ LOCAL = {"kind": "local_regression", "model": "sign_regression", "d": 4, "s": 2}
 LOCAL |= {"settings": {"sparsity": "s"}, "public_rows": 500}
 
 
-def local_cell(estimator, **params):
-    return made_cell(estimator, n=2000, panel="people", epsilon=4.0, delta=1e-6, **params)
-
-
-def local_block(*cells, replicates=2):
-    return made_block(made_problem(**LOCAL), *cells, n=2000, replicates=replicates, panel="people", seed=1)
-
-
 def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
-    bounds = {"covariate_bound": 1.0, "response_bound": 2.0}
-    rows = compute_block(local_block(local_cell("ols"), local_cell("ldp_nldp_public", **bounds)))
+    same = {"n": 2000, "panel": "people"}
+    bounds = {"covariate_bound": 1.0, "response_bound": 2.0, "epsilon": 4.0, "delta": 1e-6}
+    cells = made_cell("ols", **same), made_cell("ldp_nldp_public", **same, **bounds)
+    rows = compute_block(made_block(made_problem(**LOCAL), *cells, **same, replicates=2, seed=1))
     assert (rows["status"] == "ok").all()
     assert set(rows["metric"]) == {"l2_error", "sup_error"}
     wide = rows.pivot_table(index=["estimator", "replicate"], columns="metric", values="value")
@@ -290,15 +283,6 @@ def prepared_table(problem, tmp_path):
     path = tmp_path / f"design{suffix}"
     path.write_bytes(content)
     return problem.load(path)
-
-
-def test_a_table_in_the_folder_is_a_panel_and_nothing_stands_in_for_any_but_the_headline(wang_study):
-    assert len(wang_study.panels) == len(wang2018.tables()) == 9
-    panel = wang_study.panel("rivers")
-    assert wang_study.grid_of(panel).n == (52,)
-    assert panel.problem.printed == {1.0: 0.25}
-    assert [each.name for each in wang_study.panels if not each.real_data] == [wang_study.headline.panel]
-    assert wang_study.panel(wang_study.headline.panel).problem.printed == {}
 
 
 def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(wang_study, tmp_path):

@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-import dpalgos
 from data.ledger import open_ledger
 from tasks.release.record import record_of
-from tests.tasks.analyst_tables import computed, edited, release, reported, study_of
+from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
 
 FORMULA = "visits ~ age + C(smoker) + exposure(days)"
 BOUNDS = {"days": (1, 366), "age": (18, 110), "visits": (0, 200)}
@@ -25,11 +24,6 @@ def patients(n=6000):
 
 
 study = study_of(patients, bounds=BOUNDS, categories=CATEGORIES, formula=FORMULA, family="poisson")
-
-
-def drawn_from_a_seed(plan, sample):
-    """Draw research noise instead of the operating system's."""
-    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
 
 
 def asked(folder, home, monkeypatch, estimator="preconditioned_glm"):

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from dpalgos.plugins import outside_plugins
-
 ESTIMATOR = '''
 """An estimator of somebody else."""
 from dataclasses import dataclass
@@ -50,7 +48,6 @@ MARKED = (
 
 
 def said(code, *files):
-    """Return what Python prints with plugins, and its warnings."""
     environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, files))}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
@@ -78,17 +75,6 @@ def test_an_estimator_and_a_dataset_of_files_are_found_and_take_no_name_that_is_
 
 LEAVING = ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
 LAST_LINE = ESTIMATOR.count("\n") + 2
-
-
-@pytest.mark.parametrize("left", LEAVING)
-def test_a_file_that_leaves_is_named_with_its_line_and_status_2(theirs, left, command_line, monkeypatch):
-    theirs.write_text(ESTIMATOR + f"\n{left}\n")
-    monkeypatch.setenv("DPCOST_WITH", "")
-    outside_plugins.cache_clear()
-    status, out, err = command_line("run", "housing", "--with", theirs)
-    outside_plugins.cache_clear()
-    assert (status, out) == (2, "")
-    assert f"line {LAST_LINE} of {theirs}" in err
 
 
 def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_path):

@@ -34,23 +34,25 @@ def files_below(folder):
 
 
 def test_what_may_be_published_is_copied_and_nothing_of_ones_own(tmp_path):
-    reports = tmp_path / "out"
-    finished(reports)
+    reports, site = tmp_path / "out", tmp_path / "site"
+    place = finished(reports)
+    copied = {"index.html"} | {f"housing/{name}" for name in files_below(place)}
     finished(reports, "mine", warning="NOT FOR PUBLICATION")
-    index, studies, private = publish(str(tmp_path / "site"), reports)
-    assert (studies, private) == (["housing"], ["mine"])
-    copied = files_below(tmp_path / "site")
-    assert copied == {"index.html"} | {f"housing/{name}" for name in files_below(reports / "housing")}
-    assert "mine" not in (tmp_path / "site" / "index.html").read_text()
-    assert index == str(tmp_path / "site" / "index.html")
-
-
-def test_a_report_whose_card_alone_says_that_it_is_private_is_left_out(tmp_path):
-    finished(tmp_path / "out")
-    mine = finished(tmp_path / "out", "mine")
-    card = replace(CARD, name="mine", href="mine/report.html", warning="NOT FOR PUBLICATION")
-    (mine / "card.json").write_text(card.to_json())
-    assert publish(str(tmp_path / "site"), tmp_path / "out")[2] == ["mine"]
+    own = finished(reports, "own")  # of which its card alone says so
+    card = replace(CARD, name="own", href="own/report.html", warning="NOT FOR PUBLICATION")
+    (own / "card.json").write_text(card.to_json())
+    (tmp_path / "secret").write_text("root:x:0:0")
+    (place / "summary.csv").symlink_to(tmp_path / "secret")
+    (place / ".report.html.part").write_text("half")
+    index, studies, private = publish(str(site), reports)
+    assert (studies, sorted(private), index) == (["housing"], ["mine", "own"], str(site / "index.html"))
+    assert files_below(site) == copied
+    assert "mine" not in (site / "index.html").read_text()
+    (site / "CNAME").write_text("example.org")
+    (place / "report.html").write_text("<p>new</p>")
+    publish(str(site), reports)
+    assert (site / "housing" / "report.html").read_text() == "<p>new</p>"
+    assert (site / "CNAME").exists()
 
 
 def test_reports_are_copied_to_an_object_store(tmp_path, in_shared_store, monkeypatch):
@@ -71,22 +73,3 @@ def test_a_folder_of_somebody_elses_is_left_alone_unless_forced(tmp_path):
     assert files_below(tmp_path / "site") == {"letter.txt"}
     publish(str(tmp_path / "site"), tmp_path / "out", force=True)
     assert (tmp_path / "site" / "letter.txt").exists()
-
-
-def test_reports_are_published_again_and_other_files_stay(tmp_path):
-    place = finished(tmp_path / "out")
-    publish(str(tmp_path / "site"), tmp_path / "out")
-    (tmp_path / "site" / "CNAME").write_text("example.org")
-    (place / "report.html").write_text("<p>new</p>")
-    publish(str(tmp_path / "site"), tmp_path / "out")
-    assert (tmp_path / "site" / "housing" / "report.html").read_text() == "<p>new</p>"
-    assert (tmp_path / "site" / "CNAME").exists()
-
-
-def test_neither_a_link_nor_a_hidden_file_is_copied(tmp_path):
-    place = finished(tmp_path / "out")
-    (tmp_path / "secret").write_text("root:x:0:0")
-    (place / "summary.csv").symlink_to(tmp_path / "secret")
-    (place / ".report.html.part").write_text("half")
-    publish(str(tmp_path / "site"), tmp_path / "out")
-    assert not {"housing/summary.csv", "housing/.report.html.part"} & files_below(tmp_path / "site")

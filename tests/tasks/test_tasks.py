@@ -1,8 +1,5 @@
 """What the tasks write, without an orchestrator."""
 
-import os
-import pickle
-import socket
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -12,19 +9,16 @@ import pytest
 from data.errors import StoreError, Unreachable
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
-from dpalgos import InputError
 from flows.studies.find_study import find_study
 from reports.pages.index import Card
-from reports.results import validate_results
-from tasks.cache import facts_of, result
-from tasks.errors import Fault, SpecError, guarded, without_message
+from tasks.cache import result
+from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index
 from tasks.run.block import write_block, write_design
 from tasks.run.headline import write_audit
 from tasks.run.tables import bring, fetch, parquet
 from tasks.run_options import RunOptions
-from tasks.size_rules import delta_at
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -58,15 +52,6 @@ def made_block(block, design, path):
     part = result_at(path)
     write_block(part, block, design)
     return part
-
-
-def test_the_file_of_a_block_says_what_ran_where_and_when(ready, block, tmp_path):
-    part = made_block(block, ready, tmp_path / "block.parquet")
-    facts, rows = facts_of(part.path), pd.read_parquet(part.path)
-    assert facts["what"] == f"{block.replicates.study} {block.title}"
-    assert facts["where"] == f"{socket.gethostname()} (process {os.getpid()})"
-    assert facts["seconds"] == rows.drop_duplicates(["cell", "replicate"])["seconds"].sum()
-    validate_results(rows.drop(columns="seconds"))
 
 
 def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):
@@ -132,16 +117,6 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
 
 
-def test_the_index_is_written_again_only_where_a_card_has_changed(tmp_path):
-    index = write_index(tmp_path)
-    index.write_bytes(index.read_bytes().replace(b"</html>", b"</html >"))
-    kept = index.read_bytes()
-    assert write_index(tmp_path).read_bytes() == kept
-    (tmp_path / "housing").mkdir()
-    (tmp_path / "housing" / "card.json").write_text("{}")
-    assert write_index(tmp_path).read_bytes() != kept
-
-
 def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     for study, mode in (("mine", 0o700), ("housing", 0o755)):
         (tmp_path / study).mkdir()
@@ -159,15 +134,6 @@ def raising(error):
     raise error
 
 
-@pytest.mark.parametrize(
-    "error", [InputError("n"), SpecError("s"), StoreError("f"), Unreachable("u", transient=True)]
-)
-def test_what_a_user_can_mend_leaves_as_it_is(error):
-    with pytest.raises(type(error)) as left:
-        raising(error)
-    assert left.value is error
-
-
 @pytest.mark.parametrize("error", [ValueError("secret 42.5"), KeyError("secret"), OSError("bytes: secret")])
 def test_any_other_leaves_without_its_message_and_its_cause(error):
     with pytest.raises(Fault) as left:
@@ -176,23 +142,6 @@ def test_any_other_leaves_without_its_message_and_its_cause(error):
     assert "raising" in str(left.value)
     assert left.value.__suppress_context__
     assert "secret" not in repr(left.value) + str(left.value.frames)
-
-
-def test_the_place_is_the_innermost_of_this_project():
-    @guarded
-    def computing():
-        return delta_at(None, 1)
-
-    with pytest.raises(Fault, match=r"^TypeError in tasks/size_rules\.py:\d+ \(delta_at\)$"):
-        computing()
-
-
-def test_a_fault_passes_through_and_between_processes():
-    fault = without_message(ValueError("secret"))
-    assert without_message(fault) is fault
-    copy = pickle.loads(pickle.dumps(fault))
-    assert str(copy) == str(fault)
-    assert copy.frames == fault.frames
 
 
 SNP, LOW_IQ = "snp_gse106818", "average and low iq"

@@ -68,12 +68,6 @@ def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threa
         assert {each.result() for each in asking} == {threads}
 
 
-def test_errors_arrive_as_they_are(workers):
-    with pytest.raises(FileNotFoundError) as caught:
-        compute(worker_calls.refused)
-    assert caught.value.filename == "a.csv"
-
-
 def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
     for last_try_of in ("", "a block"):
         with pytest.raises(WorkerKilled, match=last_try_of):

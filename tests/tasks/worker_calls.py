@@ -16,10 +16,6 @@ def environment(name):
     return os.environ[name]
 
 
-def refused():
-    raise FileNotFoundError(2, "No such file or directory", "a.csv")
-
-
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 

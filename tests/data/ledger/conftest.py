@@ -58,13 +58,11 @@ def postgresql():
 
 @pytest.fixture
 def closed_port():
-    """A port where nothing listens."""
     return free_port()
 
 
 @pytest.fixture
 def new_schema(postgresql):
-    """The address of an empty schema."""
     import psycopg
 
     schema = f"ledger_{next(_numbers)}"
@@ -94,8 +92,6 @@ def fits():
 
 
 def additive(epsilon, delta):
-    """Compose by plain sums."""
-
     def fits(previous, new):
         spent_epsilon = math.fsum(charge.epsilon for charge in previous)
         spent_delta = math.fsum(charge.question.delta for charge in previous)

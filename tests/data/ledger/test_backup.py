@@ -11,7 +11,6 @@ from tests.data.ledger.charging import COST, charged
 
 @pytest.fixture
 def backed_up(ledger, tmp_path, fits, ask):
-    """Return a ledger of one charge and its backup."""
     ledger.store(charged(ledger, ask(), COST, fits), {"estimate": [1.5, "\udc80"]})
     ledger.backup(tmp_path / "copy")
     return ledger, tmp_path / "copy"
@@ -22,23 +21,18 @@ def counts(ledger):
     return report.n_datasets, report.n_charges, report.n_releases
 
 
-def test_a_backup_has_all_of_it_and_is_its_owners_alone(backed_up, place):
+def test_a_lost_home_comes_back_with_its_answers_and_is_its_owners_alone(backed_up, place, fits, ask):
     ledger, copy = backed_up
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert stat.S_IMODE(place.home.stat().st_mode) == 0o700
-    assert ledger.restore(copy) == ledger.verify()
-
-
-def test_a_lost_home_comes_back_with_its_answers(backed_up, place, fits, ask):
-    ledger, copy = backed_up
-    head = ledger.verify().head
+    assert ledger.restore(copy) == (whole := ledger.verify())
     shutil.rmtree(place.home)
     if place.url:
-        with pytest.raises(LedgerError, match=r"ledger\.key is missing"):
+        with pytest.raises(LedgerError, match=r"ledger\.key"):
             ledger.show()
-    assert ledger.restore(copy).head == head
+    assert ledger.restore(copy).head == whole.head
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
-    assert stat.S_IMODE((place.home / "ledger.key").stat().st_mode) == 0o600
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (place.home, place.home / "ledger.key")]
+    assert modes == [0o700, 0o600]
     assert counts(ledger) == (1, 1, 1)
 
 

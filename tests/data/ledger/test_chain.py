@@ -9,6 +9,7 @@ import pytest
 
 from data.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.book import START
+from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
 
 ANSWER = {"estimate": 31337.625, "name": "a stored answer"}
@@ -36,55 +37,43 @@ def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
 CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
 
 
-@pytest.mark.parametrize(
-    ("statements", "problem"),
-    [
-        ([CHARGE + "rho = rho / 2 WHERE number = 1"], "charge 1, or the budget it belongs to, was edited"),
-        ([CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 1"], "charge 1, or the budget"),
-        ([CHARGE + "dataset = 'others' WHERE number = 2"], "charge 2, or the budget"),
-        ([CHARGE + "dataset = 'nobody' WHERE number = 2"], "charge 2 is of a dataset without a budget"),
-        ([CHARGE + "content = 'x' WHERE number = 1"], "charge 1, or the budget"),
-        ([CHARGE + "hash = previous WHERE number = 1"], "charge 1, or the budget"),
-        ([CHARGE + "hash = 'é' WHERE number = 2"], "charge 2, or the budget"),
-        ([CHARGE + "answer = replace(answer, '3', '4')"], "the state or the answer of charge 1 was edited"),
-        ([CHARGE + "state = 'pending', answer = NULL"], "the state or the answer of charge 1 was edited"),
-        (["DELETE FROM dpcost_charges WHERE number = 1"], "charge 1 is missing, or one was inserted"),
-        (["DELETE FROM dpcost_charges WHERE number = 2"], "the last charge of budget 1 is not the one"),
-        (["DELETE FROM dpcost_charges"], "the last charge of budget 1 is not the one"),
-        ([CHARGE + "number = 0 WHERE number = 2"], "charge 1 is missing, or one was inserted"),
-        (["DELETE FROM dpcost_budgets WHERE number = 1"], "charge 1 is of a dataset without a budget"),
-        ([BUDGET + "epsilon = 9 WHERE number = 1"], "charge 1, or the budget it belongs to, was edited"),
-        ([BUDGET + "epsilon = 9 WHERE number = 2"], "budget 2 was edited"),
-        ([BUDGET + "last = seal WHERE number = 1"], "budget 1 was edited"),
-    ],
-)
-def test_tampering_is_found(written, place, statements, problem):
-    place.run(*statements)
+DELETE = "DELETE FROM dpcost_"
+# A statement, what the problem names, and whether it is of the tail, after which nothing more is charged
+TAMPERING = [
+    (CHARGE + "rho = rho / 2 WHERE number = 1", "charge 1", False),
+    (CHARGE + "rho = rho / 2 WHERE number = 2", "charge 2", True),
+    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 1", "charge 1", False),
+    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2", "charge 2", True),
+    (CHARGE + "dataset = 'others' WHERE number = 2", "charge 2", True),
+    (CHARGE + "dataset = 'nobody' WHERE number = 2", "charge 2", False),
+    (CHARGE + "content = 'x' WHERE number = 1", "charge 1", False),
+    (CHARGE + "hash = previous WHERE number = 1", "charge 1", False),
+    (CHARGE + "hash = 'é' WHERE number = 2", "charge 2", False),
+    (CHARGE + "answer = replace(answer, '3', '4')", "charge 1", False),
+    (CHARGE + "state = 'pending', answer = NULL", "charge 1", False),
+    (CHARGE + "state = 'released', answer = '{}' WHERE number = 2", "charge 2", True),
+    (DELETE + "charges WHERE number = 1", "charge 1 is missing", False),
+    (DELETE + "charges WHERE number = 2", "the last charge of budget 1", True),
+    (DELETE + "charges", "the last charge of budget 1", True),
+    (CHARGE + "number = 0 WHERE number = 2", "charge 1 is missing", False),
+    (DELETE + "budgets WHERE number = 1", "charge 1", False),
+    (BUDGET + "epsilon = 9 WHERE number = 1", "charge 1", True),
+    (BUDGET + "epsilon = 9 WHERE number = 2", "budget 2", False),
+    (BUDGET + "last = seal WHERE number = 1", "budget 1", True),
+]
+
+
+@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING)
+def test_tampering_is_found_and_after_that_of_the_tail_nothing_more_is_charged(
+    written, place, fits, ask, statement, problem, of_tail
+):
+    place.run(statement)
     report = place.ledger().verify()
     assert not report.ok
     assert any(problem in each for each in report.problems), report.problems
-    with pytest.raises(LedgerBroken, match="dpcost ledger verify") as caught:
-        place.ledger().show()
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        CHARGE + "rho = rho / 2 WHERE number = 2",
-        CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2",
-        CHARGE + "dataset = 'others' WHERE number = 2",
-        CHARGE + "state = 'released', answer = '{}' WHERE number = 2",
-        "DELETE FROM dpcost_charges WHERE number = 2",
-        "DELETE FROM dpcost_charges",
-        BUDGET + "epsilon = 9 WHERE number = 1",
-        BUDGET + "last = seal WHERE number = 1",
-    ],
-)
-def test_a_tail_that_was_edited_admits_nothing_more(written, place, fits, ask, statement):
-    place.run(statement)
-    with pytest.raises(LedgerBroken, match="dpcost ledger verify"):
-        charged(place.ledger(), ask(epsilon=0.01), COST, fits)
+    refused(place.ledger().show, LedgerBroken, "dpcost ledger verify")
+    if of_tail:
+        refused(lambda: charged(place.ledger(), ask(epsilon=0.01), COST, fits), LedgerBroken)
 
 
 def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what_is_stored(
@@ -110,7 +99,6 @@ def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what
 
 
 def stored_bytes(content):
-    """Return the places of some bytes of what the ledger stores."""
     texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
     return [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
 

@@ -40,18 +40,6 @@ def test_a_budget_is_opened_once(ledger):
             ledger.open_dataset("patients", epsilon, delta)
 
 
-def test_a_dataset_must_be_opened(place, fits, ask):
-    ledger = place.ledger()
-    for use in (
-        lambda: charged(ledger, ask(), COST, fits),
-        lambda: ledger.show("patients"),
-        lambda: ledger.account("patients"),
-    ):
-        with pytest.raises(LedgerError, match="dpcost ledger open patients"):
-            use()
-    assert ledger.show() == []
-
-
 def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
     with pytest.raises(ZeroDivisionError):
         charged(ledger, ask(), COST, lambda previous, new: 1 / 0)

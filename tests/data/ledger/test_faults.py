@@ -1,8 +1,5 @@
-import os
 import sqlite3
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -10,8 +7,6 @@ import sqlalchemy as sa
 from data.errors import DataError, LedgerError, LedgerUnavailable
 from data.ledger import Ledger
 from tests.data.ledger.charging import COST, charged
-
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -26,49 +21,6 @@ def refused(use, message):
     assert isinstance(caught.value, DataError)
     assert "\n" not in str(caught.value)
     return caught.value
-
-
-@pytest.fixture
-def without_rights():
-    """A home with a ledger, and the process not root."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        home = Path(name) / "home"
-        Ledger(home).open_dataset("patients", 1.0, 1e-5)
-        is_root = os.geteuid() == 0
-        if is_root:
-            for path in (home, *home.iterdir()):
-                os.chown(path, NOBODY, -1)
-            os.seteuid(NOBODY)
-        try:
-            yield home
-        finally:
-            if is_root:
-                os.seteuid(0)
-            home.chmod(0o700)
-
-
-def test_a_read_only_file(without_rights, fits, ask):
-    (without_rights / "ledger.sqlite").chmod(0o444)
-    ledger = Ledger(without_rights)
-    refused(lambda: charged(ledger, ask(), COST, fits), r"ledger.sqlite cannot be written \(SQLITE_READONLY")
-    assert ledger.verify().ok
-    assert ledger.show("patients")[0]["charges"] == []
-
-
-def test_a_read_only_folder(without_rights, fits, ask):
-    without_rights.chmod(0o555)
-    refused(lambda: charged(Ledger(without_rights), ask(), COST, fits), "cannot be written")
-    missing = Ledger(without_rights / "below")
-    refused(lambda: missing.open_dataset("a", 1, 0), "cannot be created .*set DPCOST_HOME to another")
-
-
-def test_an_unreadable_file_or_key(without_rights):
-    (without_rights / "ledger.key").chmod(0)
-    with pytest.raises(LedgerError, match=r"ledger\.key cannot be read"):
-        Ledger(without_rights).show()
-    (without_rights / "ledger.sqlite").chmod(0)
-    refused(Ledger(without_rights).show, r"ledger.sqlite cannot be read \(SQLITE_CANTOPEN")
 
 
 @pytest.mark.parametrize(
@@ -199,12 +151,6 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
 
     charged(ledger, ask(), COST, meanwhile)
     assert len(ledger.account("patients").charges) == 1
-
-
-@pytest.mark.server
-def test_a_read_only_postgresql_is_one_sentence(tmp_path, new_schema):
-    url = new_schema.replace("search_path", "default_transaction_read_only%3Don%20-csearch_path")
-    refused(lambda: Ledger(tmp_path, url).open_dataset("a", 1, 0), "SQLSTATE 25006")
 
 
 @pytest.mark.server

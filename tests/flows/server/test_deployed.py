@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 @pytest.fixture
 def standing(tmp_path_factory):
-    """Return a project whose environment names its standing server."""
     project = Project(tmp_path_factory.mktemp("standing"), "standing")
     with Standing(PROJECT, project.environment) as server:
         server.wait_until_up()

@@ -1,61 +1,34 @@
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 from small_project import PROJECT, processes_of, until
 
-from data.errors import StoreError
 from flows import ServerError
 from flows import local_server as client
-from flows.local_server import KEEP_DAYS
 from tasks.run.watch import watched
+from tests.builders import refused
 
 
-@pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
-def test_what_is_no_server_does_not_answer(url):
-    assert not client.answers(url)
-
-
-@pytest.fixture
-def a_server_that_says():
-    """Return a function that starts a server with one answer to everything."""
-    running = []
-
-    def start(status, ready=None):
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response((ready or status) if self.path.endswith("/ready") else status)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        running.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{running[-1].server_port}/api"
-
-    yield start
-    for each in running:
-        each.shutdown()
-        each.server_close()
-
-
-@pytest.mark.parametrize(("ready", "well"), [(200, True), (404, True), (503, False)])
-def test_a_server_without_its_database_does_not_answer(a_server_that_says, ready, well):
-    assert client.answers(a_server_that_says(200, ready)) is well
+@pytest.mark.parametrize(("ready", "well"), [(b"yes", True), (404, True), (503, False)])
+def test_a_server_without_its_database_does_not_answer(web, ready, well):
+    web.serve("/api/health", b"yes")
+    web.serve("/api/ready", ready)
+    assert client.answers(f"{web.address}/api") is well
+    assert not any(map(client.answers, ("nonsense", "http://[::1/api")))
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(
-    a_server_that_says, status, tmp_path
-):
-    with pytest.raises(ServerError, match="PREFECT_API_AUTH_STRING") as refused:
-        client.authentication_at(tmp_path, a_server_that_says(status))
-    assert client.own_authentication(tmp_path) not in str(refused.value)
+def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(web, status, tmp_path):
+    web.serve("/api/admin/version", status)
+    refused(
+        lambda: client.authentication_at(tmp_path, f"{web.address}/api"),
+        ServerError,
+        "PREFECT_API_AUTH_STRING",
+        hidden=[client.own_authentication(tmp_path)],
+    )
 
 
 def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
@@ -121,19 +94,3 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
     third.communicate()
     assert not client.answers(api_url)
     assert processes_of(home) == []
-
-
-@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
-def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
-    monkeypatch.setenv(KEEP_DAYS, days)
-    with pytest.raises(StoreError, match=KEEP_DAYS):
-        client.keep_days()
-
-
-def test_a_machine_that_cannot_reach_itself_is_told_at_once(home, monkeypatch):
-    def unreachable(*_, **__):
-        raise OSError(101, "Network is unreachable")
-
-    monkeypatch.setattr(client.socket, "create_connection", unreachable)
-    with pytest.raises(ServerError, match="loopback"), client.prefect_server(home):
-        pass

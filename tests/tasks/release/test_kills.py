@@ -14,7 +14,6 @@ import tasks.release.release
 from data.errors import AnswerLost
 from data.ledger import Ledger
 from tasks.release.release import draw_answer
-from tests.stored_answers import stored_answers
 from tests.tasks.analyst_tables import release
 
 CONFIG = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nlower = -1.0\nupper = {upper}\n'
@@ -30,8 +29,6 @@ def ask(home, folder, number, again=False):
 
 
 def child(home, folder, number, notes):
-    """Release, and note each drawing and what was shown."""
-
     def noted(plan):
         os.write(notes, (json.dumps({"drawn": plan.question.id}) + "\n").encode())
         return draw_answer(plan)
@@ -68,7 +65,7 @@ def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twic
     charges = Ledger(home).account("people").charges
     assert len(drawn) == len(set(drawn))
     assert set(drawn) <= {charge.question.id for charge in charges}
-    stored = stored_answers(Ledger(home))
+    stored = {c["id"]: c["answer"] for each in Ledger(home).show() for c in each["charges"]}
     for note in said:
         if "shown" in note:
             assert stored[note["charge"]]["estimate"] == note["shown"]

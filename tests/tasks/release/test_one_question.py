@@ -38,7 +38,6 @@ def ledger(tmp_path):
 
 
 def asked(ledger, folder, estimator="box_mean", *, table=None, study="", x='["age", "weight"]', **stated):
-    """Release, with what a release file says, and return the answer."""
     options = stated.pop("options", {})
     settings = {"y": "", "bounds": "", "params": "", **stated}
     file = folder / "people.csv"
@@ -143,21 +142,6 @@ def with_cell(column, value, row=7):
     table[column] = table[column].astype(object)
     table.loc[row, column] = value
     return table
-
-
-ARMS = {"x": '["arm", "age"]', "bounds": "lower = -1.0\nupper = 100000003.0"}
-
-
-def test_a_mended_file_is_asked_anew_and_each_keeps_its_answer(ledger, tmp_path):
-    swapped = people().assign(arm=lambda table: 200_000_003 - table.arm)
-    wrong = asked(ledger, tmp_path, table=swapped, **ARMS)
-    right = asked(ledger, tmp_path, **ARMS)
-    assert not right.replayed
-    assert len(right.account.charges) == 2
-    for table, answer in ((swapped, wrong), (None, right)):
-        again = asked(ledger, tmp_path, table=table, **ARMS)
-        assert again.replayed
-        assert again.estimate == answer.estimate
 
 
 MENDED = {

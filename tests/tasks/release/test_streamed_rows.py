@@ -41,7 +41,11 @@ def dpcost(command_line):
 def rides(n=20_000):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal([7.0, -3.0], 1.0, (n, 2)), columns=["hours", "steps"])
-    return table.assign(cost=table["hours"] * 0.2 - table["steps"] * 0.5, driver=np.arange(n).astype(str))
+    return table.assign(
+        cost=table["hours"] * 0.2 - table["steps"] * 0.5,
+        driver=np.arange(n).astype(str),
+        even=np.arange(n) % 2,
+    )
 
 
 @pytest.fixture
@@ -63,25 +67,6 @@ def never_in_memory(monkeypatch):
     monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
 
 
-@pytest.mark.usefixtures("never_in_memory")
-def test_a_mean_and_a_regression_are_released_without_holding_the_rows(dpcost, parquet, tmp_path):
-    status, out, err = ask(dpcost, parquet, tmp_path)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
-    status, out, err = ask(dpcost, parquet, tmp_path, "adassp", REGRESSION)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
-
-
-def test_the_same_data_as_csv_get_the_stored_answer(dpcost, parquet, tmp_path):
-    first = json.loads(ask(dpcost, parquet, tmp_path)[1])
-    copy = tmp_path / "copy.csv"
-    rides().to_csv(copy, index=False)
-    again = json.loads(ask(dpcost, copy, tmp_path)[1])
-    assert again["release"]["ledger"]["replayed"]
-    assert numbers_of(again) == numbers_of(first)
-
-
 def plain_parquet(table, path):
     """Write a table so that its size does not depend on its numbers."""
     table.to_parquet(path, row_group_size=3000, compression=None, use_dictionary=False)
@@ -96,75 +81,6 @@ def swap(path, table):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize(("moment", "n_charges"), [("check_data", 0), ("draw_release", 1)])
-def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
-    dpcost, parquet, tmp_path, monkeypatch, moment, n_charges
-):
-    """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
-    table = rides().assign(even=np.arange(20_000) % 2)
-    plain_parquet(table, parquet)
-    original, times = getattr(tasks.release.release, moment), []
-
-    def after_a_swap(*arguments):
-        before = parquet.stat()
-        swap(parquet, table.assign(even=1 - table["even"]))
-        after = parquet.stat()
-        times.append((before.st_ino, before.st_size, before.st_mtime_ns))
-        times.append((after.st_ino, after.st_size, after.st_mtime_ns))
-        return original(*arguments)
-
-    monkeypatch.setattr(tasks.release.release, moment, after_a_swap)
-    glm = REGRESSION.replace('y = "cost"', 'y = "even"').replace(
-        "response_bound = 5.0\n", '[params]\nfamily = "logistic"\n'
-    )
-    status, out, err = ask(dpcost, parquet, tmp_path, "dp_glm", glm)
-    assert times[0] == times[1]
-    assert status == 2
-    assert "changed while it was read" in err
-    assert "estimate" not in out
-    assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda table: table.drop(columns="hours"),
-        lambda table: table.assign(hours=[[1.0]] * len(table)),
-        lambda table: table.iloc[:100],
-    ],
-    ids=["a column is gone", "a column of lists", "fewer rows"],
-)
-def test_a_table_that_loses_a_column_between_charge_and_draw_is_one_sentence_and_stays_charged(
-    dpcost, parquet, tmp_path, monkeypatch, changed
-):
-    original = tasks.release.release.draw_release
-
-    def after_a_change(*arguments):
-        changed(rides()).to_parquet(parquet, row_group_size=3000)
-        return original(*arguments)
-
-    monkeypatch.setattr(tasks.release.release, "draw_release", after_a_change)
-    err = sentence(ask(dpcost, parquet, tmp_path))
-    assert "changed while it was read" in err
-    assert "what was charged stays spent" in err
-    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
-    assert [charge["answer"] for charge in shown["charges"]] == [None]
-
-
-def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, parquet, tmp_path, monkeypatch):
-    """What is charged would be one content, and what is answered another."""
-    original = StreamedTable.in_memory
-
-    def after_a_change(table):
-        swap(parquet, rides().assign(hours=1.0))
-        return original(table)
-
-    monkeypatch.setattr(StreamedTable, "in_memory", after_a_change)
-    config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
-    assert "changed while it was read" in sentence(ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config))
-    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
-
-
 @pytest.fixture
 def folder(tmp_path):
     """The same rows in three files, and what other programs leave next to them."""
@@ -177,44 +93,66 @@ def folder(tmp_path):
 
 
 @pytest.mark.usefixtures("never_in_memory")
-def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
+def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(dpcost, folder, parquet, tmp_path):
     first = json.loads(ask(dpcost, folder, tmp_path)[1])
     assert numbers_of(first) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
-    for same in (parquet, folder.as_uri()):
+    rides().to_csv(tmp_path / "copy.csv", index=False)
+    for same in (parquet, folder.as_uri(), tmp_path / "copy.csv"):
         status, out, err = ask(dpcost, same, tmp_path)
         assert status == 0, err
         again = json.loads(out)
         assert again["release"]["ledger"]["replayed"]
         assert numbers_of(again) == numbers_of(first)
-    status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
+    for data in (folder, parquet):
+        status, out, err = ask(dpcost, data, tmp_path, "adassp", REGRESSION)
+        assert status == 0, err
+        assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
     status, _, err = dpcost("ledger", "open", "again", "--epsilon", 1, "--delta", 1e-5, "--data", folder)
-    assert (status, "as 'rides'" in err) == (2, True)
+    assert (status, "'rides'" in err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["part-0.parquet", "part-2.parquet"])
-def test_a_file_of_a_folder_that_changes_after_the_charge_is_not_answered(
-    dpcost, folder, tmp_path, monkeypatch, name
+LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
+HOLDOUT = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
+OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
+# Which file changes, after which step, how, the question, and how many charges stay
+CHANGES = [
+    ("rides.parquet", "check_data", OTHER_ROWS, ("dp_glm", LABELS), 0),
+    ("rides.parquet", "in_memory", OTHER_ROWS, ("dp_sparse_mean", HOLDOUT), 0),
+    ("rides.parquet", "draw_release", OTHER_ROWS, ("adassp", REGRESSION), 1),
+    ("rides.parquet", "draw_release", lambda table: table.drop(columns="hours"), ("dp_mean", MEAN), 1),
+    ("rides.parquet", "draw_release", lambda t: t.assign(hours=[[1.0]] * len(t)), ("dp_mean", MEAN), 1),
+    ("rides.parquet", "draw_release", lambda table: table.iloc[:100], ("dp_mean", MEAN), 1),
+    *[(f"rides/part-{k}.parquet", "draw_release", OTHER_ROWS, ("dp_mean", MEAN), 1) for k in (0, 2)],
+]
+
+
+@pytest.mark.parametrize(("file", "step", "change", "question", "n_charges"), CHANGES)
+def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
+    dpcost, parquet, folder, tmp_path, monkeypatch, file, step, change, question, n_charges
 ):
-    original = tasks.release.release.draw_release
+    """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
+    path = tmp_path / file
+    table, place = pd.read_parquet(path), StreamedTable if step == "in_memory" else tasks.release.release
+    plain_parquet(table, path)
+    original, sizes = getattr(place, step), [path.stat().st_size]
 
-    def after_a_swap(*arguments):
-        swap(folder / name, pd.read_parquet(folder / name).assign(hours=1.0))
+    def after_a_change(*arguments):
+        swap(path, change(table))
+        sizes.append(path.stat().st_size)
         return original(*arguments)
 
-    monkeypatch.setattr(tasks.release.release, "draw_release", after_a_swap)
-    status, out, err = ask(dpcost, folder, tmp_path)
-    assert status == 2
-    assert "changed while it was read" in err
-    assert "estimate" not in out
+    monkeypatch.setattr(place, step, after_a_change)
+    data = parquet if path == parquet else folder
+    assert "changed while it was read" in sentence(ask(dpcost, data, tmp_path, *question))
+    assert change is not OTHER_ROWS or sizes[0] == sizes[1]
+    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert [charge["answer"] for charge in shown["charges"]] == [None] * n_charges
 
 
 def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path):
-    holdout = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
     users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"')
     for estimator, config, data, options, message in (
-        ("dp_sparse_mean", holdout, folder, [], "needs all rows in memory, so --data must be one file"),
+        ("dp_sparse_mean", HOLDOUT, folder, [], "needs all rows in memory, so --data must be one file"),
         ("user_level_mean", users, folder, [], "must be one file where users are protected"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
         ("dp_mean", MEAN, tmp_path, [], "has folders inside"),

@@ -19,6 +19,7 @@ from reports.pages.release_page import render_release
 from tasks.release import release as releasing
 from tasks.release.record import record_of
 from tasks.report.coefficients import text_of
+from tests.builders import BOUNDS, CATEGORIES
 from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
@@ -49,9 +50,6 @@ INSIDE = {
 # What follows from the time and from the rows by a secret key.
 CHANGING = ("charge", "charged", "head", "publication_date")
 
-CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
-BOUNDS = {"age": (0, 120), "cost": (-5000, 10000), "person": (0, 1e6)}
-
 
 def people(n=1500, other=False):
     """Two tables of one shape: of the second, more cells are missing, moved or of one level."""
@@ -62,6 +60,7 @@ def people(n=1500, other=False):
     table["cost"] = 1000 + (-20 if other else 30) * table["age"] + rng.normal(0, 300, n)
     table.loc[: 400 if other else 100, "age"] = 1e6  # beyond the bounds
     table.loc[: 30 if other else 10, "cost"] = 9e9
+    table.loc[500 : 900 if other else 600, "age"] = np.nan
     return table
 
 
@@ -69,7 +68,7 @@ study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
 
 
 def visits(n=1500, other=False):
-    table = people(n, other)[["age"]].clip(0, 120)
+    table = people(n, other)[["age"]].clip(0, 120).fillna(50.0)
     person = np.minimum(np.arange(n), 299) if other else np.arange(n) % 300  # as many people, others' rows
     return table.assign(person=[f"person {each}" for each in person])
 
@@ -140,13 +139,15 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
 
 
 CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
+DROPPED = ("mine.toml", 'missing = "refuse"', 'missing = "drop"')
 QUESTIONS = {
-    "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED], {"interval": 0.9}),
+    "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED, DROPPED], {"interval": 0.9}),
     "fit": (
         "binned_fit",
         {"response": "cost"},
         [
             CLIPPED,
+            DROPPED,
             ("mine-release.toml", "[params]", '[params]\ncoef = "released.json"'),
             ("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0"),
         ],
@@ -161,7 +162,8 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delta, monkeypatch, caplog):
     asked = QUESTIONS[question]
-    table = visits if question == "users" else people
+    without_gaps = lambda **options: people(**options).fillna({"age": 50.0})  # noqa: E731
+    table = {"users": visits, "mean": without_gaps}.get(question, people)
     given = monkeypatch, caplog, delta
     one, drawn = everything_shown(tmp_path / "one", table(), asked, [], *given)
     other, again = everything_shown(tmp_path / "other", table(other=True), asked, drawn, *given)
@@ -180,7 +182,8 @@ def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delt
 def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatch):
     """Those of the rehearsal on made-up rows follow from other private levels."""
     study(tmp_path, people(), response="cost")
-    edited(tmp_path / "mine.toml", *CLIPPED[1:])
+    for name, old, new in (CLIPPED, DROPPED):
+        edited(tmp_path / name, old, new)
     drawn, draw = [], releasing.draw_release
     monkeypatch.setattr(releasing, "draw_release", lambda *given: drawn.append(draw(*given)) or drawn[-1])
     ledger = open_ledger(tmp_path)

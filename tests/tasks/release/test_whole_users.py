@@ -7,18 +7,10 @@ import pandas as pd
 import pytest
 
 import tasks.release.release
+from tests.builders import release_file, release_words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import numbers_of
 
-MEAN = """
-[dataset]
-name = "visits"
-[columns]
-x = ["hours", "steps"]
-{columns}
-[bounds]
-{bounds}
-"""
 BOUNDS = "value_bound = 100.0\nconcentration_radius = 2.0"
 USER = 'user_id = "person"'
 
@@ -49,13 +41,9 @@ def visits(tmp_path):
     return path
 
 
-def ask(
-    dpcost, data, tmp_path, *, estimator="user_level_mean", columns=USER, bounds=BOUNDS, epsilon=6, more=""
-):
-    config = tmp_path / "release.toml"
-    config.write_text(MEAN.format(columns=columns, bounds=bounds) + more)
-    options = ["--data", data, "--config", config, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
-    return dpcost("release", estimator, *options)
+def ask(dpcost, data, tmp_path, *, estimator="user_level_mean", columns=USER, bounds=BOUNDS, epsilon=6):
+    config = release_file(tmp_path, "visits", ["hours", "steps"], columns=columns, bounds=bounds)
+    return dpcost(*release_words(estimator, data, config, epsilon), "--json")
 
 
 def test_a_mean_over_users_is_released_and_replayed(dpcost, visits, tmp_path):
