@@ -183,7 +183,8 @@ class Dataset:
     @property
     def frame_columns(self) -> tuple[str, ...]:
         """Names of a frame's features, those of each boid in turn: ``x1, y1, …, nS200``."""
-        return tuple(f"{name}{m}" for m in range(1, self.n_boids + 1) for name in self.column_names)
+        names = self.column_names
+        return tuple(f"{name}{m}" for m in range(1, self.n_boids + 1) for name in names)
 
     def column(self, name: str) -> Column:
         """Return a column by name, or refuse an unknown one with the nearest name."""

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from data.store.folders import read_json
-from flows.local_server import answers, authentication_at, home_tag, set_client
 from flows.lock import holder
 
 _MANY = 200  # runs that a server is asked for: Prefect's own limit
@@ -19,7 +18,7 @@ def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, st
     Prefect server at ``PREFECT_API_URL``; without one, a run under way is named by its process.
     """
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    of_server = list(_of_server(home, address)) if address and answers(address) else []
+    of_server = list(_of_server(home, address)) if address else []
     known = {(run["study"], run["ended"][:16]) for run in of_server}
     runs = [run for run in _of_reports(reports) if (run["study"], run["ended"][:16]) not in known]
     newest = sorted([*of_server, *runs], key=lambda run: run["started"], reverse=True)[:limit]
@@ -42,6 +41,10 @@ def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
 
 
 def _of_server(home: Path, address: str) -> Iterator[dict[str, str]]:
+    from flows.local_server import answers, authentication_at, home_tag, set_client
+
+    if not answers(address):
+        return
     set_client(address, authentication_at(home, address))
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter

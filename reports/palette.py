@@ -62,7 +62,7 @@ _PAIRS = {
 }
 LIGHT = MappingProxyType({name: light for name, (light, _) in _PAIRS.items()})
 DARK = MappingProxyType({name: dark for name, (_, dark) in _PAIRS.items()})
-INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS, PAPER, NON_PRIVATE, WARN, _, FLAG = (LIGHT[name] for name in _PLAIN)
+INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS, PAPER, NON_PRIVATE, WARN, *_ = (LIGHT[name] for name in _PLAIN)
 BY_HEX = MappingProxyType({color: name for name, color in LIGHT.items()})
 
 

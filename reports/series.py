@@ -114,11 +114,6 @@ class Series:
     def at(self, x: float) -> Point | None:
         return next((p for p in self.points if p.x == x), None)
 
-    def mean_at(self, x: float) -> float:
-        """Return the mean error at a size; NaN where there is none."""
-        point = self.at(x)
-        return point.mean if point is not None and point.answered else math.nan
-
 
 @dataclass(frozen=True)
 class View:

@@ -24,7 +24,7 @@ from tasks.run.threads import one_blas_thread, use_threads
 T = TypeVar("T")
 A = TypeVar("A")
 
-_LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound"]
+_LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound", "dp_accounting"]
 # Half of the machine's memory is for data.
 _MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

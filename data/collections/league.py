@@ -20,7 +20,7 @@ from data.dataset import PACKAGED, Column, Dataset, Source
 from data.errors import CorruptSource
 
 MOST_ROWS = 20_000
-_GROUPS = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # and "means", of all tables
+GROUPS = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # by family; and "means", of all tables
 _PREFIX = "league_"
 _R_TABLES = (
     "https://raw.githubusercontent.com/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae"
@@ -47,7 +47,7 @@ def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     for name, about in declarations().items():
         response, family = about["response"], about.get("family", "")
         settings = {"covariates": [each.name for each in columns_of(about) if each.name != response]}
-        if _GROUPS[family] in groups:
+        if GROUPS[family] in groups:
             settings |= {"response": response, "family": family}
         elif "means" not in groups:
             continue

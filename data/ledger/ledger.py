@@ -133,10 +133,12 @@ class Ledger:
         with self._database.answering(question.dataset):
             with self._writing() as book:
                 book.require_whole_tail()
-                charge = _answered(book, question, again)
+                charge, account = _answered(book, question, again), book.account(question.dataset)
                 if charge is None:
-                    charge = _new_charge(book, question, cost, require_room, allow_new_content)
-                account = book.account(question.dataset)
+                    charge = _new_charge(book, account, question, cost, require_room, allow_new_content)
+                    contents = {**account.contents, question.content: question.dataset}
+                    charges = [*account.charges, charge]
+                    account = replace(account, charges=charges, contents=contents, head=book.head)
             yield charge, account
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -237,10 +239,14 @@ def _answered(book: Book, question: Question, again: bool) -> Charge | None:
 
 
 def _new_charge(
-    book: Book, question: Question, cost: PrivacyCost, require_room: RequireRoom, allow_new_content: bool
+    book: Book,
+    account: Account,
+    question: Question,
+    cost: PrivacyCost,
+    require_room: RequireRoom,
+    allow_new_content: bool,
 ) -> Charge:
     """Charge a question at the end of the chain, if data and budget allow it."""
-    account = book.account(question.dataset)
     known = account.contents
     names = {known[each.content] for each in (question, question.former) if each and each.content in known}
     if names and question.dataset not in names:

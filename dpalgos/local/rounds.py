@@ -20,8 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Event, Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.interval import Interval
@@ -326,11 +325,6 @@ def report_size(algorithm: LocalAlgorithm, state: PublicState) -> int:
     return sum(part.randomizer.size for part in algorithm.client(state))
 
 
-def report_epsilon(algorithm: LocalAlgorithm, state: PublicState, delta: float) -> float:
-    """Return the ε at δ that is certified for a person of the next group."""
-    return certified_epsilon(_events(algorithm.client(state)), delta)
-
-
 def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
     """Draw the reports of people (m, d) with responses (m,), (m, p), from the operating system's randomness.
 
@@ -368,7 +362,3 @@ def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatAr
         too_long |= factors < 1
         parts.append((factors @ vectors / len(vectors))[:, None])
     return GroupMeans(parts, len(reports), int(too_long.sum()))
-
-
-def _events(parts: Sequence[ReportPart]) -> list[Event]:
-    return [part.randomizer.event(part.label) for part in parts]

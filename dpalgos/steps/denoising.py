@@ -31,11 +31,6 @@ class ReleasedSteps(NamedTuple):
         """The noise's variances, (T, R), 0 of steps that were not taken."""
         return np.where(np.isfinite(self.noise_stds), self.noise_stds, 0.0) ** 2
 
-    @property
-    def iterates(self) -> FloatArray:
-        """The points that the steps lead to, (T, d, R)."""
-        return np.concatenate([self.points[1:], self.end[None]])
-
     def last(self, number: int) -> "ReleasedSteps":
         """Return the last of the steps."""
         return self._replace(

@@ -230,9 +230,10 @@ def read_rows(
         rows = ReleaseRows(X=stream, units=FileUnits.unchanged(x))
     else:
         numbers = load_numbers(data, columns.xy, watch=watch)
+        response = numbers.pop(y).to_numpy() if y else None
         rows = ReleaseRows(
-            X=numbers[list(x)].to_numpy(),
-            y=numbers[y].to_numpy() if y else None,
+            X=numbers.to_numpy(),
+            y=response,
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
-from data.collections.league import developed_on
+from data.collections.league import GROUPS, developed_on
 from reports.league import OURS, rows_of
 from reports.page import ZERO
 from tasks.external.environments import installed
@@ -15,8 +15,6 @@ from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
-
-_FAMILIES = {"linear_regression": "linear", "mean": "means", "logistic": "logistic", "poisson": "counts"}
 
 
 def league_facts(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +44,8 @@ def league_facts(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any
 def _table_of(panel: Panel) -> tuple[str, str]:
     """Return the name of a panel's table and its family; means are a table of their own."""
     traits = panel.problem.traits
-    name, family = panel.problem.source.removeprefix("league_"), _FAMILIES[traits.family or str(traits.task)]
-    return (f"{name} (means)" if family == "means" else name), family
+    name = panel.problem.source.removeprefix("league_")
+    return (f"{name} (means)", "means") if traits.task == "mean" else (name, GROUPS[traits.family])
 
 
 def _about(panel: Panel, family: str, results: pd.DataFrame) -> dict[str, Any]:

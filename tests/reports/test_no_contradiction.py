@@ -42,8 +42,8 @@ def points_of(view, x):
     """Return the mean and standard error of each private series at a size, and zero's error."""
     series = view.series(view.headline)
     private = {s.label: p for s in series if s.role == "private" and (p := s.at(x)) and p.answered}
-    zero = next((s.mean_at(x) for s in series if s.info.name == "zero"), math.nan)
-    return private, zero
+    at_zero = next((p for s in series if s.info.name == "zero" and (p := s.at(x)) and p.answered), None)
+    return private, at_zero.mean if at_zero else math.nan
 
 
 def sizes_of(text, sizes):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 import dpalgos
 from tasks.problems.problem import Draw, Measure, Measured, Traits
@@ -54,6 +53,9 @@ class RegressionScale:
 
     def _ends(self) -> Iterator[np.ndarray]:
         """Yield the coefficients without privacy, and those of the constant alone."""
+        # Takes as long to load as all that other kinds of problems need.
+        from sklearn.linear_model import LogisticRegression, PoissonRegressor
+
         X, y, mean = self._X, self._y, self._y.mean()
         constant = np.zeros(X.shape[1])
         if not self._family:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
+from data.collections.league import GROUPS
 from data.prepare.table_design import PreparedTable, Units, public_units
 from tasks.cells import Cell, Replicates, derive_seed
 from tasks.external.libraries import answer
@@ -15,7 +16,6 @@ from tasks.problems.problem import ALL, Cost, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable
 
 _SECONDS = 60.0  # of all fits of a cell by another library; what it imports is not counted
-_FAMILIES = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # as methods of libraries know them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,7 +85,7 @@ class WholeTable(RegisteredTable):
         if y is None:
             return {**found, "y": np.zeros(len(X)), "y_lower": 0.0, "y_upper": 1.0, "family": "means"}
         ends = (columns[-1].lower, columns[-1].upper) if self.family else (float(lower[-1]), float(upper[-1]))
-        return {**found, "y": y, "y_lower": ends[0], "y_upper": ends[1], "family": _FAMILIES[self.family]}
+        return {**found, "y": y, "y_lower": ends[0], "y_upper": ends[1], "family": GROUPS[self.family]}
 
 
 _MEASURED = (
