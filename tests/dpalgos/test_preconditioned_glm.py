@@ -10,6 +10,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
 from dpalgos.mechanisms.preconditioned.origin import private_columns
 from dpalgos.models.families import family_names, get_family
+from dpalgos.models.normal_curvature import newton_step, normal_curvature
+from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -201,6 +203,29 @@ def test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped():
     y = rng.binomial(1, 1 / (1 + np.exp(4.9 - X @ [0.3, -0.2, 0.1, 0, 0]))).astype(float)
     ours = answers(X, y, replicates=40, family="logistic", intercept=True).estimate
     assert np.mean(1 / (1 + np.exp(-X @ ours))) == pytest.approx(y.mean(), rel=0.15)
+
+
+def test_noise_that_a_step_follows_is_not_taken_for_curvature():
+    """Steps of pure noise seem to meet twice the curvature; what is known of them is subtracted."""
+    model, d, n_replicates, noise_std = get_family("logistic"), 40, 500, 0.02
+    rng = np.random.default_rng(0)
+    center, noise = np.zeros((d, n_replicates)), np.full(n_replicates, noise_std)
+    seen = {}
+    for is_told in (True, False):
+        secant = SecantCurvature(model, center, np.zeros(n_replicates))
+        score = noise_std * rng.standard_normal((d, n_replicates))  # at the best θ
+        secant.at(center, score, noise)
+        step, amplification = newton_step(model, center, center, score, np.zeros(n_replicates))
+        if is_told:
+            secant.moved(d * amplification * noise_std**2)
+        later = noise_std * rng.standard_normal((d, n_replicates)) - np.einsum(
+            "rij,jr->ir", normal_curvature(model, center, center), step
+        )
+        found = secant.at(step, later, noise)
+        plain = normal_curvature(model, step, center)
+        seen[is_told] = (np.abs(found - plain).max(axis=(1, 2)) > 1e-9).mean()
+    assert seen[True] <= 0.06
+    assert seen[False] >= 0.5
 
 
 def about_a_constant(family, n, constant, epsilon):

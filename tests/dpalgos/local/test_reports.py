@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.local import ldp_iht, ldp_nldp
-from dpalgos.local.noisy_moments import isometric, least_noise_scaling
+from dpalgos.local.noisy_moments import least_noise_scaling
 from dpalgos.local.rounds import (
     PublicState,
     device_reports,
@@ -34,15 +34,6 @@ def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
     assert np.linalg.norm(gram.vectors(longest[None])) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize(("d", "part"), SHAPES)
-def test_scaled_products_are_read_back(d, part):
-    X = np.random.default_rng(1).uniform(-0.3, 0.3, (7, d))
-    for gram in (least_noise_scaling(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
-        np.testing.assert_allclose(
-            gram.matrices(gram.vectors(X).T), X[:, :, None] * X[:, None, :], atol=1e-12
-        )
-
-
 @pytest.mark.parametrize("mechanism", ["auto", "l2", "privunit", "gaussian"])
 @pytest.mark.parametrize("row_bound", [None, 1.5])
 def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism, row_bound):
@@ -55,26 +46,6 @@ def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism
     cross = X if mechanism == "gaussian" else clipped
     expected = np.linalg.solve(clipped.T @ clipped, cross.T @ y)
     np.testing.assert_allclose(answer, expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
-def test_standard_errors_are_the_spread_of_the_noise(mechanism):
-    from dpalgos.local.ldp_nldp import MomentParams, algorithm
-    from dpalgos.local.rounds import first_state
-    from dpalgos.release.noise_source import Noise
-
-    X, y, _ = people(20_000, 3)
-    params = MomentParams(
-        epsilon=3.0, delta=1e-5, covariate_bound=1.0, response_bound=2.0, mechanism=mechanism
-    )
-    moments = algorithm(params, 3, len(X))
-    noise, state = Noise(np.random.default_rng(2).spawn(60)), first_state(3, 60)
-    means = [
-        part.randomizer.perturb(part.vectors(X, y), noise).mean(axis=0) for part in moments.client(state)
-    ]
-    answer = moments.server(state, means, len(X))
-    spread = answer.coef.std(axis=1)
-    np.testing.assert_allclose(answer.standard_error.mean(axis=1), spread, rtol=0.3)
 
 
 def test_printed_noise_is_the_printed_formula():
@@ -97,15 +68,6 @@ def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper
         assert found == pytest.approx(level, rel=0.03)
     doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
-
-
-@pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])
-def test_every_person_is_asked_once(n, n_rounds):
-    groups = public_groups(n, n_rounds)
-    assert sorted(np.concatenate(groups)) == list(range(n))
-    assert [len(group) for group in groups[:-1]] == [n // n_rounds] * (n_rounds - 1)
-    for again, group in zip(public_groups(n, n_rounds), groups, strict=True):
-        np.testing.assert_array_equal(again, group)
 
 
 def test_people_in_blocks_get_reports_as_if_at_once(monkeypatch):
