@@ -241,5 +241,3 @@ def test_partitions_and_no_partition():
     for place, block, _ in rows.pieces():
         np.testing.assert_array_equal(block, X[place])
     assert sum(len(block) for _, block, _ in rows.pieces()) == rows.shape[0] == 6
-    with pytest.raises(dpalgos.InputError, match="at least one partition"):
-        PartitionedRows([])
