@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.local import ldp_iht, ldp_nldp
-from dpalgos.local.noisy_moments import least_noise_scaling
+from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.local.rounds import (
     PublicState,
     device_reports,
@@ -32,6 +32,15 @@ def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
     assert np.abs(longest).max() <= 1 + 1e-12
     assert np.linalg.norm(longest) <= row * (1 + 1e-12)
     assert np.linalg.norm(gram.vectors(longest[None])) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("d", "part"), SHAPES)
+def test_scaled_products_are_read_back(d, part):
+    X = np.random.default_rng(1).uniform(-0.3, 0.3, (7, d))
+    for gram in (least_noise_scaling(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
+        np.testing.assert_allclose(
+            gram.matrices(gram.vectors(X).T), X[:, :, None] * X[:, None, :], atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "l2", "privunit", "gaussian"])
@@ -68,6 +77,15 @@ def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper
         assert found == pytest.approx(level, rel=0.03)
     doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
+
+
+@pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])
+def test_every_person_is_asked_once(n, n_rounds):
+    groups = public_groups(n, n_rounds)
+    assert sorted(np.concatenate(groups)) == list(range(n))
+    assert [len(group) for group in groups[:-1]] == [n // n_rounds] * (n_rounds - 1)
+    for again, group in zip(public_groups(n, n_rounds), groups, strict=True):
+        np.testing.assert_array_equal(again, group)
 
 
 def test_people_in_blocks_get_reports_as_if_at_once(monkeypatch):
