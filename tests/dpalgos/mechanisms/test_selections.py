@@ -153,6 +153,24 @@ def test_noise_zero_gives_hard_thresholding(mechanism):
     assert ((dense != 0).sum(axis=0) == 4).all()
 
 
+def test_peeling_has_the_scale_of_its_event():
+    """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
+    n, gap, scale = 200_000, 1.0, 0.8
+    values = np.repeat(np.array([[1.0], [0.0]]), n, axis=1)
+
+    def wins(b):
+        return np.exp(-gap / b) * (2 + gap / b) / 4
+
+    released = peeling(
+        many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
+    )
+    observed = (released.support[0] == 1).mean()
+    error = 4 * np.sqrt(0.25 / n)
+    assert abs(observed - wins(scale)) < error
+    for wrong in (2 / 3, 3 / 2):
+        assert abs(observed - wins(scale * wrong)) > 5 * error
+
+
 def test_the_number_of_draws_is_geometric():
     uniforms = (np.arange(50_000) + 0.5) / 50_000
     drawn = np.array([number_of_draws(u, 0.2) for u in uniforms])
