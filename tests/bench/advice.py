@@ -26,7 +26,7 @@ from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, shares_held
 from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import prepared_data
 
@@ -44,13 +44,13 @@ def bench_advice(small: bool = False) -> Measurement:
     for guessed, of_kind in cells.groupby("guessed"):
         words = "with guesses" if guessed else "from declarations alone"
         of_intervals = of_kind.dropna(subset="intervals")
-        for what, outcomes, wanted in (
-            ("ranges that hold", of_kind["held"], 90),
-            ("forecasts within a factor of two", of_kind["double"], 85),
-            ("numbers of intervals in their range", of_intervals["intervals_held"], 90),
-        ):
-            share = 100 * float(outcomes.mean())
-            goals.append(Goal(what=f"{what}, {words}", values=[share], wanted=wanted, unit="%"))
+        goals += shares_held(
+            (
+                (f"ranges that hold, {words}", of_kind["held"], 90),
+                (f"forecasts within a factor of two, {words}", of_kind["double"], 85),
+                (f"numbers of intervals in their range, {words}", of_intervals["intervals_held"], 90),
+            )
+        )
         kind = "guessed" if guessed else "declared"
         facts |= {
             f"{kind}/forecasts": str(len(of_kind)),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 import dpalgos.formula as private
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, shares_held
 
 _ROWS, _REPETITIONS, _BOUND = 100_000, 30, 4.0
 _SLOPES = np.array([0.5, -0.3, 0.2])
@@ -51,15 +51,12 @@ def covered(shape: str, n: int, seed: int) -> tuple[bool, bool] | None:
 def bench_fit_shapes(small: bool = False) -> Measurement:
     """Count the intervals that cover, of those that are stated."""
     n, repetitions = (2000, 1) if small else (_ROWS, _REPETITIONS)
-    stated, held = 0, 0
-    for shape in SHAPES:
-        found = [each for seed in range(repetitions) if (each := covered(shape, n, seed)) is not None]
-        stated, held = stated + 2 * len(found), held + int(np.sum(found))
-    facts = {"shapes": len(SHAPES), "runs": repetitions * len(SHAPES), "stated": stated // 2}
+    runs = [covered(shape, n, seed) for shape in SHAPES for seed in range(repetitions)]
+    stated = np.array([each for each in runs if each is not None])
+    facts = {"shapes": len(SHAPES), "runs": len(runs), "stated": len(stated)}
+    found = f"{stated.sum():.0f} of {stated.size}"
     return Measurement(
-        figure=f"{held} of {stated} intervals cover",
-        goals=[Goal(what="intervals that cover", values=[100 * held / stated], wanted=94, unit="%")]
-        if stated
-        else [],
-        facts={name: str(value) for name, value in facts.items()} | {"covered": f"{held} of {stated}"},
+        figure=f"{found} intervals cover",
+        goals=shares_held([("intervals that cover", stated, 94)]),
+        facts={name: str(value) for name, value in facts.items()} | {"covered": found},
     )

@@ -1,7 +1,7 @@
 """What a benchmark measured: figures with their goals, and the data that they are about."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,15 @@ class Goal:
 
 def at_most(wanted: float, unit: str, what: str, *values: float) -> Goal:
     return Goal(what=what, values=values, wanted=wanted, at_least=False, unit=unit)
+
+
+def shares_held(shares: Iterable[tuple[str, Any, float]]) -> list[Goal]:
+    """Return a goal for each share in per cent of outcomes that held, where there are any."""
+    return [
+        Goal(what=what, values=[100 * float(np.mean(held))], wanted=wanted, unit="%")
+        for what, held, wanted in shares
+        if len(held)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

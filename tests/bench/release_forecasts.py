@@ -19,7 +19,7 @@ from tasks.cells import Cell, Replicates
 from tasks.own_table.declared_rows import Guesses
 from tasks.study.panel import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
-from tests.bench.goals import Goal, Measurement
+from tests.bench.goals import Measurement, shares_held
 from tests.tasks.blocks import prepared_data
 
 _EPSILON, _REPLICATES, _EVENT_REPLICATES = 1.0, 8, 20
@@ -66,11 +66,7 @@ def bench_release_forecasts(small: bool = False) -> Measurement:
     )
     return Measurement(
         figure=f"{len(ratios)} half-widths and the signs of {len(found)} tables",
-        goals=[
-            Goal(what=what, values=[100 * float(held.mean())], wanted=wanted, unit="%")
-            for what, held, wanted in shares
-            if len(held)
-        ],
+        goals=shares_held(shares),
         data=", ".join(found),
         details={name: [each.signs, *each.foreseen.signs] for name, each in found.items()},
         facts=_facts(len(found), shares),
@@ -103,11 +99,7 @@ def bench_event_forecasts(small: bool = False) -> Measurement:
     )
     return Measurement(
         figure=f"{len(widths)} half-widths, {len(held)} ranges and the signs of {len(signs)} tables",
-        goals=[
-            Goal(what=what, values=[100 * float(each.mean())], wanted=wanted, unit="%")
-            for what, each, wanted in shares
-            if len(each)
-        ],
+        goals=shares_held(shares),
         data=", ".join(declared),
         facts=_facts(len(signs), shares),
     )

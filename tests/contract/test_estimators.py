@@ -606,37 +606,6 @@ def too_few_people(estimator, calibration, shape):
     return asked and rounds > {"one_row": 1, "more_columns_than_rows": 4}.get(shape, 30)
 
 
-SECRET = 123456.789
-BAD_DATA = {
-    "nan": (lambda X, y: (_with(X, np.nan), y), "X must be finite"),
-    "infinity": (lambda X, y: (_with(X, np.inf), y), "X must be finite"),
-    "nan_response": (lambda X, y: (X, np.where(np.arange(len(y)) == 1, np.nan, y)), "y must be finite"),
-    "text": (lambda X, y: (np.full(X.shape, str(SECRET)), y), "X must hold numbers"),
-    "objects": (lambda X, y: (X.astype(object), y), "X must hold numbers"),
-    "one_dimension": (lambda X, y: (y, y), r"X must have shape \(n, d\)"),
-    "three_dimensions": (lambda X, y: (X[None], y), r"X must have shape \(n, d\)"),
-    "no_rows": (lambda X, y: (X[:0], y[:0]), "X must have at least one row"),
-    "no_columns": (lambda X, y: (X[:, :0], y), "X must have at least one row and one column"),
-    "short_response": (lambda X, y: (X, y[:-1]), "y must have one entry per row"),
-    "response_matrix": (lambda X, y: (X, y[:, None]), r"y must have shape \(n,\)"),
-}
-
-
-def _with(X, value):
-    X = X.copy()
-    X[0, 0], X[1, 1] = SECRET, value
-    return X
-
-
-@pytest.mark.parametrize("fault", BAD_DATA)
-def test_bad_data_are_refused_without_being_shown(fault):
-    spoil, message = BAD_DATA[fault]
-    X, y = spoil(*problem(20))
-    with pytest.raises(dpalgos.InputError, match=message) as caught:
-        answered(dpalgos.get_estimator("dp_linear_regression"), "tight", X, y)
-    assert str(SECRET) not in str(caught.value)
-
-
 BAD_BUDGETS = [
     *(("epsilon", bad) for bad in (0, -1, np.nan, np.inf, "0.5", None, True, [0.5])),
     *(("delta", bad) for bad in (0, 1, 1.5, -1e-9, np.nan, "1e-5", None)),

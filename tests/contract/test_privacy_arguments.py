@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 import sys
-import unicodedata
 from functools import cache
 from pathlib import Path
 
@@ -118,38 +117,6 @@ def test_sensitivity_functions_say_why(path):
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef) and (node.name.endswith("_sensitivity") or node.name in LEMMAS):
             assert len(ast.get_docstring(node) or "") >= 60, node.name
-
-
-def docstrings(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            text = inspect.cleandoc(ast.get_docstring(node) or "")
-            yield from (paragraph.split("\n") for paragraph in re.split(r"\n\s*\n", text))
-
-
-def wrapped_rows(lines):
-    """Return the rows of a table of releases that have no entry in its second column.
-
-    Such a table begins with a row that names its columns.
-    """
-    shown = ["".join(one for one in line if not unicodedata.combining(one)) for line in lines]
-    columns = [match.end() for match in re.finditer(r"\S {2,}(?=\S)", shown[0])]
-    if not shown[0].strip().startswith("quantity ") or not columns:
-        return []
-    rows = [line for line in shown[1:] if not line.startswith(" " * columns[0])]
-    return [row for row in rows if not re.match(rf".{{{columns[0] - 2}}}  \S", row)]
-
-
-@each_module
-def test_tables_in_docstrings_keep_their_rows(path):
-    for lines in docstrings(tree_of(path)):
-        assert wrapped_rows(lines) == []
-
-
-def test_a_wrapped_row_of_a_table_is_found():
-    table = ["    quantity     sensitivity", "    X'X          √2 B²", "    a long name  2/n, of", "    rows"]
-    assert wrapped_rows(table) == ["    rows"]
-    assert wrapped_rows(table[:3]) == []
 
 
 @pytest.mark.parametrize(

@@ -182,18 +182,3 @@ def test_the_table_states_the_sensitivities_of_the_events(estimator, calibration
         if stated is not None and charged is not None:
             each = stated if isinstance(stated, tuple) else (stated,)  # "1, √d": of several releases
             assert any(np.max(charged) == pytest.approx(one, rel=1e-6) for one in each), label(event)
-
-
-@pytest.mark.parametrize(
-    ("words", "form", "calibration", "expected"),
-    [
-        ("all", "", "paper", True),
-        ("interval", "interval, private radius", "tight", True),
-        ("not interval", "interval", "tight", False),
-        ("tight and not clipped or weighted", "weighted", "tight", False),
-        ("tight and not clipped", "interval", "tight", True),
-        ("paper or Gaussian", "", "paper", True),
-    ],
-)
-def test_words_choose_forms(words, form, calibration, expected):
-    assert applies(words, form, calibration) == expected

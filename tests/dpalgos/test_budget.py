@@ -14,7 +14,6 @@ from sklearn.multioutput import MultiOutputRegressor
 
 import dpalgos
 from dpalgos import Budget, InputError
-from dpalgos.accounting.events import Relation
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.sklearn import DPBoundedMean, DPLinearRegression
@@ -129,20 +128,6 @@ def test_a_fork_does_not_answer_from_its_copy():
     if child == 0:
         os._exit(answers_or_not(budget))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "budget", "named"),
-    [
-        ({"replicates": 2}, Budget(epsilon=9.0, delta=1e-6), "replicates"),
-        ({}, Budget(epsilon=9.0, delta=1e-6, relation=Relation.USER), "row"),
-        ({}, 1.0, "budget must be a dpalgos.Budget"),
-    ],
-    ids=["replicates", "unit", "no budget"],
-)
-def test_a_budget_refuses_what_it_cannot_sum(settings, budget, named):
-    with pytest.raises(InputError, match=named):
-        mean(budget, **settings)
 
 
 def later(rng):

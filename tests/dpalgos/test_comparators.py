@@ -339,10 +339,3 @@ def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
     added = transcript.published[0] - transcript.values[0]
     assert added.std() == pytest.approx(noise.output * distance, rel=0.15)
-
-
-def test_nothing_is_released_if_the_solver_does_not_arrive():
-    X, y, _ = logistic_problem(400, 3)
-    keywords = {"family": "logistic", "covariate_bound": 2.0, "epsilon": 1.0, "delta": 1e-5}
-    with pytest.raises(dpalgos.InputError, match="n_iterations must"):
-        estimated(NAME, X, y, n_iterations=1, **keywords)

@@ -1,4 +1,4 @@
-"""A row of any size moves no release of centers, units and offsets by more than was charged.
+"""No row, of whatever size, moves a release of a preconditioned regression by more than was charged.
 
 Given the same releases nothing else differs: neither what is asked next, nor its noise, nor the answer.
 """
@@ -9,29 +9,40 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import PureEvent
+from dpalgos.mechanisms.preconditioned.steps import SCORE, mean_of_step, step_sensitivity
+from dpalgos.models.families import get_family
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import moves, recorded
 
 LINEAR, COUNTS = "preconditioned_regression", "preconditioned_glm"
-OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0)}
+OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0), "epsilon": 2.0}
+POISSON, EVENTS = ({"family": family, "intercept": True} for family in ("poisson", "logistic"))
+CLASSES = {"family": "multinomial", "n_classes": 3, "intercept": True}
 EDGES = [0.0, -0.0, 5e-324, 2.0**-24, 1.0, 2.0**40, 1e30, LARGEST_VALUE]
 SIZES = [*EDGES, *np.nextafter(EDGES[3:], 0), *(1.0625 * 2.0 ** np.arange(-24, 40, 7))]
+CENTERS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about centers"
+DISTANCE, RESPONSE, ABOVE = "rows far from centers", "mean response", "responses above a level"
+EXPOSURE = "mean exposure"
+# The estimator, its keywords, and some of what it releases before its steps
 FORMS = {
-    "a unit": (LINEAR, {"epsilon": 8.0}),
-    "centers of few rows": (LINEAR, {"epsilon": 6.0, "intercept": True}),
-    "centers and a unit where rows are many": (LINEAR, {"intercept": True, "epsilon": 20.0}),
-    "offset of counts": (COUNTS, {**OFFSET, "intercept": True}),
-    "columns of counts": (COUNTS, {"family": "poisson", "intercept": True, "epsilon": 20.0}),
-    "columns of events where rows are many": (
-        COUNTS,
-        {"family": "logistic", "intercept": True, "epsilon": 20.0},
-    ),
-    "offset of few counts": (COUNTS, {**OFFSET, "intercept": True, "epsilon": 0.05}),
-    "offset without a constant": (COUNTS, OFFSET),
-    "classes": (COUNTS, {"family": "multinomial", "n_classes": 3, "intercept": True}),
+    "a unit": (LINEAR, {"epsilon": 8.0}, {UNITS}),
+    "centers of few rows": (LINEAR, {"epsilon": 2.0, "intercept": True}, {CENTERS, UNITS, DISTANCE, MEANS}),
+    "centers where rows are many": (LINEAR, {"epsilon": 20.0, "intercept": True}, {CENTERS, UNITS, MEANS}),
+    "whitened again": (LINEAR, {"epsilon": 30.0}, set()),
+    "counts": (COUNTS, {**POISSON, "epsilon": 20.0}, {CENTERS, RESPONSE, ABOVE}),
+    "events": (COUNTS, {**EVENTS, "epsilon": 20.0}, {CENTERS, RESPONSE}),
+    "classes": (COUNTS, {**CLASSES, "epsilon": 20.0}, {CENTERS, RESPONSE}),
+    "few classes": (COUNTS, {**CLASSES, "epsilon": 2.0}, {RESPONSE}),
+    "offset of counts": (COUNTS, {**OFFSET, "intercept": True}, {EXPOSURE}),
+    "offset of few counts": (COUNTS, {**OFFSET, "intercept": True, "epsilon": 0.05}, set()),
+    "offset without a constant": (COUNTS, OFFSET, set()),
+    "offset of events": (COUNTS, {**OFFSET, **EVENTS, "interval": 0.95}, set()),
 }
+each_form = pytest.mark.parametrize("form", FORMS)
 
 
 def charges(made):
@@ -43,8 +54,8 @@ def charges(made):
     return found
 
 
-def assert_covered(name, keywords, one, other):
-    keywords = {"epsilon": 2.0, **keywords}
+def assert_covered(form, one, other):
+    name, keywords, _ = FORMS[form]
     first, answer = recorded(name, one, keywords)
     second, same = recorded(name, other, keywords, first.published)
     assert charges(second) == charges(first)
@@ -52,69 +63,72 @@ def assert_covered(name, keywords, one, other):
     np.testing.assert_array_equal(answer, same)
 
 
-def rows(rng, n, family, *, constant):
+def rows(rng, form, constant=1.0, n=400):
     X = np.column_stack([rng.standard_normal((n, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(n)])
     X[0, -1] = constant
     y = {
         "logistic": rng.integers(2, size=n),
         "poisson": rng.poisson(0.5, n),
         "multinomial": rng.integers(3, size=n),
-    }.get(family, X[:, 0])
+    }.get(FORMS[form][1].get("family"), X[:, 0])
     return X, np.array(y, dtype=float)
 
 
-def replaced(X, y, rng, family):
+def replaced(X, y, rng, form):
     """Return the rows with another first row, of signed sizes: about half of the time of a single one."""
     X, y = X.copy(), y.copy()
     X[0, :-1] = rng.choice(SIZES, 3 if rng.random() < 0.5 else 1) * rng.choice([-1, 1], 3)
     allowed = {"logistic": [0.0, 1.0], "poisson": [0.0, 1.0, 1e15], "multinomial": [0.0, 1.0, 2.0]}
-    y[0] = rng.choice(allowed.get(family, [*SIZES, -LARGEST_VALUE]))
+    y[0] = rng.choice(allowed.get(FORMS[form][1].get("family"), [*SIZES, -LARGEST_VALUE]))
     return X, y
 
 
+@each_form
+def test_all_that_is_released_before_the_steps_is_charged(form):
+    name, keywords, origin = FORMS[form]
+    made, _ = recorded(name, Sample(*rows(np.random.default_rng(1), form)), keywords)
+    assert {event.label for event in made.events} >= origin
+    assert 0.999 * keywords["epsilon"] <= certified_epsilon(made.events, 1e-6) <= keywords["epsilon"]
+
+
 @pytest.mark.parametrize("constant", [1.0, 0.0, -1e12, LARGEST_VALUE])
-@pytest.mark.parametrize("form", FORMS)
+@each_form
 def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
-    name, keywords = FORMS[form]
-    family = keywords.get("family")
     rng = np.random.default_rng(0)
     mask = rng.random((400, 2)) < 0.8
     mask[0] = True
-    X, y = rows(rng, 400, family, constant=constant)
+    X, y = rows(rng, form, constant)
     for _ in range(10):
-        one, other = (Sample(*replaced(X, y, rng, family), row_mask=mask, n_replicates=2) for _ in range(2))
-        assert_covered(name, keywords, one, other)
+        one, other = (Sample(*replaced(X, y, rng, form), row_mask=mask, n_replicates=2) for _ in range(2))
+        assert_covered(form, one, other)
 
 
-@pytest.mark.parametrize("form", ["centers of few rows", "columns of counts", "offset of counts"])
+@pytest.mark.parametrize("form", ["centers of few rows", "counts", "offset of counts"])
 def test_streamed_rows_move_releases_as_held_ones_do(form):
-    name, keywords = FORMS[form]
     rng = np.random.default_rng(1)
-    X, y = rows(rng, 400, keywords.get("family"), constant=1.0)
+    X, y = rows(rng, form)
     for _ in range(5):
-        one, other = replaced(X, y, rng, keywords.get("family")), replaced(X, y, rng, keywords.get("family"))
-        assert_covered(name, keywords, Sample(*one), streamed(*other))
+        assert_covered(form, Sample(*replaced(X, y, rng, form)), streamed(*replaced(X, y, rng, form)))
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["centers and a unit where rows are many", "columns of events where rows are many", "offset of counts"],
-)
+@each_form
 @pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
-def test_what_is_asked_depends_on_public_numbers_alone(form, others):
-    name, keywords = FORMS[form]
-    X, y = rows(np.random.default_rng(2), 400, keywords.get("family"), constant=1.0)
-    first, _ = recorded(name, Sample(X, y), keywords)
-    made, _ = recorded(name, Sample(X * [others, others, others, 1], 0 * y), keywords, first.published)
+def test_what_is_asked_and_answered_depends_on_public_numbers_and_releases_alone(form, others):
+    name, keywords, _ = FORMS[form]
+    X, y = rows(np.random.default_rng(2), form)
+    first, answer = recorded(name, Sample(X, y), keywords)
+    other = others * y if name == LINEAR and others != 1 else 0 * y
+    made, same = recorded(name, Sample(X * [others, others, others, 1], other), keywords, first.published)
     assert charges(made) == charges(first)
+    np.testing.assert_array_equal(answer, same)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -7.7777e77])
 def test_a_refusal_tells_no_offset(value):
-    X, y = rows(np.random.default_rng(3), 50, "poisson", constant=1.0)
+    X, y = rows(np.random.default_rng(3), "offset of counts", n=50)
     X[0, 0] = value
     with pytest.raises(dpalgos.InputError) as refused:
-        recorded(COUNTS, Sample(X, y), FORMS["offset of counts"][1])
+        recorded(COUNTS, Sample(X, y), OFFSET)
     assert "7.7" not in str(refused.value)
 
 
@@ -136,3 +150,38 @@ def test_no_warning_tells_that_a_row_is_large():
         return caught
 
     assert warned(1.0) == warned(1e37) == []
+
+
+@pytest.mark.parametrize("form", ["whitened again", "events"])
+def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form):
+    """A replicate that whitens releases moments in the place of a step: ten numbers."""
+
+    def whitenings(scales, slopes):
+        rng = np.random.default_rng(1)
+        Z = rng.standard_normal((4000, 3))
+        u = Z @ slopes + rng.logistic(size=4000)
+        X, y = np.column_stack([Z * scales, np.ones(4000)]), np.where(u > 0, 1.0, 0.0)
+        name, keywords, _ = FORMS[form]
+        sample = Sample(X, y if form == "events" else u, n_replicates=2)
+        made, _ = recorded(name, sample, {**keywords, "epsilon": 30.0})
+        steps = [each.value for each in made.releases if each.events[0].label == SCORE]
+        return sum(np.abs(each[-1]) > 0 for each in steps if len(each) == 10)
+
+    assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
+    assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()
+    assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) > 1).all()
+
+
+@pytest.mark.parametrize("whitens", [False, True])
+def test_orthogonal_rows_and_opposite_gradients_attain_the_sensitivity_of_a_step(whitens):
+    d, level, chosen = 3, np.full(1, 2.0), np.full(1, whitens)
+    W = np.linalg.qr(np.random.default_rng(3).standard_normal((d, d)))[0] @ np.diag([1.0, 30.0, 0.1])
+    inverse = np.linalg.inv(W)
+    pair = (inverse[0], inverse[1]) if whitens else (inverse[0], -inverse[0])
+    values = []
+    for row in pair:
+        sample = Sample(np.vstack([1e4 * row, np.zeros((4, d))]), np.r_[1e9, np.zeros(4)])
+        scores = WhiteRows(sample, get_family("gaussian"), W[None])
+        values.append(mean_of_step(scores, scores.at(np.zeros((d, 1))), level, chosen, True))
+    moved = np.linalg.norm(values[0] - values[1])
+    assert moved == pytest.approx(step_sensitivity(level, np.full(1, 5.0), chosen)[0])

@@ -208,17 +208,6 @@ def test_the_radius_covers_all_pairs_of_gradients(name):
             assert radius >= 0.999 * bound
 
 
-@by_name
-def test_identified_coefficients_mean_the_same(name):
-    family = made(name)
-    coef = np.random.default_rng(0).standard_normal((4, *family.classes, 2))
-    X = np.random.default_rng(1).standard_normal((5, 4))
-    before, after = (np.einsum("nd,d...->n...", X, c) for c in (coef, family.identified(coef)))
-    np.testing.assert_allclose(family.mean(before), family.mean(after), atol=1e-12)
-    if family.classes:
-        np.testing.assert_allclose(family.identified(coef).sum(axis=1), 0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("name", "bad", "allowed"),
     [

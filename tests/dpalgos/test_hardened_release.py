@@ -110,13 +110,6 @@ def test_draws_follow_their_law_in_every_replicate(kind):
     assert abs(np.corrcoef(draws.T)[0, 1]) < 0.04  # 5.6 standard errors
 
 
-def test_laplace_draws_are_those_of_the_generator_but_for_rounding():
-    (rng,) = np.random.default_rng(1).spawn(1)
-    drawn = Noise([rng]).laplace(5000)[:, 0]
-    (rng,) = np.random.default_rng(1).spawn(1)
-    np.testing.assert_allclose(drawn, rng.laplace(size=5000), atol=1e-9)
-
-
 def test_the_least_uniform_draw_is_no_infinite_noise():
     class Zeros:
         def random(self, out):

@@ -420,19 +420,6 @@ def test_declared_classes_are_published_whatever_occurs(kind):
         kind(**MODEL).fit(X, labels[1])
 
 
-def test_hidden_cells_are_refused():
-    X, y = table()
-    for hidden in (np.ma.masked_less(X, 0.0), np.ma.array(X, mask=X > 0.9)):
-        with pytest.raises(ValueError, match="masked"):
-            model_of("DPLinearRegression").fit(hidden, y)
-    with pytest.raises(ValueError, match="masked"):
-        model_of("DPLinearRegression").fit(X, np.ma.masked_less(y, 0.0))
-    fitted, hidden = model_of("DPLinearRegression").fit(X, y), np.ma.masked_less(X, 0.0)
-    for call in (fitted.predict, PublicScaler().fit, PublicScaler().fit(X).transform):
-        with pytest.raises(ValueError, match="masked"):
-            call(hidden)
-
-
 @pytest.mark.parametrize("kind", [DPLogisticRegression, DPMultinomialRegression])
 def test_a_score_takes_one_label_for_each_row(kind):
     X, y = table()

@@ -8,7 +8,6 @@ import dpalgos
 from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.wide import Design
 from tests.dpalgos.silence import estimated, recorded, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -23,29 +22,6 @@ def feasible(n, d, rng, s=5):
     coef[:s] = rng.standard_normal(s)
     coef /= np.linalg.norm(coef)
     return X, X @ coef + rng.standard_normal(n), coef
-
-
-@pytest.mark.parametrize("bound", [None, 0.7, 5.0])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
-    monkeypatch.setattr("dpalgos.rows.blocks._ROWS_PER_BLOCK", 7)
-    monkeypatch.setattr("dpalgos.rows.blocks._BLOCK_ELEMENTS", 40)
-    rng = np.random.default_rng(0)
-    X, mask = rng.standard_normal((30, 12)), rng.random((30, 3)) < 0.5
-    sample = Sample(X, row_mask=mask if masked else None, n_replicates=3)
-    design, clipped = Design(sample, bound), X if bound is None else np.clip(X, -bound, bound)
-    weights = mask if masked else np.ones((30, 3))
-    coef, values = np.zeros((12, 3)), rng.standard_normal((30, 3))
-    coef[[2, 7], [0, 2]] = 1.5, -2.0
-    np.testing.assert_allclose(design.predict(coef), clipped @ coef, atol=1e-12)
-    np.testing.assert_allclose(design.predict(coef + 1), clipped @ (coef + 1), atol=1e-12)
-    np.testing.assert_allclose(
-        design.mean_product(values), clipped.T @ (values * weights) / weights.sum(axis=0), atol=1e-12
-    )
-    np.testing.assert_allclose(
-        design.mean_square(values), (values**2 * weights).sum(axis=0) / weights.sum(axis=0)
-    )
-    np.testing.assert_array_equal(design.columns(np.array([3, 1])), clipped[:, [3, 1]])
 
 
 def test_iht_with_a_step_size_is_the_printed_loop():

@@ -48,7 +48,7 @@ RECORD_FAULTS = {
     "a single number is quoted": Fault("dpalgos/sklearn/checked.py", "_as_array", {"array.ndim == 0": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
     "rows in one dimension are quoted": Fault("dpalgos/sklearn/checked.py", "_named_rows", {"rows.ndim != 2": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
     "labels beyond the declared ones are those of the first class": Fault("dpalgos/sklearn/checked.py", "codes_of", {"not found.any(axis=1).all()": "False"}, "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
-    "hidden values of masked arrays are used": Fault("dpalgos/sklearn/checked.py", "_as_array", {"unmasked(name, values)": "values"}, "test_hidden_cells_are_refused"),
+    "hidden values of masked arrays are used": Fault("dpalgos/sklearn/checked.py", "_as_array", {"unmasked(name, values)": "values"}, "test_a_bad_argument_is_refused_by_name"),
     "an answer stores the events of the rehearsal": Fault("tasks/release/release.py", "draw_answer", {"event_entries(drawn.events": 'list(plan.cost.facts["events"]'}, "test_the_record_holds_the_sensitivities_that_were_drawn"),
     "an answer holds the number of moved cells": Fault("tasks/release/release.py", "draw_answer", {"return answer": 'return answer | {"moved": int((np.abs(plan.sample.X) >= 1).sum())}'}, "test_what_a_release_shows_is_made_of_what_was_drawn"),
     "a record holds an exact count": Fault("tasks/release/record.py", "record_of", {"release}": 'release} | {"above": int((released.rows.X > 0).sum())}'}, "test_what_a_release_shows_is_made_of_what_was_drawn"),

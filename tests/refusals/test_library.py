@@ -32,6 +32,20 @@ FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
 PAIRS = table_pairs(5, 2, 1.0)
 SHAPES = (np.zeros(3), np.zeros((3, 2)), np.zeros((0, 1)), np.full((3, 1), np.nan))
+TOLD = np.where(np.eye(50, 3) > 0, 123456.789, 1.0)  # which no sentence may show
+BAD_ROWS = [
+    (np.where(np.arange(50)[:, None] == 1, np.nan, TOLD), ONES[:, 0], ("X", "finite")),
+    (np.where(np.arange(50)[:, None] == 1, np.inf, TOLD), ONES[:, 0], ("X", "finite")),
+    (TOLD, np.where(np.arange(50) == 1, np.nan, TOLD[:, 0]), ("y", "finite")),
+    (TOLD.astype(str), ONES[:, 0], ("X", "numbers")),
+    (TOLD.astype(object), ONES[:, 0], ("X", "numbers")),
+    (TOLD[:, 0], ONES[:, 0], ("X", "(n, d)")),
+    (TOLD[None], ONES[:, 0], ("X", "(n, d)")),
+    (TOLD[:0], ONES[:0, 0], ("X", "one row")),
+    (TOLD[:, :0], ONES[:, 0], ("X", "one column")),
+    (TOLD, TOLD[:-1, 0], ("y", "per row")),
+    (TOLD, TOLD[:, :1], ("y", "(n,)")),
+]
 BAD_BLOCKS = [
     ([], "at least one row"),
     ([np.ones((3, 2)), np.ones((3, 4))], "the same columns"),
@@ -125,6 +139,7 @@ ROWS = [
     (InputError, "a row", lambda: estimate(budget=Budget(epsilon=9.0, delta=1e-6, relation=Relation.USER))),
     (InputError, "budget", lambda: estimate(budget=1.0)),
     # Rows
+    *[(InputError, named, lambda X=X, y=y: estimate(X=X, y=y)) for X, y, named in BAD_ROWS],
     *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
     (InputError, "partition", lambda: PartitionedRows([])),
     (InputError, ("X", "masked"), lambda: estimate(X=HIDDEN)),
@@ -135,6 +150,8 @@ ROWS = [
     (InputError, "masked", lambda: linear(X=HIDDEN)),
     (InputError, "masked", lambda: linear(y=HIDDEN[:, 0])),
     (InputError, "masked", lambda: linear(X=EYE[:, :2] * 1.0).predict(HIDDEN)),
+    (InputError, "masked", lambda: PublicScaler().fit(HIDDEN)),
+    (InputError, "masked", lambda: PublicScaler().fit(EYE[:, :2]).transform(HIDDEN)),
     (InputError, "y is", lambda: row_moments(Sample(ONES), 1.0, 1.0)),
     (InputError, "y is", lambda: row_moments(Sample(StreamedRows(lambda: [ONES])), 1.0, 1.0)),
     # Users
@@ -173,6 +190,7 @@ ROWS = [
     (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "covariate_bound", lambda: estimate("private_frank_wolfe_lasso", value_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "n_iterations", lambda: estimate("output_perturbation_glm", X=EYE, y=LABELS % 2, family="logistic", covariate_bound=2.0, ridge=1e-3, n_iterations=1)),
+    (InputError, "n_iterations", lambda: estimate("objective_perturbation_glm", X=ONES * [1, 0.1, 0.2], y=LABELS % 2, family="logistic", covariate_bound=2.0, n_iterations=1)),
     *[
         (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
         for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
@@ -233,4 +251,4 @@ ROWS = [
 
 @refusals(ROWS)
 def test_a_bad_argument_is_refused_by_name(error, named, use):
-    refused(use, error, *words(named), hidden=("secret",))
+    refused(use, error, *words(named), hidden=("secret", "123456"))

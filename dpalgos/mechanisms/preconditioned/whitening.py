@@ -83,7 +83,7 @@ class Whitening:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
         So it is where the variance of a column is far from 1, beyond noise, and a doubt is four times what
-        noise would leave: ``noise_multiplier`` is that of the moments, and their level is taken to be 1.25 √d.
+        noise would leave: ``noise_multiplier`` is that of moments, and their level is taken to be 1.25 √d.
         Up to a doubt of .05 a direction is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))

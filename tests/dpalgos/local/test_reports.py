@@ -57,26 +57,6 @@ def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism
     np.testing.assert_allclose(answer, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
-def test_standard_errors_are_the_spread_of_the_noise(mechanism):
-    from dpalgos.local.ldp_nldp import MomentParams, algorithm
-    from dpalgos.local.rounds import first_state
-    from dpalgos.release.noise_source import Noise
-
-    X, y, _ = people(20_000, 3)
-    params = MomentParams(
-        epsilon=3.0, delta=1e-5, covariate_bound=1.0, response_bound=2.0, mechanism=mechanism
-    )
-    moments = algorithm(params, 3, len(X))
-    noise, state = Noise(np.random.default_rng(2).spawn(60)), first_state(3, 60)
-    means = [
-        part.randomizer.perturb(part.vectors(X, y), noise).mean(axis=0) for part in moments.client(state)
-    ]
-    answer = moments.server(state, means, len(X))
-    spread = answer.coef.std(axis=1)
-    np.testing.assert_allclose(answer.standard_error.mean(axis=1), spread, rtol=0.3)
-
-
 def test_printed_noise_is_the_printed_formula():
     X, y, _ = people(50, 4)
     gram, cross = estimate("ldp_nldp", X, y, calibration="paper", row_bound=1.5).events

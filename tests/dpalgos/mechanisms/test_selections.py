@@ -1,20 +1,37 @@
-"""Selections: one-shot top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
+"""Selections: top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
 
 from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import chi2, chisquare, kstest
+from scipy.stats import chisquare, kstest
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent, GaussianEvent
+from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
-from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k, noisy_top_k
+from dpalgos.mechanisms.top_k import gumbel_top_k, noisy_top_k
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
+from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
+
+
+def seeded(seed=0, n_replicates=1):
+    return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
+
+
+def silent(n_replicates=1):
+    return Transcript(NoNoise(np.random.default_rng(0).spawn(n_replicates)))
+
+
+def many(n_replicates):
+    """Return replicates of one generator: for the laws of mechanisms, not for a batch."""
+    return Transcript(BatchNoise(np.random.default_rng(0), n_replicates))
+
 
 SCORES = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2])
 K = 3
@@ -33,57 +50,10 @@ def sequential_law(scores, scale, k):
     return law
 
 
-def tally(support, law):
-    digits = 10 ** np.arange(len(support))
-    counts = np.bincount(digits @ support, minlength=1000)
-    return counts[[int(digits @ np.array(chosen)) for chosen in law]].astype(float)
-
-
-def sequential_choices(transcripts, n, seed, scale):
-    """k exponential mechanisms in turn, by the mechanism itself: chosen scores drop out of sight."""
-    transcript = transcripts.many(n, seed)
-    left = np.repeat(SCORES[:, None], n, axis=1)
-    support = []
-    for _ in range(K):
-        support.append(
-            exponential_mechanism(transcript, left, sensitivity=1.0, epsilon=2 / scale, label="one")
-        )
-        left[support[-1], np.arange(n)] = -1e6
-    return np.array(support)
-
-
-def test_one_shot_has_the_law_of_sequential_exponential_mechanisms(transcripts):
-    n, scale = 1_000_000, 0.7
-    law = sequential_law(SCORES, scale, K)
-    expected = n * np.array(list(law.values()))
-    one_shot = tally(
-        gumbel_top_k(
-            transcripts.many(n, 1),
-            np.broadcast_to(SCORES[:, None], (6, n)),
-            sensitivity=0.35,
-            noise_multiplier=2.0,
-            k=K,
-            label="top",
-        ),
-        law,
-    )
-    distance = 0.5 * np.abs(one_shot / n - expected / n).sum()
-    p = expected / n
-    sampling_error = 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()
-    spread = 0.5 * np.sqrt((1 - 2 / np.pi) * (p * (1 - p)).sum() / n)
-    assert distance < sampling_error + 4 * spread
-    assert ((one_shot - expected) ** 2 / expected).sum() < chi2.ppf(0.999, len(law) - 1)
-    m = 200_000
-    in_turn = tally(sequential_choices(transcripts, m, 2, scale), law)
-    pooled = (one_shot + in_turn) / (n + m)
-    two_samples = (one_shot - n * pooled) ** 2 / (n * pooled) + (in_turn - m * pooled) ** 2 / (m * pooled)
-    assert two_samples.sum() < chi2.ppf(0.999, len(law) - 1)
-
-
-def test_the_range_of_log_ratios_is_what_the_event_says(transcripts):
+def test_the_range_of_log_ratios_is_what_the_event_says():
     """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
     sensitivity, multiplier = 0.4, 3.0
-    transcript = transcripts.seeded()
+    transcript = seeded()
     gumbel_top_k(
         transcript, SCORES[:, None], sensitivity=sensitivity, noise_multiplier=multiplier, k=1, label="top"
     )
@@ -105,10 +75,8 @@ def test_the_range_of_log_ratios_is_what_the_event_says(transcripts):
     ("epsilon", "delta", "certified"),
     [(0.5, 1e-5, 0.3555), (0.5, 0.0516, 0.133), (1.0, 1e-5, 0.752), (2.0, 1e-5, 1.602)],
 )
-def test_printed_peeling_certifies_the_same_for_every_sparsity(
-    transcripts, sparsity, epsilon, delta, certified
-):
-    transcript = transcripts.seeded()
+def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon, delta, certified):
+    transcript = seeded()
     peeling(
         transcript,
         np.zeros((400, 1)),
@@ -155,16 +123,16 @@ def moved(events, values, others):
 
 
 @both
-def test_sensitivities_on_replayed_neighbors(transcripts, mechanism):
+def test_sensitivities_on_replayed_neighbors(mechanism):
     rng = np.random.default_rng(0)
     sensitivity = 0.1
     for trial in range(60):
         values = rng.standard_normal((9, 1))
         corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
         move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
-        first = transcripts.recording(seed=trial)
+        first = RecordingTranscript(Noise([np.random.default_rng(trial)]))
         released = mechanism(first, values, sensitivity)
-        second = transcripts.replaying(first)
+        second = RecordingTranscript(Noise([np.random.default_rng(99)]), script=first.published)
         again = mechanism(second, values + sensitivity * move, sensitivity)
         np.testing.assert_array_equal(released.support, again.support)
         np.testing.assert_array_equal(released.dense(), again.dense())
@@ -175,9 +143,9 @@ def test_sensitivities_on_replayed_neighbors(transcripts, mechanism):
 
 
 @both
-def test_noise_zero_gives_hard_thresholding(transcripts, mechanism):
+def test_noise_zero_gives_hard_thresholding(mechanism):
     values = np.random.default_rng(1).standard_normal((12, 3))
-    dense = mechanism(transcripts.silent(3), values, 0.1).dense()
+    dense = mechanism(silent(3), values, 0.1).dense()
     largest = np.argsort(-np.abs(values), axis=0)[:4]
     expected = np.zeros_like(values)
     np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
@@ -185,7 +153,7 @@ def test_noise_zero_gives_hard_thresholding(transcripts, mechanism):
     assert ((dense != 0).sum(axis=0) == 4).all()
 
 
-def test_peeling_has_the_scale_of_its_event(transcripts):
+def test_peeling_has_the_scale_of_its_event():
     """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
     n, gap, scale = 200_000, 1.0, 0.8
     values = np.repeat(np.array([[1.0], [0.0]]), n, axis=1)
@@ -194,7 +162,7 @@ def test_peeling_has_the_scale_of_its_event(transcripts):
         return np.exp(-gap / b) * (2 + gap / b) / 4
 
     released = peeling(
-        transcripts.many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
+        many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
     )
     observed = (released.support[0] == 1).mean()
     error = 4 * np.sqrt(0.25 / n)
@@ -236,8 +204,8 @@ def select(transcript, values, epsilon):
     )
 
 
-def test_the_record_is_one_pure_event_of_three_scores(transcripts):
-    transcript = transcripts.seeded(3)
+def test_the_record_is_one_pure_event_of_three_scores():
+    transcript = seeded(3)
     select(transcript, losses(100, 10), 0.6)
     (event,) = transcript.events
     assert isinstance(event, ApproximateEvent)
@@ -273,10 +241,10 @@ def middles(transcript, values, *, bound, width, epsilon):
         np.array([-1e300, 1e300, 0.0]),
     ],
 )
-def test_the_law_is_that_of_all_bins(transcripts, values):
+def test_the_law_is_that_of_all_bins(values):
     """Brute force over 50 bins; noise at another ε is told apart."""
     bound, width, n_bins, epsilon, n = 5.0, 0.201, 50, 0.9, 20_000
-    drawn = middles(transcripts.many(n), values, bound=bound, width=width, epsilon=epsilon)
+    drawn = middles(many(n), values, bound=bound, width=width, epsilon=epsilon)
     index = np.minimum((drawn + bound) / width, n_bins - 1).astype(int)
     seen = np.bincount(index, minlength=n_bins)
     expected = law(values, bound, width, n_bins, epsilon)
@@ -285,17 +253,9 @@ def test_the_law_is_that_of_all_bins(transcripts, values):
         assert chisquare(seen, n * law(values, bound, width, n_bins, epsilon * wrong)).pvalue < 1e-3
 
 
-@pytest.mark.parametrize(("n", "failure"), [(20, 0.871), (40, 0.0434)])
-def test_failure_with_all_values_in_one_of_1000_bins(transcripts, n, failure):
-    """(l − 1) / (l − 1 + e^(nε/2)) with ε = .5: the digest's numbers."""
-    drawn = middles(transcripts.many(20_000), np.full(n, 3.3), bound=100.0, width=0.2, epsilon=0.5)
-    missed = (np.abs(drawn - 3.3) > 0.2).mean()
-    assert abs(missed - failure) < 4 * np.sqrt(failure * (1 - failure) / 20_000)
-
-
-def test_1e13_bins_and_values_at_1e300(transcripts):
+def test_1e13_bins_and_values_at_1e300():
     values = np.concatenate([np.full(300, 7e11), [1e300, -1e300, 7e11, 5e12]])
-    drawn = middles(transcripts.seeded(n_replicates=50), values, bound=5e12, width=1.0, epsilon=1.0)
+    drawn = middles(seeded(n_replicates=50), values, bound=5e12, width=1.0, epsilon=1.0)
     assert (np.abs(drawn - 7e11) <= 1).all()
 
 
@@ -325,11 +285,11 @@ def normalizer(values, level, epsilon, lower, upper):
     return (np.diff(edges) * np.exp(log_density(middles, values, level, epsilon, lower, upper))).sum()
 
 
-def test_the_law_is_the_exponential_mechanism(transcripts):
+def test_the_law_is_the_exponential_mechanism():
     """Ties, points outside the range and points on its ends included."""
     values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
     n = 20_000
-    drawn = quantiles(transcripts.many(n), values, levels=[0.4], **RANGE)[0]
+    drawn = quantiles(many(n), values, levels=[0.4], **RANGE)[0]
     assert ((drawn > -5) & (drawn < 5)).all()
     jumps = np.unique(np.clip(values, -5, 5))
 
@@ -347,9 +307,9 @@ def test_the_law_is_the_exponential_mechanism(transcripts):
         assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
 
 
-def test_large_epsilon_gives_the_empirical_quantile(transcripts):
+def test_large_epsilon_gives_the_empirical_quantile():
     values = np.random.default_rng(4).uniform(-1, 1, 999)
-    near = quantiles(transcripts.seeded(), values, levels=[0.25], lower=-1, upper=1, epsilon=1e3, label="q")
+    near = quantiles(seeded(), values, levels=[0.25], lower=-1, upper=1, epsilon=1e3, label="q")
     assert abs((values < near).sum() - 249.75) <= 1
-    far = quantiles(transcripts.silent(), values, levels=[0.25], lower=-1, upper=1, epsilon=10.0, label="q")
+    far = quantiles(silent(), values, levels=[0.25], lower=-1, upper=1, epsilon=10.0, label="q")
     assert abs((values < far).sum() - 249.75) <= 2

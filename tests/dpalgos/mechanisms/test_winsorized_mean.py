@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -10,6 +11,7 @@ from dpalgos.mechanisms.winsorized_mean import (
     HadamardRotation,
     winsorized_means_by_column,
 )
+from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import mean_in_ball
 
 HALF = {"epsilon": 0.5, "label": "mean"}
@@ -20,11 +22,11 @@ def by_column(transcript, values, tau, window, bound=100.0):
     return winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
 
 
-def test_the_printed_window_cuts_off_values_that_straddle_an_edge(transcripts):
+def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
     """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
-    values = np.repeat([[0.05], [2.05]], 500, axis=0)
+    values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
     printed, fine = (
-        by_column(transcripts.many(400), [values] * 400, 1.0, window)[0] - 1.05
+        by_column(Transcript(BatchNoise(rng, 400)), [values] * 400, 1.0, window)[0] - 1.05
         for window in (PRINTED_WINDOW, FINE_WINDOW)
     )
     assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
