@@ -14,6 +14,26 @@ from data.datasets import get_dataset, housing
 from data.fetch.raw import EMBEDDED
 
 
+def rows_of(table, columns, number, separator):
+    values = table[list(columns)].to_numpy(dtype=float)
+    return "".join(separator.join(number % value for value in row) + "\n" for row in values)
+
+
+def make_tgz(text, member="CaliforniaHousing/cal_housing.data"):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo(member)
+        info.size = len(text.encode())
+        archive.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def with_tgz(dataset, payload, url="http://127.0.0.1:9/data"):
+    """Return the dataset as if `payload` were its only published file."""
+    source = Source("housing/cal_housing.tgz", url, "cal_housing_tgz", hashlib.sha256(payload).hexdigest())
+    return replace(dataset, source=source)
+
+
 @pytest.fixture(scope="session")
 def published():
     tgz = (EMBEDDED / "housing" / "cal_housing.tgz").read_bytes()
@@ -28,16 +48,10 @@ def small_table():
 @pytest.fixture
 def small(small_table):
     def build(tamper=list):
-        rows = small_table[list(housing.CAL_HOUSING_COLUMNS)].to_numpy(dtype=float)
-        lines = tamper([",".join(f"{value:f}" for value in row) for row in rows])
-        text, packed = "".join(line + "\n" for line in lines).encode(), io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-            info = tarfile.TarInfo("CaliforniaHousing/cal_housing.data")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text))
-        sha256 = hashlib.sha256(packed.getvalue()).hexdigest()
-        source = Source("housing/cal_housing.tgz", "http://127.0.0.1:9/data", "cal_housing_tgz", sha256)
-        dataset = replace(get_dataset("housing"), source=source, n_rows=len(lines), table_sha256="")
-        return dataset, packed.getvalue()
+        lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
+        tampered = tamper(lines)
+        payload = make_tgz("".join(line + "\n" for line in tampered))
+        dataset = with_tgz(get_dataset("housing"), payload)
+        return replace(dataset, n_rows=len(tampered), table_sha256=""), payload
 
     return build
