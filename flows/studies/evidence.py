@@ -29,6 +29,7 @@ _ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s 
 _RUN = ["profile", "replicates", "commit", "started"]
 COLUMNS = [*_ROW.split(), *_RUN, "code"]
 _SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
+_NUMBERS = dict.fromkeys(["epsilon", "n", "s"], float)
 _DIGITS = 16  # of a digest
 STORED = "%.6g"  # how means and errors are written
 
@@ -125,7 +126,8 @@ def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
     """Compare what is shown of a study with what was measured again, as two runs are compared."""
     one, other = (
         rows.assign(
-            cell=[":".join(map(str, each)) for each in rows[_SETTING].to_numpy()],
+            # Numbers as floats: a column is read as one of integers unless a study leaves it empty.
+            cell=[":".join(map(str, each)) for each in rows.astype(_NUMBERS)[_SETTING].to_numpy()],
             metric="l2_error",
             status="ok",
             certified_epsilon=math.nan,

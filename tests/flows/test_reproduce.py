@@ -27,7 +27,7 @@ def test_differences_count_both_errors_and_name_what_is_missing():
     assert (far["first"], far["second"]) == (0.5, 1.0)
     assert ":gone:" in found["only_first"][0]
     assert ":new:" in found["only_second"][0]
-    assert stored.differences(shown, shown)["identical"]
+    assert stored.differences(shown.assign(s=20.0), shown.assign(s=20))["identical"]
 
 
 def test_every_figure_names_code_and_a_command_that_are_there():
