@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    BoxNoiseEvent,
-    GaussianEvent,
-    GaussianSketchEvent,
-    RandomizerEvent,
-    Relation,
-    SampledGaussianEvent,
-)
+from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.params import describe_keywords
@@ -31,7 +22,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, answered, keywords, response, whose
 
-SUM = GaussianEvent | SampledGaussianEvent
+SUM = kinds.GaussianEvent | kinds.SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
 every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
 every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
@@ -113,19 +104,21 @@ def releases(transcript):
 
 def excess(event, value, other):
     """How far private values lie apart, by replicate, in units of the declared sensitivity."""
-    if isinstance(event, ApproximateEvent):
+    if isinstance(event, kinds.ApproximateEvent):
         return np.zeros(1)  # private as a whole, not by noise that covers a sensitivity; has tests of its own
-    if isinstance(event, GaussianSketchEvent):
+    if isinstance(event, kinds.GaussianSketchEvent):
         inverse = np.linalg.inv(np.linalg.cholesky(value))
         moved = np.abs(np.linalg.eigvalsh(inverse @ other @ np.swapaxes(inverse, 1, 2)) - 1)
         assert ((moved > 1e-9).sum(axis=1) <= 2).all()
         assert (np.linalg.eigvalsh(value) >= event.ridge * (1 - 1e-9)).all()
         return moved.max(axis=1) / (event.row_bound_squared / event.ridge)
-    if isinstance(event, RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
+    if isinstance(event, kinds.RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
         vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
         return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
     # A selection moves every score by at most its sensitivity.
-    order = 2 if isinstance(event, SUM) else np.inf if isinstance(event, BoundedRangeEvent) else event.norm
+    order = (
+        2 if isinstance(event, SUM) else np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
+    )
     bound = event.l2_sensitivity if isinstance(event, SUM) else event.sensitivity
     return np.linalg.norm(value - other, order, axis=0) / bound
 
@@ -268,7 +261,7 @@ def assert_covered(estimator, calibration, n, trials, turn):
         other_y[replaced] = responses[0] * 10.0 ** rng.integers(-2, 3)
         other_moved[replaced] = rng.integers(-1, 2, d + 1)
     options = {"row_mask": mask, "epsilon": epsilon}
-    has_moved = turn and estimator.relation is Relation.CENTRAL
+    has_moved = turn and estimator.relation is kinds.Relation.CENTRAL
     first = record(
         estimator, calibration, X, y, n_replicates=trials, moved=moved if has_moved else None, **options
     )
@@ -292,7 +285,7 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
 
 def rows_to_record(estimator):
     """One; all rows of a user; or people for the groups that local privacy asks one after the other."""
-    if estimator.relation is Relation.LOCAL:
+    if estimator.relation is kinds.Relation.LOCAL:
         return 6
     return 1 if whose(estimator, 1) is None else 2
 
@@ -330,7 +323,9 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
                 reached[label] = max(reached.get(label, 0.0), float(excess(event, value, other).max()))
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
     # A sketch is bounded by its ridge, tested above.
-    additive = {e.label for e in events if not isinstance(e, GaussianSketchEvent | ApproximateEvent)}
+    additive = {
+        e.label for e in events if not isinstance(e, kinds.GaussianSketchEvent | kinds.ApproximateEvent)
+    }
     assert set(reached) >= additive
     assert all(0.99 <= reached[label] <= 1 + 1e-9 for label in additive), reached
 
@@ -371,7 +366,7 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
     # Where intervals are not tuned, too: their noise has a rule of its own at a large ε.
     epsilon = 6.0 if "interval" in estimator.form else 0.5
     # Replicates of users are computed one after the other, and each draws more numbers.
-    n_replicates = 400 if estimator.relation is Relation.USER else 1000
+    n_replicates = 400 if estimator.relation is kinds.Relation.USER else 1000
     options = {"n_replicates": n_replicates, "transcript": SelectionTranscript, "epsilon": epsilon}
     recorded = record(estimator, calibration, X, y, **options)
     rng, checked = np.random.default_rng(3), 0
@@ -379,9 +374,9 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
             check_selection(event, release.value, published, recorded.columns.get(k), rng)
-        elif isinstance(event, BoundedRangeEvent | ApproximateEvent | RandomizerEvent):
+        elif isinstance(event, kinds.BoundedRangeEvent | kinds.ApproximateEvent | kinds.RandomizerEvent):
             continue
-        elif isinstance(event, GaussianSketchEvent):
+        elif isinstance(event, kinds.GaussianSketchEvent):
             second_moment = np.einsum("rkp,rkq->pq", published, published) / (len(published) * event.n_rows)
             tolerance = 0.02 * np.trace(release.value[0])
             np.testing.assert_allclose(second_moment, release.value[0], rtol=0.02, atol=tolerance)
@@ -396,7 +391,7 @@ def check_scale(event, value, published):
     if isinstance(event, SUM):
         std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
     else:
-        k, in_cube = len(value), isinstance(event, BoxNoiseEvent)
+        k, in_cube = len(value), isinstance(event, kinds.BoxNoiseEvent)
         variance = (k + 1) * (k + 2) / 3 if in_cube else 2
         std = np.sqrt(variance) * np.asarray(event.sensitivity) / event.epsilon
     noise = ((published - value) / std).ravel()
@@ -408,7 +403,7 @@ def check_scale(event, value, published):
 
 
 def check_selection(event, scores, chosen, allowed, rng):
-    draw = rng.gumbel if isinstance(event, BoundedRangeEvent) else rng.laplace
+    draw = rng.gumbel if isinstance(event, kinds.BoundedRangeEvent) else rng.laplace
     scale = 2 * np.asarray(event.sensitivity) / event.epsilon
     for ranked, left, winners in choices(event, scores, chosen, allowed):
         noisy = np.where(left, ranked + scale * draw(size=ranked.shape), -np.inf)
@@ -505,7 +500,7 @@ def test_events_do_not_depend_on_the_data(estimator, calibration):
 
 @every
 def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
-    if estimator.relation is Relation.LOCAL:
+    if estimator.relation is kinds.Relation.LOCAL:
         pytest.skip("a report stays random however large ε is; tests/dpalgos/local has limits of its own")
     if estimator.task == "calibration":
         pytest.skip("answers with the coefficients as they came; tests/dpalgos has the limit of its bins")
@@ -586,9 +581,10 @@ def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
         "sparsity": estimator.example.get("sparsity", 1) > X.shape[1],
         "candidates": "candidates" in estimator.example and other_columns,
         "X": "offset_bounds" in estimator.example and X.shape[1] == 1,
-        "user_ids": shape == "one_row" and estimator.relation is Relation.USER,
+        "user_ids": shape == "one_row" and estimator.relation is kinds.Relation.USER,
         "public_X": "public_X" in estimator.example and other_columns,
-        "n_rounds": estimator.relation is Relation.LOCAL and too_few_people(estimator, calibration, shape),
+        "n_rounds": estimator.relation is kinds.Relation.LOCAL
+        and too_few_people(estimator, calibration, shape),
     }
     if name := next((name for name, is_refused in refused.items() if is_refused), ""):
         with pytest.raises(dpalgos.InputError, match=rf"\b{name} must"):

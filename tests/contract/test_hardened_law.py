@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    BoxNoiseEvent,
-    DiscreteGaussianEvent,
-    GaussianEvent,
-    PureEvent,
-)
+from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.hardened_release import check_data, draw_release, rehearse_release
@@ -92,7 +86,7 @@ class Pooled(SecureTranscript):
 
     def _publish(self, value, noisy):
         draws = noisy()
-        if isinstance(self.events[-1], DiscreteGaussianEvent | PureEvent | BoxNoiseEvent):
+        if isinstance(self.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent):
             draws = draws.reshape(-1, len(value)).T
             self.spread.append((draws - value).std())
             self.mean.append((draws - value).mean())
@@ -105,11 +99,13 @@ class Pooled(SecureTranscript):
 
 def research_std(event, size):
     """Return the standard deviation of an entry's noise; None of a selection."""
-    if isinstance(event, GaussianEvent):
+    if isinstance(event, kinds.GaussianEvent):
         return event.noise_multiplier * float(event.l2_sensitivity)
-    if isinstance(event, BoxNoiseEvent):
+    if isinstance(event, kinds.BoxNoiseEvent):
         return np.sqrt((size + 1) * (size + 2) / 3) * float(event.sensitivity) / event.epsilon
-    return np.sqrt(2) * float(event.sensitivity) / event.epsilon if isinstance(event, PureEvent) else None
+    return (
+        np.sqrt(2) * float(event.sensitivity) / event.epsilon if isinstance(event, kinds.PureEvent) else None
+    )
 
 
 @pytest.mark.parametrize("estimator", TIGHT, **IDS)
@@ -129,7 +125,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
             assert 1 / TOLERANCE < std / expected < TOLERANCE, event.label
             assert abs(mean) < expected / 5, event.label
             n_checked += 1
-    assert n_checked or all(isinstance(event, BoundedRangeEvent) for event in hardened.events)
+    assert n_checked or all(isinstance(event, kinds.BoundedRangeEvent) for event in hardened.events)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +183,9 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
         run_estimator(estimator, sample_of(estimator, other=row), plan.params, second)
         for (event, scale, index), (_, _, other) in zip(first.asked, second.asked, strict=True):
             moved = np.abs(index - other)
-            if isinstance(event, DiscreteGaussianEvent):
+            if isinstance(event, kinds.DiscreteGaussianEvent):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
-            elif isinstance(event, BoxNoiseEvent):
+            elif isinstance(event, kinds.BoxNoiseEvent):
                 covered, norm = scale * event.epsilon, moved.max()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()
@@ -201,7 +197,7 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
 def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch):
     def drawn(inflation):
         grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
-        event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
+        event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
         {
             "gaussian": lambda: grid.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
             "laplace": lambda: grid.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
@@ -273,7 +269,9 @@ def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
     transcript, other = SecureTranscript(n_rows=n_rows), np.zeros((4, 1))
     for scores in (np.full((4, 1), top), -np.full((4, 1), top), other):
         for by_magnitude in (True, False):
-            event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, by_magnitude=by_magnitude)
+            event = kinds.BoundedRangeEvent(
+                label="v", epsilon=1.0, sensitivity=1.0, by_magnitude=by_magnitude
+            )
             assert transcript.choose(scores, None, event).shape == (1, 1)
         each = transcript.choose_each(scores[:, None], None, event)
         assert each.shape == (1, 1)
@@ -315,7 +313,7 @@ def test_numbers_that_do_not_fit_the_grid_are_refused_by_the_plan():
 
 def test_selections_of_several_columns_are_charged_one_by_one():
     transcript = SecureTranscript(inflation=2.0)
-    event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
+    event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
     transcript.choose_each(np.zeros((5, 3, 1)), None, event)
     assert [(one.count, one.epsilon) for one in transcript.events] == [(3, 0.5)]
 

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import dpalgos
+from dpalgos import theory
 from dpalgos.accounting.budget import SplitBudget, concentrated_rho, filter_epsilon
 from dpalgos.accounting.composition import (
     Spending,
@@ -37,16 +38,6 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, noi
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
-from dpalgos.theory import (
-    explicit_mean_lower,
-    linear_regression_lower,
-    linear_regression_upper,
-    mean_lower,
-    mean_upper,
-    sparse_linear_regression_upper,
-    sparse_lower,
-    sparse_mean_upper,
-)
 from tests.dpalgos.silence import estimated
 
 EPSILON, DELTA = 0.5, 1e-5
@@ -321,10 +312,10 @@ def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_fr
 @pytest.mark.parametrize("n", [1e3, 1e4, 1e5])
 def test_upper_bounds_lie_above_lower_bounds(n):
     delta = 10 / n**1.1
-    assert mean_upper(n, 20, 0.5, delta) >= mean_lower(n, 20, 0.5, delta)
-    assert linear_regression_upper(n, 20, 0.5, delta) >= linear_regression_lower(n, 20, 0.5)
-    for upper in (sparse_mean_upper, sparse_linear_regression_upper):
-        assert upper(n, 2000, 20, 0.5, delta) >= sparse_lower(n, 2000, 20, 0.5)
+    assert theory.mean_upper(n, 20, 0.5, delta) >= theory.mean_lower(n, 20, 0.5, delta)
+    assert theory.linear_regression_upper(n, 20, 0.5, delta) >= theory.linear_regression_lower(n, 20, 0.5)
+    for upper in (theory.sparse_mean_upper, theory.sparse_linear_regression_upper):
+        assert upper(n, 2000, 20, 0.5, delta) >= theory.sparse_lower(n, 2000, 20, 0.5)
 
 
 def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
@@ -333,6 +324,6 @@ def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
     X = np.random.default_rng(0).standard_normal((n, d))
     result = estimated("dp_mean", X, value_bound=6.0, epsilon=epsilon, delta=delta, seed=1, replicates=50)
     error = np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))
-    bound = explicit_mean_lower(n, d, epsilon)
+    bound = theory.explicit_mean_lower(n, d, epsilon)
     assert bound == pytest.approx(np.sqrt(np.pi / 2) * d / (n * np.sinh(epsilon)))
     assert bound < error

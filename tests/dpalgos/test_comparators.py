@@ -8,12 +8,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.api import build_params
-from dpalgos.comparators.binagg_regression import (
-    BinAggRegressionParams,
-    grown_boxes,
-    sums_in_boxes,
-    sums_sensitivity,
-)
+from dpalgos.comparators import binagg_regression as binagg
 from dpalgos.comparators.objective_perturbation_glm import (
     printed_noise,
     proved_delta,
@@ -72,21 +67,21 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     low, high = (np.array(end) for end in ends)
     rng, d = np.random.default_rng(0), len(low)
     own = {"lower": ends[0], "upper": ends[1], "response_bound": 1.0}
-    params = BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
+    params = binagg.BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
     budget = params.split_budget({"boxes": 1.0})
     counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
     transcript = Transcript(NoNoise([rng]))
-    boxes = grown_boxes(transcript, counts, (low, high), 1.0, budget)
+    boxes = binagg.grown_boxes(transcript, counts, (low, high), 1.0, budget)
     steps = np.linspace(0, 1, 2**n_levels + 1)
     points = low + (high - low) * rng.choice([*steps, *np.nextafter(steps[1:], 0)], (60, d))
     rows = np.concatenate([points, *(np.array([low, high]),)])
     moved = []
     for row in rows:
-        sums = sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
+        sums = binagg.sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
         moved.append((np.where(boxes.leaf, sums, 0.0) / boxes.reach).ravel())
     moved = np.array(moved)
     largest = np.linalg.norm(moved[:, None] - moved[None], axis=-1).max()
-    bound = float(sums_sensitivity(boxes)[0])
+    bound = float(binagg.sums_sensitivity(boxes)[0])
     assert largest <= bound * (1 + 1e-9)
     assert largest >= 0.6 * bound
 

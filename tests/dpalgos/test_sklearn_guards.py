@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn import preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
@@ -21,14 +22,6 @@ from sklearn.experimental import enable_halving_search_cv, enable_iterative_impu
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    StandardScaler,
-    TargetEncoder,
-)
 from sklearn.utils import all_estimators
 
 import dpalgos
@@ -146,20 +139,23 @@ def test_a_meta_estimator_that_is_not_known_is_warned_about():
     ("step", "learned"),
     [
         (
-            OneHotEncoder(categories=[[0.0, 1.0]] * 3, min_frequency=10, sparse_output=False),
+            preprocessing.OneHotEncoder(categories=[[0.0, 1.0]] * 3, min_frequency=10, sparse_output=False),
             "infrequent_categories_",
         ),
         (
-            OneHotEncoder(categories=[[0.0, 1.0]] * 3, max_categories=2, sparse_output=False),
+            preprocessing.OneHotEncoder(categories=[[0.0, 1.0]] * 3, max_categories=2, sparse_output=False),
             "infrequent_categories_",
         ),
-        (OrdinalEncoder(categories=[[0.0, 1.0]] * 3, min_frequency=10), "infrequent_categories_"),
-        (StandardScaler(), "mean_"),
+        (
+            preprocessing.OrdinalEncoder(categories=[[0.0, 1.0]] * 3, min_frequency=10),
+            "infrequent_categories_",
+        ),
+        (preprocessing.StandardScaler(), "mean_"),
         (PCA(2), "components_"),
         (SelectKBest(f_regression, k=2), "scores_"),
-        (MinMaxScaler(), "data_max_"),
+        (preprocessing.MinMaxScaler(), "data_max_"),
         (SimpleImputer(), "statistics_"),
-        (TargetEncoder(target_type="continuous"), "encodings_"),
+        (preprocessing.TargetEncoder(target_type="continuous"), "encodings_"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -171,10 +167,12 @@ def test_a_step_that_learned_from_rows_is_warned_about(step, learned):
 
 
 def test_a_transformer_of_the_response_is_examined():
-    learns = TransformedTargetRegressor(DPLinearRegression(**MODEL), transformer=StandardScaler())
+    learns = TransformedTargetRegressor(
+        DPLinearRegression(**MODEL), transformer=preprocessing.StandardScaler()
+    )
     with pytest.warns(PrivacyWarning, match="mean_"):
         learns.fit(*table())
-    public = FunctionTransformer(np.arcsinh, np.sinh)
+    public = preprocessing.FunctionTransformer(np.arcsinh, np.sinh)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         TransformedTargetRegressor(DPLinearRegression(**MODEL), transformer=public).fit(*table())

@@ -7,17 +7,8 @@ import pytest
 
 import dpalgos
 import tasks.run.block
+from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    DiscreteGaussianEvent,
-    FailureEvent,
-    GaussianEvent,
-    GaussianSketchEvent,
-    PureEvent,
-    SampledGaussianEvent,
-)
 from flows.studies.find_study import find_study, study_names
 from tasks.problems.problem import DatasetSource
 from tasks.run.tables import fetch, parquet
@@ -94,19 +85,19 @@ def test_every_row_of_a_block(events_of):
 
 
 def gaussian(z, **fields):
-    return GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
+    return kinds.GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
 
 
 def pure(epsilon, count=1):
-    return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+    return kinds.PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
 
 
 def selection(epsilon, count=1):
-    return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+    return kinds.BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
 
 
 def sampled(z, rate, count):
-    return SampledGaussianEvent(
+    return kinds.SampledGaussianEvent(
         label="", noise_multiplier=z, l2_sensitivity=1.0, sampling_rate=rate, count=count
     )
 
@@ -122,12 +113,15 @@ def sampled(z, rate, count):
         [pure(0.02, 200)],
         [selection(0.3, 10), gaussian(9.0)],
         [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
-        [gaussian(8.0), FailureEvent(label="", delta=5e-6)],
-        [gaussian(8.0), FailureEvent(label="", delta=2e-5)],
-        [GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
-        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0), selection(0.1, 3)],
-        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0, count=2)],
-        [ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
+        [gaussian(8.0), kinds.FailureEvent(label="", delta=5e-6)],
+        [gaussian(8.0), kinds.FailureEvent(label="", delta=2e-5)],
+        [kinds.GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
+        [
+            kinds.DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0),
+            selection(0.1, 3),
+        ],
+        [kinds.DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0, count=2)],
+        [kinds.ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
         [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
     ],
 )

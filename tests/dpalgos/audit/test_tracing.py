@@ -7,18 +7,7 @@ from scipy.stats import beta
 import dpalgos
 from data.simulations import simulator
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.rates import (
-    auc_ceiling,
-    clopper_pearson,
-    detectable_fault,
-    epsilon_lower_bound,
-    gaussian_auc,
-    gaussian_audit,
-    pooled_auc_parts,
-    threshold,
-    tpr_ceiling,
-    true_positive_rates,
-)
+from dpalgos.audit import rates
 from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
 
 
@@ -29,7 +18,7 @@ def sum_ratio(attack, X, y, estimate):
 
 def pooled_auc(members, outsiders):
     """The AUC of the pooled scores, and its standard error over data sets."""
-    parts = pooled_auc_parts(members, outsiders)
+    parts = rates.pooled_auc_parts(members, outsiders)
     return parts.mean(), parts.std(ddof=1) / np.sqrt(len(parts))
 
 
@@ -117,57 +106,57 @@ def test_no_attack_passes_the_ceiling(estimator, model, n, d, keywords, epsilon)
     settings = {"sparsity": 20} if "sparse" in estimator else {}
     budget = {"epsilon": epsilon, "delta": delta}
     members, outsiders = scores_of(40, model, n, d, estimator, settings=settings, **budget, **keywords)
-    allowed = auc_ceiling(epsilon, delta)
+    allowed = rates.auc_ceiling(epsilon, delta)
     if estimator != "dp_sparse_mean":  # Gaussian releases only: the stricter ceiling holds
-        allowed = gaussian_auc(gaussian_mu(epsilon, delta))
+        allowed = rates.gaussian_auc(gaussian_mu(epsilon, delta))
     auc, error = pooled_auc(members, outsiders)
     assert auc - 3.3 * error < allowed
     for rate in (0.1, 0.01):
-        level = threshold(outsiders, rate)
-        hits = true_positive_rates(members, level).sum() * n
-        above = clopper_pearson(np.sum(outsiders > level), outsiders.size, confidence=0.999)
-        low = clopper_pearson(round(hits), members.size, confidence=0.999).low
-        assert low <= tpr_ceiling(above.high, epsilon, delta)
+        level = rates.threshold(outsiders, rate)
+        hits = rates.true_positive_rates(members, level).sum() * n
+        above = rates.clopper_pearson(np.sum(outsiders > level), outsiders.size, confidence=0.999)
+        low = rates.clopper_pearson(round(hits), members.size, confidence=0.999).low
+        assert low <= rates.tpr_ceiling(above.high, epsilon, delta)
 
 
 def test_thresholds_leave_at_most_their_share_above():
     rng = np.random.default_rng(3)
     for outsiders in (rng.standard_normal((100, 20)), rng.integers(0, 4, (100, 20)).astype(float)):
         for rate in (0.1, 0.01):
-            assert (outsiders > threshold(outsiders, rate)).mean() <= rate
+            assert (outsiders > rates.threshold(outsiders, rate)).mean() <= rate
     distinct = rng.standard_normal((100, 20))
-    assert (distinct > threshold(distinct, 0.01)).sum() == 20
-    assert threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
+    assert (distinct > rates.threshold(distinct, 0.01)).sum() == 20
+    assert rates.threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
 
 
 def test_the_bound_is_clopper_and_pearsons():
     n, tail = 1000, 0.0005
     low, high = beta.ppf(tail, 300, 701), beta.isf(tail, 51, 950)
     expected = np.log((low - 1e-3) / high)
-    assert epsilon_lower_bound(300, 50, n, 1e-3) == pytest.approx(expected, rel=1e-9)
+    assert rates.epsilon_lower_bound(300, 50, n, 1e-3) == pytest.approx(expected, rel=1e-9)
 
 
 def test_extreme_counts():
     n, tail = 1000, 0.0005
-    assert epsilon_lower_bound(0, 0, n, 1e-5) == 0
-    assert epsilon_lower_bound(n, n, n, 1e-5) == 0
+    assert rates.epsilon_lower_bound(0, 0, n, 1e-5) == 0
+    assert rates.epsilon_lower_bound(n, n, n, 1e-5) == 0
     # All against none: both limits are powers of the error probability.
     low, high = tail ** (1 / n), 1 - tail ** (1 / n)
-    assert epsilon_lower_bound(n, 0, n, 0.0) == pytest.approx(np.log(low / high))
+    assert rates.epsilon_lower_bound(n, 0, n, 0.0) == pytest.approx(np.log(low / high))
 
 
 def test_the_bound_covers_the_truth():
     """Where p = e^ε q exactly, the bound exceeds ε with probability below 0.001."""
     rng, epsilon, q, n, repetitions = np.random.default_rng(0), 1.0, 0.02, 5000, 40_000
     hits, false_hits = rng.binomial(n, [[np.exp(epsilon) * q], [q]], (2, repetitions))
-    exceeded = epsilon_lower_bound(hits, false_hits, n, 0.0) > epsilon
+    exceeded = rates.epsilon_lower_bound(hits, false_hits, n, 0.0) > epsilon
     assert exceeded.mean() <= 1e-3
     # At 70 % confidence it does happen, and not more often than it may.
-    assert 0 < (epsilon_lower_bound(hits, false_hits, n, 0.0, 0.7) > epsilon).mean() <= 0.3
+    assert 0 < (rates.epsilon_lower_bound(hits, false_hits, n, 0.0, 0.7) > epsilon).mean() <= 0.3
 
 
 def test_the_limit_is_where_the_gaussian_audit_crosses_the_claim():
     epsilon, delta, n_trials = 1.0, 1e-6, 10**6
-    factor, mu = detectable_fault(n_trials, epsilon, delta), gaussian_mu(epsilon, delta)
-    assert gaussian_audit(0.98 * factor * mu, n_trials, delta) < epsilon
-    assert gaussian_audit(1.02 * factor * mu, n_trials, delta) > epsilon
+    factor, mu = rates.detectable_fault(n_trials, epsilon, delta), gaussian_mu(epsilon, delta)
+    assert rates.gaussian_audit(0.98 * factor * mu, n_trials, delta) < epsilon
+    assert rates.gaussian_audit(1.02 * factor * mu, n_trials, delta) > epsilon

@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 
-from dpalgos.local import ldp_iht, ldp_nldp
+from dpalgos.local import ldp_iht, ldp_nldp, rounds
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
-from dpalgos.local.rounds import (
-    PublicState,
-    device_reports,
-    first_state,
-    heavy_tail_level,
-    mean_reports,
-    public_groups,
-    report_size,
-)
 from dpalgos.release.noise_source import Noise
 from tests.dpalgos.local.local_problems import BUDGET, estimate, people, without_noise
 
@@ -73,18 +64,18 @@ def test_printed_noise_is_the_printed_formula():
 )
 def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper, balanced):
     for printed, level in ((True, paper), (False, balanced)):
-        found = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
+        found = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
         assert found == pytest.approx(level, rel=0.03)
-    doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
+    doubled = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
 
 
 @pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])
 def test_every_person_is_asked_once(n, n_rounds):
-    groups = public_groups(n, n_rounds)
+    groups = rounds.public_groups(n, n_rounds)
     assert sorted(np.concatenate(groups)) == list(range(n))
     assert [len(group) for group in groups[:-1]] == [n // n_rounds] * (n_rounds - 1)
-    for again, group in zip(public_groups(n, n_rounds), groups, strict=True):
+    for again, group in zip(rounds.public_groups(n, n_rounds), groups, strict=True):
         np.testing.assert_array_equal(again, group)
 
 
@@ -112,7 +103,7 @@ def gradients(**keywords):
 def honest(algorithm, n=200, seed=0):
     X, y, _ = people(n, 3, seed, coef=(0.5,))
     noise = Noise([np.random.default_rng(seed)])
-    parts = algorithm.client(first_state(3))
+    parts = algorithm.client(rounds.first_state(3))
     return np.concatenate(
         [part.randomizer.perturb(part.vectors(X, y), noise)[:, :, 0] for part in parts], axis=1
     )
@@ -121,11 +112,11 @@ def honest(algorithm, n=200, seed=0):
 @pytest.mark.parametrize("algorithm", [moments(), moments(mechanism="l2"), gradients()])
 @pytest.mark.parametrize("row", [[0.0, 0, 0], [1e300, -1e300, 1e-300], [0.1, 0.2, 0.3]])
 def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
-    state = first_state(3)
-    report = device_reports(algorithm, state, np.array([row]), np.full(1, -1e200))
-    assert report.shape == (1, report_size(algorithm, state))
+    state = rounds.first_state(3)
+    report = rounds.device_reports(algorithm, state, np.array([row]), np.full(1, -1e200))
+    assert report.shape == (1, rounds.report_size(algorithm, state))
     assert np.linalg.norm(report) <= algorithm.client(state)[0].randomizer.largest_norm
-    assert mean_reports(algorithm, state, report).n_shortened == 0
+    assert rounds.mean_reports(algorithm, state, report).n_shortened == 0
 
 
 @pytest.mark.parametrize(
@@ -133,11 +124,11 @@ def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
 )
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e308])
 def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
-    state, reports = first_state(3), honest(algorithm)
-    before = mean_reports(algorithm, state, reports)
+    state, reports = rounds.first_state(3), honest(algorithm)
+    before = rounds.mean_reports(algorithm, state, reports)
     lies = reports.copy()
     lies[5] = -size * np.sign(reports[5])
-    after = mean_reports(algorithm, state, lies)
+    after = rounds.mean_reports(algorithm, state, lies)
     for part, one, other in zip(algorithm.client(state), before.parts, after.parts, strict=True):
         bound = 2 * part.randomizer.largest_norm / len(reports)
         assert np.linalg.norm(one - other) <= bound * (1 + 1e-9)
@@ -145,14 +136,14 @@ def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
     assert after.n_shortened == (size > 100)
 
 
-def rounds(d=4, n=100, **keywords):
+def gradient_rounds(d=4, n=100, **keywords):
     given = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, "sparsity": 2, **keywords}
     return ldp_iht.algorithm(ldp_iht.LDPIHTParams(**given), d, n)
 
 
 def state(coef):
     coef = np.asarray(coef, dtype=float)[:, None]
-    return PublicState(n_rounds=0, coef=coef, standard_error=np.zeros_like(coef))
+    return rounds.PublicState(n_rounds=0, coef=coef, standard_error=np.zeros_like(coef))
 
 
 def longest(algorithm, coef, seed=0):
@@ -178,7 +169,7 @@ def longest(algorithm, coef, seed=0):
     ids=str,
 )
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
-    algorithm = rounds(**keywords)
+    algorithm = gradient_rounds(**keywords)
     assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)
     largest = longest(algorithm, coef)
     assert largest <= 1 + 1e-12
@@ -188,7 +179,7 @@ def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
 
 @pytest.mark.parametrize("row_bound", [0.5, 1.3])
 def test_rows_are_clipped_to_the_ball_too(row_bound):
-    assert longest(rounds(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
+    assert longest(gradient_rounds(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
 
 
 def test_without_noise_the_iteration_finds_the_coefficients():
@@ -212,7 +203,7 @@ def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
     assert [event.label for event in result.events] == [f"gradient of round {t}" for t in (1, 2, 3, 4)]
     assert len({event.group for event in result.events}) == 4
     assert 0.999 < result.certified_epsilon <= 1.0
-    assert [len(group) for group in public_groups(1003, 4)] == [250, 250, 250, 253]
+    assert [len(group) for group in rounds.public_groups(1003, 4)] == [250, 250, 250, 253]
 
 
 def test_without_noise_public_rows_give_least_squares():
