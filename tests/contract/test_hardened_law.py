@@ -1,6 +1,6 @@
 """Every estimator that can be released: hardened noise has the research law, and covers what a row moves."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -85,14 +85,12 @@ class Pooled(SecureTranscript):
         self.published, self.spread, self.mean = [], [], []
 
     def _publish(self, value, noisy):
-        draws = noisy()
+        draws, noise = noisy(), np.zeros(1)  # no noise of a selection
         if isinstance(self.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent):
             draws = draws.reshape(-1, len(value)).T
-            self.spread.append((draws - value).std())
-            self.mean.append((draws - value).mean())
-        else:  # a selection
-            self.spread.append(0.0)
-            self.mean.append(0.0)
+            noise = draws - value
+        self.spread.append(noise.std())
+        self.mean.append(noise.mean())
         self.published.append(draws[:, :1])
         return draws[:, :1]
 
@@ -158,15 +156,12 @@ class Grid(SecureTranscript):
     def __init__(self, monkeypatch, answers=(), inflation=1.0):
         super().__init__(inflation=inflation)
         self.asked, self.answers, self._script = [], [], list(answers)
+        answering = lambda scale, k=None: partial(self.answer, scale, k)  # noqa: E731
         for name in ("gaussian_sampler", "laplace_sampler", "top_k_sampler"):
-            monkeypatch.setattr(
-                secure, name, lambda scale, k=None: lambda index: self.answer(scale, index, k)
-            )
-        monkeypatch.setattr(
-            secure, "box_sampler", lambda scale, size: lambda index: self.answer(scale, index, None)
-        )
+            monkeypatch.setattr(secure, name, answering)
+        monkeypatch.setattr(secure, "box_sampler", lambda scale, size: answering(scale))
 
-    def answer(self, scale, index, k):
+    def answer(self, scale, k, index):
         self.asked.append((self.events[-1], scale, np.array(index, dtype=float)))
         exact = index if k is None else np.argsort(-np.array(index))[:k].tolist()
         self.answers.append(self._script[len(self.answers)] if self._script else exact)
@@ -198,13 +193,10 @@ def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch
     def drawn(inflation):
         grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
         event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
-        {
-            "gaussian": lambda: grid.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
-            "laplace": lambda: grid.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
-            "box": lambda: grid.box(value, linf_sensitivity=1.0, epsilon=1.0, label="v"),
-            "choose": lambda: grid.choose(value, None, event),
-            "choose_each": lambda: grid.choose_each(value[:, None], None, event),
-        }[kind]()
+        if kind in RELEASES:
+            getattr(grid, kind)(value, **RELEASES[kind])
+        else:
+            getattr(grid, kind)(value if kind == "choose" else value[:, None], None, event)
         charged, scale, _ = grid.asked[0]
         return scale, charged.noise_multiplier if kind == "gaussian" else 1 / charged.epsilon
 
@@ -232,34 +224,34 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+RELEASES = {  # the keywords of a release of sensitivity 1
+    "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0, "label": "v"},
+    "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
+    "box": {"linf_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
+}
+
+
+@pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monkeypatch):
     """A refusal by the value itself would tell two neighbors on both sides of the limit apart for sure."""
     limit = 2.0**40 * secure.grid_step(1.0, 1)
     asked = []
     for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):
         monkeypatch.setattr(secure, name, lambda *_: lambda index: asked.append(index) or [7])
-    calls = {
-        "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0},
-        "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0},
-        "box": {"linf_sensitivity": 1.0, "epsilon": 1.0},
-    }
     for value in (limit - 0.5, limit + 0.5, 1e30):
-        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), label="v", **calls[kind])
+        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), **RELEASES[kind])
         assert released[0, 0] == 7 * secure.grid_step(1.0, 1)
     below, above, far = (index for (index,) in asked)
     assert above == far == 2**40
     assert 0 < above - below <= 2**12
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+@pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
-    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
-    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
     release = getattr(SecureTranscript(), kind)
     with pytest.raises(dpalgos.InputError, match="sensitivity"):
-        release(np.full((1, 1), 3e9), **{sensitivity: 1.0}, **budget, label="v")
-    release(np.full((1, 1), 3e7), **{sensitivity: 1.0}, **budget, label="v")
+        release(np.full((1, 1), 3e9), **RELEASES[kind])
+    release(np.full((1, 1), 3e7), **RELEASES[kind])
 
 
 @pytest.mark.parametrize("top", [2.0**28, 2.0**30, 3e9, 1e300, np.inf])
@@ -281,13 +273,14 @@ def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
 
 
 @pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+@pytest.mark.parametrize("kind", RELEASES)
 def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
     """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
-    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
-    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
-    transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
-    ones = getattr(transcript, kind)(np.ones((4, 1)), **{sensitivity: 1 / n_rows}, **budget, label="v")
+    sensitivity, transcript = (
+        next(iter(RELEASES[kind])),
+        SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14),
+    )
+    ones = getattr(transcript, kind)(np.ones((4, 1)), **{**RELEASES[kind], sensitivity: 1 / n_rows})
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
