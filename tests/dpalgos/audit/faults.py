@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -52,17 +52,15 @@ class Tampered:
         return getattr(self._transcript, name)
 
 
-def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
-    def break_it(estimator):
-        original = estimator.function
-        return replace(
-            estimator,
-            function=lambda sample, params, transcript: original(
-                sample, params, Tampered(transcript, **methods)
-            ),
-        )
+def breaking(change: Callable) -> Callable[[Estimator], Estimator]:
+    """Run ``change(run, sample, params, transcript)`` in the place of an estimator's function, ``run``."""
+    return lambda estimator: replace(estimator, function=partial(change, estimator.function))
 
-    return break_it
+
+def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
+    return breaking(
+        lambda run, sample, params, transcript: run(sample, params, Tampered(transcript, **methods))
+    )
 
 
 def half_sensitivity(transcript):
@@ -82,34 +80,16 @@ def quarter_ridge(transcript):
 def without(module: str, function: str) -> Callable[[Estimator], Estimator]:
     """Remove a clipping function from an estimator's module."""
 
-    @contextmanager
-    def removed():
+    def change(run, *data):
         with patch.object(importlib.import_module(module), function, lambda values, bound: values):
-            yield
+            return run(*data)
 
-    def break_it(estimator):
-        original = estimator.function
-
-        def faulty(sample, params, transcript):
-            with removed():
-                return original(sample, params, transcript)
-
-        return replace(estimator, function=faulty)
-
-    return break_it
+    return breaking(change)
 
 
 def changed_params(change: Callable) -> Callable[[Estimator], Estimator]:
     """Run an estimator with parameters that ``change(params, sample)`` returns."""
-
-    def break_it(estimator):
-        original = estimator.function
-        return replace(
-            estimator,
-            function=lambda sample, params, transcript: original(sample, change(params, sample), transcript),
-        )
-
-    return break_it
+    return breaking(lambda run, sample, params, transcript: run(sample, change(params, sample), transcript))
 
 
 def bound_from_the_data(params, sample):
@@ -152,36 +132,22 @@ class Fault:
         )
 
 
-def rows_clipped_one_by_one(estimator):
+@breaking
+def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
-    original = estimator.function
-
-    def faulty(sample, params, transcript):
-        bound = np.sqrt(sample.n_features) * params.value_bound
-        with (
-            patch.object(UserRows, "means", lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]),
-            patch.object(
-                aggregation, "mean_in_ball", lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)
-            ),
-        ):
-            return original(sample, params, transcript)
-
-    return replace(estimator, function=faulty)
+    bound = np.sqrt(sample.n_features) * params.value_bound
+    means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
+    unclipped = lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)  # noqa: E731
+    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_in_ball", unclipped):
+        return run(sample, params, transcript)
 
 
-def range_not_charged(estimator):
+@breaking
+def range_not_charged(run, sample, params, transcript):
     """The range is taken for public: it is released as exactly as can be, and costs nothing."""
-    original, planned = estimator.function, aggregation.planned_steps
-
-    def exact(*asked):
-        return replace(planned(*asked), range_epsilon=40.0)
-
-    def faulty(sample, params, transcript):
-        uncharged = Tampered(transcript, publish=free_of_charge)
-        with patch.object(aggregation, "planned_steps", exact):
-            return original(sample, params, uncharged)
-
-    return replace(estimator, function=faulty)
+    planned = aggregation.planned_steps
+    with patch.object(aggregation, "planned_steps", lambda *a: replace(planned(*a), range_epsilon=40.0)):
+        return run(sample, params, Tampered(transcript, publish=free_of_charge))
 
 
 def free_of_charge(transcript):
@@ -191,15 +157,23 @@ def free_of_charge(transcript):
 ROW_MOMENTS = "dpalgos.steps.moments"
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
-PER_USER = {"aggregation": "clipped"}
-SKETCH = {"n_sketch_rows": 5}
 
 # Each kind of fault in one estimator or two, with another noise, another clip or another way of accounting.
 FAULTS = [
     Fault("noise halved", "dp_linear_regression", noise=HalvedNoise, keywords=SMALL_BALL),
     Fault("half of the sensitivity", "adassp", tampering(gaussian=half_sensitivity)),
-    Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
-    Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),
+    Fault(
+        "half of the row bound",
+        "sheffet_ols",
+        tampering(gaussian_sketch=quarter_ridge),
+        keywords={"n_sketch_rows": 5},
+    ),
+    Fault(
+        "rows of a user clipped one by one",
+        "user_level_mean",
+        rows_clipped_one_by_one,
+        keywords={"aggregation": "clipped"},
+    ),
     Fault("range not charged", "user_level_mean", range_not_charged, gross=True),
     Fault("rows not clipped", "adassp", without(ROW_MOMENTS, "clip_rows_l2"), gross=True),
     Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
