@@ -29,9 +29,8 @@ def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
 def test_scaled_products_are_read_back(d, part):
     X = np.random.default_rng(1).uniform(-0.3, 0.3, (7, d))
     for gram in (least_noise_scaling(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
-        np.testing.assert_allclose(
-            gram.matrices(gram.vectors(X).T), X[:, :, None] * X[:, None, :], atol=1e-12
-        )
+        found = gram.matrices(gram.vectors(X).T)
+        np.testing.assert_allclose(found, X[:, :, None] * X[:, None, :], atol=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "l2", "privunit", "gaussian"])
@@ -39,9 +38,8 @@ def test_scaled_products_are_read_back(d, part):
 def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism, row_bound):
     X, y, _ = people(600, 4)
     y = np.clip(y, -2, 2)
-    answer = without_noise(
-        "ldp_nldp", X, y, mechanism=mechanism, row_bound=row_bound, covariance_eigenvalue_bounds=(0.1, 1.0)
-    )
+    asked = {"mechanism": mechanism, "row_bound": row_bound, "covariance_eigenvalue_bounds": (0.1, 1.0)}
+    answer = without_noise("ldp_nldp", X, y, **asked)
     clipped = X if row_bound is None else X * (row_bound / 2)
     cross = X if mechanism == "gaussian" else clipped
     expected = np.linalg.solve(clipped.T @ clipped, cross.T @ y)
@@ -91,25 +89,26 @@ def test_people_in_blocks_get_reports_as_if_at_once(monkeypatch):
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 
 
-def moments(epsilon=2.0, **keywords):
-    params = ldp_nldp.MomentParams(**{**BOUNDS, "epsilon": epsilon}, **keywords)
+def moments(**keywords):
+    params = ldp_nldp.MomentParams(**{**BOUNDS, "epsilon": 2.0}, **keywords)
     return ldp_nldp.algorithm(params, 3, 100)
 
 
-def gradients(**keywords):
-    return ldp_iht.algorithm(ldp_iht.LDPIHTParams(**BOUNDS, sparsity=1, **keywords), 3, 100)
+def gradients(d=4, sparsity=2, **keywords):
+    params = ldp_iht.LDPIHTParams(**{**BOUNDS, "sparsity": sparsity, **keywords})
+    return ldp_iht.algorithm(params, d, 100)
+
+
+REPORTING = [moments(), moments(mechanism="l2"), gradients(3, 1)]
 
 
 def honest(algorithm, n=200, seed=0):
     X, y, _ = people(n, 3, seed, coef=(0.5,))
-    noise = Noise([np.random.default_rng(seed)])
-    parts = algorithm.client(rounds.first_state(3))
-    return np.concatenate(
-        [part.randomizer.perturb(part.vectors(X, y), noise)[:, :, 0] for part in parts], axis=1
-    )
+    noise, parts = Noise([np.random.default_rng(seed)]), algorithm.client(rounds.first_state(3))
+    return np.hstack([part.randomizer.perturb(part.vectors(X, y), noise)[:, :, 0] for part in parts])
 
 
-@pytest.mark.parametrize("algorithm", [moments(), moments(mechanism="l2"), gradients()])
+@pytest.mark.parametrize("algorithm", REPORTING)
 @pytest.mark.parametrize("row", [[0.0, 0, 0], [1e300, -1e300, 1e-300], [0.1, 0.2, 0.3]])
 def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
     state = rounds.first_state(3)
@@ -119,9 +118,7 @@ def test_a_report_has_the_public_size_whoever_sends_it(algorithm, row):
     assert rounds.mean_reports(algorithm, state, report).n_shortened == 0
 
 
-@pytest.mark.parametrize(
-    "algorithm", [moments(), moments(mechanism="l2"), gradients(), moments(mechanism="gaussian")]
-)
+@pytest.mark.parametrize("algorithm", [*REPORTING, moments(mechanism="gaussian")])
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e308])
 def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
     state, reports = rounds.first_state(3), honest(algorithm)
@@ -134,11 +131,6 @@ def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
         assert np.linalg.norm(one - other) <= bound * (1 + 1e-9)
     assert before.n_shortened == 0
     assert after.n_shortened == (size > 100)
-
-
-def gradient_rounds(d=4, n=100, **keywords):
-    given = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, "sparsity": 2, **keywords}
-    return ldp_iht.algorithm(ldp_iht.LDPIHTParams(**given), d, n)
 
 
 def state(coef):
@@ -169,7 +161,7 @@ def longest(algorithm, coef, seed=0):
     ids=str,
 )
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
-    algorithm = gradient_rounds(**keywords)
+    algorithm = gradients(**keywords)
     assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)
     largest = longest(algorithm, coef)
     assert largest <= 1 + 1e-12
@@ -179,21 +171,19 @@ def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
 
 @pytest.mark.parametrize("row_bound", [0.5, 1.3])
 def test_rows_are_clipped_to_the_ball_too(row_bound):
-    assert longest(gradient_rounds(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
+    assert longest(gradients(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
 
 
 def test_without_noise_the_iteration_finds_the_coefficients():
     X, y, truth = people(4000, 6)
-    np.testing.assert_allclose(
-        without_noise("ldp_iht", X, y, sparsity=2, n_rounds=5, residual_bound=9.0), truth, atol=0.06
-    )
+    answer = without_noise("ldp_iht", X, y, sparsity=2, n_rounds=5, residual_bound=9.0)
+    np.testing.assert_allclose(answer, truth, atol=0.06)
     rng = np.random.default_rng(3)
     X = np.clip(rng.standard_normal((6000, 4)) @ np.linalg.cholesky(0.2 * np.eye(4) + 0.1), -1, 1)
     y = X @ [0.9, -0.7, 0, 0]
-    low, high = np.linalg.eigvalsh(X.T @ X / len(X))[[0, -1]]
-    answer = without_noise(
-        "ldp_iht_general", X, y, sparsity=2, n_rounds=40, covariance_eigenvalue_bounds=(low, high)
-    )
+    bounds = tuple(np.linalg.eigvalsh(X.T @ X / len(X))[[0, -1]])
+    asked = {"sparsity": 2, "n_rounds": 40, "covariance_eigenvalue_bounds": bounds}
+    answer = without_noise("ldp_iht_general", X, y, **asked)
     np.testing.assert_allclose(answer, [0.9, -0.7, 0, 0], atol=0.03)
 
 
