@@ -73,9 +73,8 @@ def _epsilon(events, delta):
     total = sum(epsilon * count for epsilon, count in pure)
     if delta == 0:
         return np.inf if square else total
-    found = (
-        [total] if all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs) else []
-    )
+    is_pure = all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs)
+    found = [total] if is_pure else []
     if {"DiscreteGaussianEvent", "GaussianSketchEvent"}.isdisjoint(kinds):
         found.append(_by_losses(square, pure, sampled, delta))
     if not found or pure or "GaussianSketchEvent" in kinds:

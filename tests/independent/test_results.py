@@ -1,6 +1,7 @@
 """What results tables certify is recomputed from the events of the very runs that gave their rows."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,10 +74,8 @@ def prepared_of(spec, block, folder):
 @pytest.mark.parametrize("name", study_names())
 def test_every_row_at_smoke(home, name, events_of, tmp_path):
     spec = find_study(name)
-    assert sum(
-        check(block, prepared_of(spec, block, tmp_path), events_of)
-        for block in spec.blocks("smoke", replicates=2, seed=1)
-    )
+    blocks = spec.blocks("smoke", replicates=2, seed=1)
+    assert sum(check(block, prepared_of(spec, block, tmp_path), events_of) for block in blocks)
 
 
 def test_every_row_of_a_block(events_of):
@@ -84,29 +83,24 @@ def test_every_row_of_a_block(events_of):
     assert check(first, None, events_of)
 
 
-def gaussian(z, **fields):
-    return kinds.GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
+def gaussian(z, kind=kinds.GaussianEvent, **fields):
+    return kind(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
 
 
-def pure(epsilon, count=1):
-    return kinds.PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+def pure(epsilon, count=1, kind=kinds.PureEvent):
+    return kind(label="", epsilon=epsilon, sensitivity=1.0, count=count)
 
 
-def selection(epsilon, count=1):
-    return kinds.BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
-
-
-def sampled(z, rate, count):
-    return kinds.SampledGaussianEvent(
-        label="", noise_multiplier=z, l2_sensitivity=1.0, sampling_rate=rate, count=count
-    )
+sampled = partial(gaussian, kind=kinds.SampledGaussianEvent)
+selection = partial(pure, kind=kinds.BoundedRangeEvent)
+discrete = partial(gaussian, kind=kinds.DiscreteGaussianEvent)
 
 
 @pytest.mark.parametrize(
     "events",
     [
-        [sampled(1.0, 0.02, 300)],
-        [sampled(0.6, 0.2, 20), gaussian(5.0)],
+        [sampled(1.0, sampling_rate=0.02, count=300)],
+        [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
         [gaussian(8.0, count=10)],
         [gaussian(20.0), gaussian(7.0)],
         [pure(0.1, 5)],
