@@ -109,9 +109,8 @@ def excess(event, value, other):
         vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
         return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
     # A selection moves every score by at most its sensitivity.
-    order = (
-        2 if isinstance(event, SUM) else np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
-    )
+    of_norm = np.inf if isinstance(event, kinds.BoundedRangeEvent) else getattr(event, "norm", 2)
+    order = 2 if isinstance(event, SUM) else of_norm
     bound = event.l2_sensitivity if isinstance(event, SUM) else event.sensitivity
     return np.linalg.norm(value - other, order, axis=0) / bound
 
@@ -299,10 +298,8 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
             if event.label == label:
                 reached[label] = max(reached.get(label, 0.0), float(excess(event, value, other).max()))
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
-    # A sketch is bounded by its ridge, tested above.
-    additive = {
-        e.label for e in events if not isinstance(e, kinds.GaussianSketchEvent | kinds.ApproximateEvent)
-    }
+    others = kinds.GaussianSketchEvent | kinds.ApproximateEvent  # a sketch is bounded by its ridge, see above
+    additive = {event.label for event in events if not isinstance(event, others)}
     assert set(reached) >= additive
     assert all(0.99 <= reached[label] <= 1 + 1e-9 for label in additive), reached
 

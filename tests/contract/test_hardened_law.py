@@ -101,9 +101,8 @@ def research_std(event, size):
         return event.noise_multiplier * float(event.l2_sensitivity)
     if isinstance(event, kinds.BoxNoiseEvent):
         return np.sqrt((size + 1) * (size + 2) / 3) * float(event.sensitivity) / event.epsilon
-    return (
-        np.sqrt(2) * float(event.sensitivity) / event.epsilon if isinstance(event, kinds.PureEvent) else None
-    )
+    is_pure = isinstance(event, kinds.PureEvent)
+    return np.sqrt(2) * float(event.sensitivity) / event.epsilon if is_pure else None
 
 
 @pytest.mark.parametrize("estimator", TIGHT, **IDS)
@@ -259,11 +258,10 @@ def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
 def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
     """A refusal by a score alone would show a single row: selections have no noisy number to refuse by."""
     transcript, other = SecureTranscript(n_rows=n_rows), np.zeros((4, 1))
+    of_scores = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
     for scores in (np.full((4, 1), top), -np.full((4, 1), top), other):
         for by_magnitude in (True, False):
-            event = kinds.BoundedRangeEvent(
-                label="v", epsilon=1.0, sensitivity=1.0, by_magnitude=by_magnitude
-            )
+            event = kinds.BoundedRangeEvent(by_magnitude=by_magnitude, **of_scores)
             assert transcript.choose(scores, None, event).shape == (1, 1)
         each = transcript.choose_each(scores[:, None], None, event)
         assert each.shape == (1, 1)
@@ -276,11 +274,9 @@ def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
 @pytest.mark.parametrize("kind", RELEASES)
 def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
     """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
-    sensitivity, transcript = (
-        next(iter(RELEASES[kind])),
-        SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14),
-    )
-    ones = getattr(transcript, kind)(np.ones((4, 1)), **{**RELEASES[kind], sensitivity: 1 / n_rows})
+    transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
+    asked = RELEASES[kind] | {name: 1 / n_rows for name in RELEASES[kind] if name.endswith("sensitivity")}
+    ones = getattr(transcript, kind)(np.ones((4, 1)), **asked)
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)

@@ -150,10 +150,8 @@ def test_pure_events_compose_exactly():
     from dp_accounting.pld.common import DifferentialPrivacyParameters
 
     for pure, delta in (([(0.02, 400)], DELTA), ([(0.3, 7)], DELTA), ([(2.0, 1), (0.7, 3)], 0.3)):
-        pairs = [
-            pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
-            for epsilon, count in pure
-        ]
+        each = lambda e: pld.from_privacy_parameters(DifferentialPrivacyParameters(e), 2e-6)  # noqa: E731
+        pairs = [each(epsilon).self_compose(count) for epsilon, count in pure]
         rounded = reduce(lambda one, other: one.compose(other), pairs).get_epsilon_for_delta(delta)
         exact = pld_epsilon(tuple(EventCost("pure", *each) for each in pure), delta)
         slack = 2e-6 * sum(count for _, count in pure)

@@ -319,14 +319,12 @@ def test_a_fit_by_formula_is_made_of_what_was_released(monkeypatch):
     monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
     first, second = people(800), people(800)
     second["age"], second["cost"] = second["age"].clip(upper=50), second["cost"].clip(upper=500)
+    ask = {"epsilon": 3, "delta": 1e-8, "bounds": BOUNDS, "levels": {"region": ["n", "s"]}, "random_state": 1}
     shown, script = [], ()
     for frame in (first, second):
         monkeypatch.setattr(Scripted, "script", script)
         monkeypatch.setattr(Scripted, "published", [])
-        answer = private.ols(
-            "cost ~ age + C(region) + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS,
-            levels={"region": ["n", "s"]}, random_state=1,
-        )  # fmt: skip
+        answer = private.ols("cost ~ age + C(region) + smoker", frame, **ask)
         script = tuple(Scripted.published)
         shown.append((answer.table(), answer.glance(), repr(answer), answer.response_units))
     pd.testing.assert_frame_equal(shown[0][0], shown[1][0], check_exact=True)

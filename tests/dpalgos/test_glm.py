@@ -190,9 +190,10 @@ def test_the_radius_covers_all_pairs_of_gradients(name):
         angle = np.linspace(-np.pi, np.pi, 721)
         rows = np.column_stack([np.cos(angle), np.sin(angle)])
         u = np.einsum("nd,d...->n...", rows, coef)
-        gradients = np.concatenate(
-            [np.einsum("nd,n...->nd...", rows, family.residual(u, y[[k]])) for k in range(len(y))]
-        ).reshape(len(y) * len(rows), -1)
+        residuals = np.concatenate([family.residual(u, y[[k]]) for k in range(len(y))])
+        gradients = np.einsum("nd,n...->nd...", np.tile(rows, (len(y), 1)), residuals).reshape(
+            len(residuals), -1
+        )
         squares = (gradients**2).sum(axis=1)
         apart = squares[:, None] + squares[None] - 2 * gradients @ gradients.T
         radius = np.sqrt(apart.max()) / 2
@@ -202,11 +203,7 @@ def test_the_radius_covers_all_pairs_of_gradients(name):
             assert radius >= 0.999 * bound
 
 
-ALLOWED = {
-    "logistic": "0 or 1",
-    "poisson": "whole numbers of at least 0",
-    "multinomial": "classes 0, 1, … up to",
-}
+ALLOWED = {"logistic": "0 or 1", "poisson": "whole numbers of at least 0", "multinomial": "classes 0, 1, …"}
 OUTSIDE = [("logistic", -1.0), ("logistic", 0.5), ("poisson", -1.0), ("poisson", 1.5)]
 
 

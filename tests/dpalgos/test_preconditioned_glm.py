@@ -108,9 +108,8 @@ def test_share_of_the_deviance_explained_on_tables_of_people(name, epsilon, leas
     best = best_of(X, y, family=family)[:, None]
     ours = answers(X, y, epsilon, replicates=6, family=family).estimate
     null = np.r_[np.zeros(len(units)), best_of(X[:, -1:], y, family=family)][:, None]
-    fit, worst, deviance = (
-        get_family(family).deviance(X @ coef, y[:, None]).sum(axis=0) for coef in (best, null, ours)
-    )
+    law = get_family(family)
+    fit, worst, deviance = (law.deviance(X @ c, y[:, None]).sum(axis=0) for c in (best, null, ours))
     assert np.mean((worst - deviance) / (worst - fit)) >= least
     errors = np.linalg.norm(((ours - best) * X.std(axis=0)[:, None])[:-1], axis=0)
     assert errors.mean() <= coef_error

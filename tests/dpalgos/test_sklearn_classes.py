@@ -85,8 +85,6 @@ def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_htm
 
 
 def frame_of_people(n=4000):
-    import pandas as pd
-
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "visits": rng.uniform(0, 30, n)})
     return frame, 20 * frame.age - 30 * frame.visits + rng.normal(0, 100, n)
@@ -94,11 +92,10 @@ def frame_of_people(n=4000):
 
 def test_units_by_name_are_those_by_position():
     X, y = frame_of_people()
-    options = {"epsilon": 1.0, "delta": 1e-8, "interval": 0.95, "y_bounds": (-1000, 3000)}
-    named = ours.DPLinearRegression(
-        bounds={"visits": (0, 30), "age": (18, 90)}, random_state=0, **options
-    ).fit(X, y)
-    placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), random_state=0, **options).fit(X, y)
+    options = {"interval": 0.95, "y_bounds": (-1000, 3000), **ASKED}
+    by_name = {"visits": (0, 30), "age": (18, 90)}
+    named = ours.DPLinearRegression(bounds=by_name, **options).fit(X, y)
+    placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), **options).fit(X, y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     table = named.table()
     assert list(table["term"]) == ["age", "visits", "intercept"]
@@ -152,12 +149,9 @@ UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 RAW_BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
 
 
-def bounded_mean(epsilon=1.0, delta=1e-6, **settings):
+def bounded_mean(**asked):
     X = np.linspace(0, 1, 2000)[:, None]
-    rng = np.random.default_rng(0)
-    return dpalgos.estimate(
-        "box_mean", X, epsilon=epsilon, delta=delta, lower=0.0, upper=1.0, rng=rng, **settings
-    )
+    return estimated("box_mean", X, lower=0.0, upper=1.0, **{**BUDGET, **asked})
 
 
 def raw_table(n=20_000, seed=3):
@@ -191,9 +185,10 @@ def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-@pytest.mark.parametrize(
-    ("unit", "wrong"), [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
-)
+WRONG = [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
+
+
+@pytest.mark.parametrize(("unit", "wrong"), WRONG)
 def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
     X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5
@@ -214,12 +209,8 @@ def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_publ
     last = ours.DPLinearRegression(**BUDGET, random_state=0)
     with pytest.warns(PrivacyWarning, match=r"'standardscaler' .* learned mean_"):
         make_pipeline(StandardScaler(), last).fit(X, y)
-    public = make_pipeline(
-        OneHotEncoder(categories=[[0.0, 1.0]] * 3),
-        ours.PublicScaler(),
-        "passthrough",
-        ours.DPMean(**BUDGET, value_bound=2),
-    )
+    coded, mean = OneHotEncoder(categories=[[0.0, 1.0]] * 3), ours.DPMean(**BUDGET, value_bound=2)
+    public = make_pipeline(coded, ours.PublicScaler(), "passthrough", mean)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         public[1:].fit((UNITS["center"] < X).astype(float))
@@ -231,16 +222,11 @@ def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
         getattr(dpalgos.sklearn, name)(nonsense=1)
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"), [({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005")]
-)
-def test_promises_that_protect_nobody_are_warned_about(asked, named):
-    with pytest.warns(PrivacyWarning, match=named):
-        bounded_mean(**asked)
-
-
 @pytest.mark.filterwarnings("error")
-def test_usual_promises_are_not_warned_about():
+def test_promises_that_protect_nobody_are_warned_about():
+    for asked, named in ({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005"):
+        with pytest.warns(PrivacyWarning, match=named):
+            bounded_mean(**asked)
     bounded_mean(epsilon=20.0, delta=1 / 2001)
 
 

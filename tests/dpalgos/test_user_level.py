@@ -206,9 +206,9 @@ def test_excess_of_the_best_of_twenty(calibration):
     sample = Sample(np.sqrt(2 * told), np.zeros(n), user_ids=np.arange(n), n_replicates=20)
     settings = {"candidates": np.eye(k), "loss": "squared", "loss_bound": 1.0, "calibration": calibration}
     settings |= {
+        "concentration_radius": np.sqrt(np.log(2 * k * n / 0.1) / 200),
         "epsilon": 0.5,
         "delta": 1e-6,
-        "concentration_radius": np.sqrt(np.log(2 * k * n / 0.1) / 200),
     }
     for rule in ({}, {"rule": "exponential"}):
         found = estimated("user_level_selection", sample, seed=2, replicates=20, **settings, **rule)

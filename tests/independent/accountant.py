@@ -19,10 +19,7 @@ STEP = 2e-5  # of the grid of losses, in units of the losses' spread
 def epsilon_of(events, delta):
     """Return the least ε at δ; infinite where nothing is proved."""
     groups = {event.group for event in events} - {None}
-    return max(
-        (_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None}),
-        default=0.0,
-    )
+    return max(_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None})
 
 
 def rho_of(events):

@@ -172,9 +172,8 @@ def try_configurations(ask, home, seeds):
         if status or ledger["replayed"]:
             assert len(seen) == charges_before
     charges = open_ledger(home).account("people").charges
-    assert {charge.id for charge in charges} == set(
-        seen
-    )  # nothing refused was charged, nothing shown was not
+    # Nothing refused was charged, and nothing shown was not.
+    assert {charge.id for charge in charges} == set(seen)
     for charge in charges:
         rho, pure, failure = seen[charge.id]
         assert (charge.cost.rho, charge.cost.failure) == pytest.approx((rho, failure))

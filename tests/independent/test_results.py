@@ -96,29 +96,27 @@ selection = partial(pure, kind=kinds.BoundedRangeEvent)
 discrete = partial(gaussian, kind=kinds.DiscreteGaussianEvent)
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [sampled(1.0, sampling_rate=0.02, count=300)],
-        [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
-        [gaussian(8.0, count=10)],
-        [gaussian(20.0), gaussian(7.0)],
-        [pure(0.1, 5)],
-        [pure(0.02, 200)],
-        [selection(0.3, 10), gaussian(9.0)],
-        [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
-        [gaussian(8.0), kinds.FailureEvent(label="", delta=5e-6)],
-        [gaussian(8.0), kinds.FailureEvent(label="", delta=2e-5)],
-        [kinds.GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
-        [
-            kinds.DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0),
-            selection(0.1, 3),
-        ],
-        [kinds.DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0, count=2)],
-        [kinds.ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
-        [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
-    ],
-)
+FAILURES = [kinds.FailureEvent(label="", delta=delta) for delta in (5e-6, 2e-5)]
+EVENTS = [
+    [sampled(1.0, sampling_rate=0.02, count=300)],
+    [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
+    [gaussian(8.0, count=10)],
+    [gaussian(20.0), gaussian(7.0)],
+    [pure(0.1, 5)],
+    [pure(0.02, 200)],
+    [selection(0.3, 10), gaussian(9.0)],
+    [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
+    [gaussian(8.0), FAILURES[0]],
+    [gaussian(8.0), FAILURES[1]],
+    [kinds.GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
+    [discrete(8.0), selection(0.1, 3)],
+    [discrete(8.0, count=2)],
+    [kinds.ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
+    [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
+]
+
+
+@pytest.mark.parametrize("events", EVENTS)
 def test_both_accountants_agree(events):
     expected, stated = epsilon_of(events, 1e-5), certified_epsilon(events, 1e-5)
     if np.isinf(expected):

@@ -73,9 +73,8 @@ def linear(X=ONES, y=ONES[:, 0], **given):
 
 
 def users(ids):
-    return estimate(
-        "user_level_mean", ONES[:4], None, value_bound=1.0, concentration_radius=1.0, user_ids=ids
-    )
+    public = {"value_bound": 1.0, "concentration_radius": 1.0}
+    return estimate("user_level_mean", ONES[:4], None, user_ids=ids, **public)
 
 
 def top(scores=ONES[:3, :1], **changes):

@@ -58,9 +58,7 @@ def breaking(change: Callable) -> Callable[[Estimator], Estimator]:
 
 
 def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
-    return breaking(
-        lambda run, sample, params, transcript: run(sample, params, Tampered(transcript, **methods))
-    )
+    return breaking(lambda run, sample, params, made: run(sample, params, Tampered(made, **methods)))
 
 
 def half_sensitivity(transcript):

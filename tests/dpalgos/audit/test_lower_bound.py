@@ -33,9 +33,8 @@ QUICK = {"sheffet_ols": {"n_sketch_rows": 5}}
 def audited(estimator, calibration, seed, **options):
     settings = {**estimator.example, **QUICK.get(estimator.name, {})}
     options = {"epsilon": 2.0, "delta": 1e-5, **settings, **options}
-    return audit_estimator(
-        estimator.name, calibration=calibration, rng=np.random.default_rng(seed), **options
-    )
+    rng = np.random.default_rng(seed)
+    return audit_estimator(estimator.name, calibration=calibration, rng=rng, **options)
 
 
 SLOW = {"screened_sparse_glm", "binagg_regression"}  # every trial selects and fits, or halves boxes
@@ -197,10 +196,8 @@ def test_pairs_are_neighbors():
         assert len(found) >= (1 if of_users else 5)
         for pair in found if not of_users else ():  # any two users are neighbors, whatever their rows
             assert pair.X.shape == pair.other_X.shape
-            differ = (pair.other_X != pair.X).any(axis=1) | (
-                False if pair.y is None else pair.y != pair.other_y
-            )
-            assert differ.sum() == 1
+            other_y = False if pair.y is None else pair.other_y != pair.y
+            assert ((pair.other_X != pair.X).any(axis=1) | other_y).sum() == 1
 
 
 # Their noise hides no number that an adversary could compare with; tests of their laws see what is wrong.

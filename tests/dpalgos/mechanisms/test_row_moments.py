@@ -109,10 +109,8 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
     for trial in range(40):
         others = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 3, (n, 1))
         # Along, nearly along, and across the axis that W shrinks most, at all lengths.
-        first, second = (
-            (axes[:, 0] + tilt * axes[:, -1]) * 10.0 ** rng.uniform(-2, 9)
-            for tilt in rng.choice([0, 1e-16, 1e-8, 1.0], 2)
-        )
+        tilts = rng.choice([0, 1e-16, 1e-8, 1.0], 2)
+        first, second = ((axes[:, 0] + t * axes[:, -1]) * 10.0 ** rng.uniform(-2, 9) for t in tilts)
         y = rng.integers(0, 2, n).astype(float)
         one, other = others.copy(), others.copy()
         one[trial % n], other[trial % n] = first, -second
