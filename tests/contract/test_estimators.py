@@ -91,7 +91,6 @@ def replay(estimator, calibration, X, y, recorded, **options):
 
 
 def releases(transcript):
-    """Each release's event and its private value, in order."""
     return [(*release.events, release.value) for release in transcript.releases]
 
 
@@ -127,7 +126,6 @@ def test_every_generalized_linear_model_is_tested_in_another_family():
 
 
 def two_replicates(estimator, params, sample):
-    """Return the answer of a run of one seed, and its releases."""
     made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
     return run_estimator(estimator, sample, params, made), made
 

@@ -40,14 +40,12 @@ def _table(source):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Return a home for stand-ins of all tables."""
     _table.cache_clear()
     return tmp_path_factory.mktemp("tables")
 
 
 @pytest.fixture(params=sorted(kinds()), scope="module")
 def case(request, tables):
-    """Return a kind's problem, a size, and its prepared data."""
     if request.param not in _panels():
         pytest.skip("no shipped study has this kind; the tests of an analyst's own tables run it")
     problem, n, _ = _panels()[request.param]

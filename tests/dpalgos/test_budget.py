@@ -214,10 +214,11 @@ def fitted(random_state, **settings):
     return MultiOutputRegressor(model).fit(X, np.column_stack([y, y]))
 
 
+STATES = [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)]
+
+
 @pytest.mark.filterwarnings("ignore::dpalgos.errors.PrivacyWarning")
-@pytest.mark.parametrize(
-    "state", [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)], ids=repr
-)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 def test_fits_within_a_budget_may_not_share_a_random_state(state):
     budget = Budget(epsilon=9.0, delta=1e-6)
     with pytest.raises(InputError, match="random_state"):

@@ -74,7 +74,6 @@ def delta_of(tree, epsilon=EPSILON):
 
 
 def budget_admits(**options):
-    """Return whether a real Budget admits a path of answers."""
 
     def admits(events):
         budget = Budget(epsilon=EPSILON, delta=DELTA, **options)
@@ -90,7 +89,6 @@ def budget_admits(**options):
 
 
 def ledger_admits(events):
-    """Return whether the ledger's rule admits a path of answers."""
     budget, charges = TotalBudget("d", EPSILON, DELTA, "2026-01-01"), []
     for event in events:
         cost = PrivacyCost(**vars(spending([event])))
@@ -113,7 +111,6 @@ RULES = {
 
 
 def pruned(tree, admits, past=()):
-    """Return the tree without what the rule refuses."""
     if tree == STOP or not admits([*past, event_of(tree)]):
         return STOP
     after = tuple(pruned(child, admits, (*past, event_of(tree))) for child in tree[-1])
@@ -131,7 +128,6 @@ def both_ways(high_is_gaussian):
 
 
 def gaussian_delta_of_rho(rho):
-    """Return the δ that ρ-zCDP needs for ε."""
     orders = 1 + np.geomspace(1e-3, 1e4, 20_000)
     bounds = (orders - 1) * (orders * rho - EPSILON) - np.log(orders - 1) + orders * np.log1p(-1 / orders)
     return float(np.exp(bounds.min()))

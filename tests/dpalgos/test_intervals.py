@@ -224,9 +224,7 @@ CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the shar
 ]
 
 
-@pytest.mark.parametrize(
-    "case", CLIPPED, ids=lambda case: f"{case[0]} {getattr(case[1], '__name__', case[1])}"
-)
+@pytest.mark.parametrize("case", CLIPPED, ids=lambda case: f"{case[0]} {case[1]}".partition(" at 0x")[0])
 def test_what_clipping_moves_is_covered_or_has_no_interval(case):
     name, rows, truth, epsilon, keywords, (fewest, most), misses = case
     draw = (lambda rng: (BEYOND[rows](rng), None)) if rows in BEYOND else rows

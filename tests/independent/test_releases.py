@@ -142,7 +142,6 @@ def ask(command_line, tmp_path, monkeypatch):
 
 
 def try_configurations(ask, home, seeds):
-    """Return how many were answered, and how many refused."""
     answered, refused, seen = 0, 0, {}
     for seed in seeds:
         random_one = Configurations(seed)

@@ -40,7 +40,6 @@ def released(family, X, y, rng, epsilon=2.0):
 
 
 def target(family, kept):
-    """The population's coefficients of the nested model."""
     rng = np.random.default_rng(1)
     X = rows(rng, 400_000)
     eta = X @ BETA

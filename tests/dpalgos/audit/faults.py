@@ -20,15 +20,11 @@ from dpalgos.user_level import aggregation
 
 
 class HalvedNoise(BatchNoise):
-    """Half of the noise that the events declare."""
-
     def _fresh(self, kind, count):
         return super()._fresh(kind, count) / 2
 
 
 class RepeatedNoise(BatchNoise):
-    """Every release gets the same draws."""
-
     def __init__(self, rng, n_replicates):
         super().__init__(rng, n_replicates)
         self._kept = {}
@@ -42,8 +38,6 @@ class RepeatedNoise(BatchNoise):
 
 
 class Tampered:
-    """A transcript with some of its methods replaced."""
-
     def __init__(self, transcript, **methods):
         self._transcript = transcript
         self.__dict__.update({name: method(transcript) for name, method in methods.items()})
@@ -95,10 +89,6 @@ def bound_from_the_data(params, sample):
     return replace(params, covariate_bound=float(np.clip(largest, 1e-6, 1e100)))
 
 
-def delta_of_one_half(params, sample):
-    return replace(params, delta=0.5)
-
-
 def pure_like(params, sample):
     """Calibrate to the δ at which σ = √2 Δ/ε would do: the formula for pure privacy, put on a Gaussian."""
     return replace(params, delta=gaussian_delta(params.epsilon, params.epsilon / np.sqrt(2)))
@@ -106,28 +96,20 @@ def pure_like(params, sample):
 
 @dataclass(frozen=True)
 class Fault:
-    """An estimator, and what is wrong with it."""
-
     name: str
     estimator: str
     break_it: Callable[[Estimator], Estimator] = lambda estimator: estimator
     noise: Any = BatchNoise
     keywords: dict = field(default_factory=dict)
-    n_features: int = 2
+
     gross: bool = False  # so large that a few thousand runs do
 
-    def audit(self, epsilon: float, n_trials: int, seed: int, delta: float = 1e-4) -> AuditResult:
+    def audit(self) -> AuditResult:
         estimator = get_estimator(self.estimator)
-        budget = {"epsilon": epsilon, "delta": delta, "calibration": "tight"}
+        budget = {"epsilon": 2.0, "delta": 1e-4, "calibration": "tight"}
         params = build_params(estimator, {**estimator.example, **self.keywords, **budget})
-        return audit(
-            self.break_it(estimator),
-            params,
-            n_trials=n_trials,
-            n_features=self.n_features,
-            noise=self.noise,
-            rng=np.random.default_rng(seed),
-        )
+        options = {"n_trials": 5_000 if self.gross else 10_000, "n_features": 2, "noise": self.noise}
+        return audit(self.break_it(estimator), params, rng=np.random.default_rng(0), **options)
 
 
 @breaking
@@ -153,6 +135,7 @@ def free_of_charge(transcript):
 
 
 ROW_MOMENTS = "dpalgos.steps.moments"
+HALF_DELTA = lambda params, sample: replace(params, delta=0.5)  # noqa: E731
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 
@@ -177,6 +160,6 @@ FAULTS = [
     Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
     Fault("noise used twice", "dp_linear_regression", noise=RepeatedNoise, keywords=SMALL_BALL),
     Fault("bound from the data", "dp_linear_regression", changed_params(bound_from_the_data), gross=True),
-    Fault("delta ignored, 1/2 in its place", "adassp", changed_params(delta_of_one_half), gross=True),
+    Fault("delta ignored, 1/2 in its place", "adassp", changed_params(HALF_DELTA), gross=True),
     Fault("delta ignored, √2/ε", "dp_mean", changed_params(pure_like), gross=True),
 ]

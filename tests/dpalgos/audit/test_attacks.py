@@ -43,8 +43,6 @@ def test_a_witness_that_moves_by_more_than_is_declared_is_found_in_few_runs(shar
 
 
 class SmallNoise(BatchNoise):
-    """Noise that is too small by a factor."""
-
     factor = 1.0
 
     def normal(self, *shape):

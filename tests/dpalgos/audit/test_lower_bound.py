@@ -62,7 +62,7 @@ def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
 
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 10_000, seed=0)
+    result = fault.audit()
     assert result.violated, result
     assert result.verdict == "violated"
 
@@ -149,8 +149,7 @@ def leaking(sample, params, transcript):
 
 
 def overflowing(sample, params, transcript):
-    overflow = np.inf if np.abs(sample.X).max() > 100 else 0.0
-    return released_sum(sample, params, transcript, overflow)
+    return released_sum(sample, params, transcript, np.inf if np.abs(sample.X).max() > 100 else 0.0)
 
 
 def failing(sample, params, transcript):

@@ -56,10 +56,10 @@ def test_printed_noise_is_the_printed_formula():
     assert cross.l2_sensitivity == 2
 
 
-@pytest.mark.parametrize(
-    ("order", "n", "paper", "balanced"),
-    [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)],
-)
+TAILS = [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)]
+
+
+@pytest.mark.parametrize(("order", "n", "paper", "balanced"), TAILS)
 def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper, balanced):
     for printed, level in ((True, paper), (False, balanced)):
         found = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
@@ -68,7 +68,7 @@ def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
 
 
-@pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])
+@pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7), (1003, 4)])
 def test_every_person_is_asked_once(n, n_rounds):
     groups = rounds.public_groups(n, n_rounds)
     assert sorted(np.concatenate(groups)) == list(range(n))
@@ -193,7 +193,6 @@ def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
     assert [event.label for event in result.events] == [f"gradient of round {t}" for t in (1, 2, 3, 4)]
     assert len({event.group for event in result.events}) == 4
     assert 0.999 < result.certified_epsilon <= 1.0
-    assert [len(group) for group in rounds.public_groups(1003, 4)] == [250, 250, 250, 253]
 
 
 def test_without_noise_public_rows_give_least_squares():
