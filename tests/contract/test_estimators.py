@@ -107,11 +107,11 @@ def excess(event, value, other):
     if isinstance(event, kinds.RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
         vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
         return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
+    if isinstance(event, SUM):
+        return np.linalg.norm(value - other, axis=0) / event.l2_sensitivity
     # A selection moves every score by at most its sensitivity.
-    of_norm = np.inf if isinstance(event, kinds.BoundedRangeEvent) else getattr(event, "norm", 2)
-    order = 2 if isinstance(event, SUM) else of_norm
-    bound = event.l2_sensitivity if isinstance(event, SUM) else event.sensitivity
-    return np.linalg.norm(value - other, order, axis=0) / bound
+    order = np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
+    return np.linalg.norm(value - other, order, axis=0) / event.sensitivity
 
 
 def changed(value, other):
@@ -143,7 +143,6 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
             yield rows if responses is None else (rows, responses[p])
 
     params, ids = build_params(estimator, keywords(estimator, calibration)), whose(estimator, len(X))
-
     held = Sample(X, responses, n_replicates=2, user_ids=ids)
     counted = StreamedRows(lambda: read(by_columns=True), len(X))
     streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, counted)]

@@ -143,14 +143,13 @@ def nothing_stored(folder):
     return not [path for path in folder.rglob("*.parquet*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    ("name", "position", "change", "named"), [(name, *rest) for names, *rest in PLINK for name in names]
-)
-def test_faulty_plink_files_are_refused(tmp_path, name, position, change, named):
-    files = plink.made_up(tmp_path / "raw", name)
-    plink.rewrite(files.path(position), change)
-    use = lambda: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
-    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+@pytest.mark.parametrize(("names", "position", "change", "named"), PLINK)
+def test_faulty_plink_files_are_refused(tmp_path, names, position, change, named):
+    for name in names:
+        files = plink.made_up(tmp_path / name, name)
+        plink.rewrite(files.path(position), change)
+        use = lambda files=files: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
+        refused(use, CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path / "home")
 
 

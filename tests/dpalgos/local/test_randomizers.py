@@ -12,6 +12,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
 from dpalgos.release.noise_source import Noise
+from tests.builders import refused
 
 PURE = [HalfSpaceRandomizer, CapRandomizer]
 pure = pytest.mark.parametrize("kind", PURE)
@@ -184,9 +185,6 @@ def test_an_honest_report_is_not_longer_than_a_server_allows(kind):
 @pure
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
-    with pytest.raises(ValueError, match="vectors must"):
-        randomizer.perturb(np.full((2, 3, 1), 0.8), noise())
-    with pytest.raises(ValueError, match="clip them first"):
-        randomizer.exact(np.full((1, 3), np.nan))
-    with pytest.raises(ValueError, match="vectors must"):
-        randomizer.perturb(np.zeros((2, 4, 1)), noise())
+    refused(lambda: randomizer.exact(np.full((1, 3), np.nan)), ValueError, "clip them first")
+    for wrong in (np.full((2, 3, 1), 0.8), np.zeros((2, 4, 1))):
+        refused(lambda wrong=wrong: randomizer.perturb(wrong, noise()), ValueError, "vectors must")
