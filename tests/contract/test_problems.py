@@ -87,7 +87,7 @@ def _data(problem, replicates, prepared):
 
 
 def _content(data):
-    return {first: [(part.shape, part.tolist()) for part in parts] for first, parts in data.items()}
+    return {first: [(part.shape, part.tobytes()) for part in parts] for first, parts in data.items()}
 
 
 def _in_order(parts):

@@ -186,9 +186,8 @@ def test_the_radius_covers_all_pairs_of_gradients(name):
         rows = np.column_stack([np.cos(angle), np.sin(angle)])
         u = np.einsum("nd,d...->n...", rows, coef)
         residuals = np.concatenate([family.residual(u, y[[k]]) for k in range(len(y))])
-        gradients = np.einsum("nd,n...->nd...", np.tile(rows, (len(y), 1)), residuals).reshape(
-            len(residuals), -1
-        )
+        gradients = np.einsum("nd,n...->nd...", np.tile(rows, (len(y), 1)), residuals)
+        gradients = gradients.reshape(len(residuals), -1)
         squares = (gradients**2).sum(axis=1)
         apart = squares[:, None] + squares[None] - 2 * gradients @ gradients.T
         radius = np.sqrt(apart.max()) / 2

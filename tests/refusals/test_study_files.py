@@ -178,8 +178,8 @@ def test_a_wrong_guess_is_refused_by_its_key(study, text, named):
     refused(lambda: advice_of(file, GUESSES + text + "\n"), SpecError, *words(named))
 
 
-COLUMNS = [AnalystColumn(name=name, lower=18, upper=90, source="law") for name in ("age", "cost")]
-COLUMNS.append(AnalystColumn(name="weight", lower=0, upper=90, source="law"))
+LOWER = {"age": 18, "cost": 0, "weight": 0}
+COLUMNS = [AnalystColumn(name=name, lower=low, upper=90, source="law") for name, low in LOWER.items()]
 TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=tuple(COLUMNS))
 HOUSES = {"dataset": "housing", "units": "public"}
 REGRESSION = made_problem(
