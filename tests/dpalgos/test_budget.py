@@ -220,12 +220,12 @@ STATES = [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)]
 @pytest.mark.filterwarnings("ignore::dpalgos.errors.PrivacyWarning")
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 def test_fits_within_a_budget_may_not_share_a_random_state(state):
-    budget = Budget(epsilon=9.0, delta=1e-6)
     with pytest.raises(InputError, match="random_state"):
-        fitted(state, budget=budget)
-    if not isinstance(state, np.random.Generator):
+        fitted(state, budget=Budget(epsilon=9.0, delta=1e-6))
+    if not isinstance(state, np.random.Generator):  # one fit alone is refused, too
+        alone = DPLinearRegression(**ASKED, random_state=state, budget=Budget(epsilon=9.0, delta=1e-6))
         with pytest.raises(InputError, match="random_state"):
-            DPLinearRegression(**ASKED, random_state=state, budget=budget).fit(*table())
+            alone.fit(*table())
     one, other = fitted(None, budget=Budget(epsilon=9.0, delta=1e-6)).estimators_
     assert not np.array_equal(one.coef_, other.coef_)
 
