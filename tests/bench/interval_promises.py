@@ -136,7 +136,6 @@ CASES: tuple[Case, ...] = (
 
 
 def measured(case: Case, repetitions: int) -> dict[str, str]:
-    """Return a row of the table."""
     name, covers, words, law, n, epsilon, keywords = case
     plain, told, ends = [], [], []
     for rng in np.random.default_rng(2026).spawn(repetitions):
@@ -174,14 +173,12 @@ def measured(case: Case, repetitions: int) -> dict[str, str]:
 
 
 def table(repetitions: int, only: str = "") -> Iterator[dict[str, str]]:
-    """Yield the rows of the table."""
     for case in CASES:
         if only in case[0]:
             yield measured(case, repetitions)
 
 
 def main() -> None:
-    """Measure all cases and write them down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--only", default="")

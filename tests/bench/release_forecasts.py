@@ -120,7 +120,6 @@ def _is_asked(about: dict[str, object]) -> bool:
 
 
 def released(name: str, replicates: int) -> Released:
-    """Foresee the release of a table, and make it some times."""
     family = TABLES[name].get("family")
     estimator = "preconditioned_glm" if family else "preconditioned_regression"
     params = {"family": family} if family else {}

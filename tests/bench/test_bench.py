@@ -28,9 +28,8 @@ def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, mon
     for ratio, status in ((13.0, 0), (13.5, 1)):
         of_today = {"slower": ratio, "as before": 10.0, "new": 1e9}
         goals = [judged(Speed(what, "sort", print), found, kept) for what, found in of_today.items()]
-        monkeypatch.setattr(
-            bench, "benchmarks", lambda chosen, g=goals: [("speeds", lambda: Measurement(figure="", goals=g))]
-        )
+        speeds = [("speeds", lambda g=goals: Measurement(figure="", goals=g))]
+        monkeypatch.setattr(bench, "benchmarks", lambda chosen, speeds=speeds: speeds)
         assert bench.main(["speed"], tmp_path) == status
         assert ("TOO SLOW: slower" in capsys.readouterr().out) == bool(status)
 

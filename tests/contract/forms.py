@@ -11,11 +11,8 @@ from dpalgos.params import describe_keywords
 
 IDS = {"ids": lambda value: getattr(value, "label", value)}
 # Responses of a family, from numbers of any size; those that the family allows stay as they are.
-_RESPONSES = {
-    "logistic": lambda y: (y > 0).astype(float),
-    "multinomial": lambda y: np.minimum(np.round(np.abs(y)), 2),
-    "poisson": lambda y: np.round(np.abs(y)),
-}
+_RESPONSES = {"logistic": lambda y: (y > 0).astype(float), "poisson": lambda y: np.round(np.abs(y))}
+_RESPONSES |= {"multinomial": lambda y: np.minimum(np.round(np.abs(y)), 2)}
 _CONSTANTS = {"logistic": {}, "multinomial": {"n_classes": 3}, "poisson": {"response_bound": 3.0}}
 
 

@@ -9,12 +9,12 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from tests.contract.forms import IDS, PRIVATE, answered
 
-BOUNDS = ("_bound", "_norm", "_bounds", "_second_moment")
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 
 
 def bounds_of(estimator):
-    return [name for name in estimator.example if name.endswith(BOUNDS)]
+    ends = ("_bound", "_norm", "_bounds", "_second_moment")
+    return [name for name in estimator.example if name.endswith(ends)]
 
 
 def answer(estimator, calibration, changes):
@@ -39,10 +39,9 @@ def test_absurd_bounds_are_refused_by_name(estimator):
 
 @pytest.mark.parametrize("center", [1e31, -1e31, np.inf, np.nan, 10**400])
 def test_an_absurd_center_is_refused(center):
+    params = dpalgos.get_estimator("clipped_mean").parameters
     with pytest.raises(dpalgos.InputError, match="center must"):
-        dpalgos.get_estimator("clipped_mean").parameters(
-            epsilon=0.5, delta=1e-4, clip_norm=1.0, center=center
-        )
+        params(epsilon=0.5, delta=1e-4, clip_norm=1.0, center=center)
 
 
 @private
@@ -67,6 +66,7 @@ def test_noise_covers_bounds_at_the_edge_of_what_is_allowed(estimator, calibrati
 def test_a_transcript_refuses_what_no_noise_can_cover(scale):
     transcript = Transcript(Noise([np.random.default_rng(0)]))
     one = np.ones((1, 1))
+    sketch = GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
     calls = (
         lambda: transcript.gaussian(one, l2_sensitivity=scale, noise_multiplier=1.0, label="v"),
         lambda: transcript.gaussian(one, l2_sensitivity=1.0, noise_multiplier=scale, label="v"),
@@ -74,17 +74,11 @@ def test_a_transcript_refuses_what_no_noise_can_cover(scale):
         lambda: transcript.laplace(one, l1_sensitivity=scale, epsilon=1.0, label="v"),
         lambda: transcript.laplace(one, l1_sensitivity=1.0, epsilon=scale, label="v"),
         lambda: transcript.publish(one, lambda: one, PureEvent(label="v", epsilon=1.0, sensitivity=scale)),
-        lambda: transcript.publish(
-            one, lambda: one, GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
-        ),
+        lambda: transcript.publish(one, lambda: one, sketch),
     )
     for call in calls:
         with pytest.raises(dpalgos.InputError, match="of the release 'v'"):
             call()
+    with pytest.raises(dpalgos.InputError, match="noise scale"):  # which underflows
+        transcript.gaussian(one, l2_sensitivity=1e-200, noise_multiplier=1e-200, label="v")
     assert not transcript.events
-
-
-def test_noise_whose_scale_underflows_is_refused():
-    transcript = Transcript(Noise([np.random.default_rng(0)]))
-    with pytest.raises(dpalgos.InputError, match="noise scale"):
-        transcript.gaussian(np.ones((1, 1)), l2_sensitivity=1e-200, noise_multiplier=1e-200, label="v")

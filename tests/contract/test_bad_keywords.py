@@ -9,6 +9,7 @@ from tests.contract.forms import EVERY, keywords, response, whose
 FORMS = {form.label: form for form, _ in EVERY}
 LEFT_OUT = object()
 PAPER = {"calibration": "paper"}
+QUANTILES = {"truncation": "private_quantiles"}
 PAIR = "std_bounds must be a pair"
 EITHER = "needs either center and clip_norm"
 CLASSES = {"family": "multinomial", "n_classes": 3, "response_bound": None}
@@ -25,10 +26,7 @@ BAD = [
     ("dp_sparse_mean", {"sparsity_choice": "printed_cross_validation"}, "sparsity_choice must not be"),
     ("dp_sparse_mean", {"sparsity_share": 1.0}, "sparsity_share must lie strictly between"),
     ("dp_mean", {"truncation": "percentiles"}, "truncation must be one of"),
-    *[
-        ("dp_sparse_mean", {"sparsity_share": bad}, "sparsity_share")
-        for bad in (0, 1, np.nan, "0.1", True, None)
-    ],
+    *[("dp_sparse_mean", {"sparsity_share": x}, "sparsity_share") for x in (0, 1, np.nan, "0.1", True, None)],
     ("box_mean", {"upper": -1.0}, "lower must be below upper in every column"),
     ("box_mean", {"lower": (0.0, 1.0), "upper": (1.0, 2.0, 3.0)}, "lower must be below upper"),
     ("box_mean", {"lower": np.nan}, "lower must be a public finite number"),
@@ -44,12 +42,8 @@ BAD = [
     ("clipped_mean", {"std_bounds": 1.0}, PAIR),
     # Regressions
     ("dp_linear_regression", {"residual_bound": 1.0, **PAPER}, "residual_bound must be None"),
-    (
-        "dp_linear_regression: residual-clipped",
-        {"truncation": "private_quantiles"},
-        "truncation must be 'bound'",
-    ),
-    ("dp_linear_regression", {"truncation": "private_quantiles", **PAPER}, "truncation must be"),
+    ("dp_linear_regression: residual-clipped", QUANTILES, "truncation must be 'bound'"),
+    ("dp_linear_regression", {**QUANTILES, **PAPER}, "truncation must be"),
     ("dp_sparse_linear_regression", {"residual_bound": 1.0, **PAPER}, "residual_bound must be None"),
     ("sheffet_ols", {"n_sketch_rows": 2}, "n_sketch_rows must be at least the columns"),
     ("sheffet_ols", {"n_sketch_rows": 10**10}, "n_sketch_rows must be at most 1,000,000,000"),
@@ -138,11 +132,10 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("form", "changes", "message"),
-    BAD,
-    ids=lambda value: value if isinstance(value, str) else ", ".join(value),
-)
+ids = {"ids": lambda value: value if isinstance(value, str) else ", ".join(value)}
+
+
+@pytest.mark.parametrize(("form", "changes", "message"), BAD, **ids)
 def test_bad_keywords_are_refused_by_name(form, changes, message):
     estimator, rng = FORMS[form], np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (20, 3)), rng.uniform(-1, 1, 20)

@@ -1,18 +1,12 @@
 """Every estimator that can be released: hardened noise has the research law, and covers what a row moves."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    BoxNoiseEvent,
-    DiscreteGaussianEvent,
-    GaussianEvent,
-    PureEvent,
-)
+from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.hardened_release import check_data, draw_release, rehearse_release
@@ -91,25 +85,24 @@ class Pooled(SecureTranscript):
         self.published, self.spread, self.mean = [], [], []
 
     def _publish(self, value, noisy):
-        draws = noisy()
-        if isinstance(self.events[-1], DiscreteGaussianEvent | PureEvent | BoxNoiseEvent):
+        draws, noise = noisy(), np.zeros(1)  # no noise of a selection
+        if isinstance(self.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent):
             draws = draws.reshape(-1, len(value)).T
-            self.spread.append((draws - value).std())
-            self.mean.append((draws - value).mean())
-        else:  # a selection
-            self.spread.append(0.0)
-            self.mean.append(0.0)
+            noise = draws - value
+        self.spread.append(noise.std())
+        self.mean.append(noise.mean())
         self.published.append(draws[:, :1])
         return draws[:, :1]
 
 
 def research_std(event, size):
     """Return the standard deviation of an entry's noise; None of a selection."""
-    if isinstance(event, GaussianEvent):
+    if isinstance(event, kinds.GaussianEvent):
         return event.noise_multiplier * float(event.l2_sensitivity)
-    if isinstance(event, BoxNoiseEvent):
+    if isinstance(event, kinds.BoxNoiseEvent):
         return np.sqrt((size + 1) * (size + 2) / 3) * float(event.sensitivity) / event.epsilon
-    return np.sqrt(2) * float(event.sensitivity) / event.epsilon if isinstance(event, PureEvent) else None
+    is_pure = isinstance(event, kinds.PureEvent)
+    return np.sqrt(2) * float(event.sensitivity) / event.epsilon if is_pure else None
 
 
 @pytest.mark.parametrize("estimator", TIGHT, **IDS)
@@ -129,7 +122,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
             assert 1 / TOLERANCE < std / expected < TOLERANCE, event.label
             assert abs(mean) < expected / 5, event.label
             n_checked += 1
-    assert n_checked or all(isinstance(event, BoundedRangeEvent) for event in hardened.events)
+    assert n_checked or all(isinstance(event, kinds.BoundedRangeEvent) for event in hardened.events)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +155,12 @@ class Grid(SecureTranscript):
     def __init__(self, monkeypatch, answers=(), inflation=1.0):
         super().__init__(inflation=inflation)
         self.asked, self.answers, self._script = [], [], list(answers)
+        answering = lambda scale, k=None: partial(self.answer, scale, k)  # noqa: E731
         for name in ("gaussian_sampler", "laplace_sampler", "top_k_sampler"):
-            monkeypatch.setattr(
-                secure, name, lambda scale, k=None: lambda index: self.answer(scale, index, k)
-            )
-        monkeypatch.setattr(
-            secure, "box_sampler", lambda scale, size: lambda index: self.answer(scale, index, None)
-        )
+            monkeypatch.setattr(secure, name, answering)
+        monkeypatch.setattr(secure, "box_sampler", lambda scale, size: answering(scale))
 
-    def answer(self, scale, index, k):
+    def answer(self, scale, k, index):
         self.asked.append((self.events[-1], scale, np.array(index, dtype=float)))
         exact = index if k is None else np.argsort(-np.array(index))[:k].tolist()
         self.answers.append(self._script[len(self.answers)] if self._script else exact)
@@ -187,9 +177,9 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
         run_estimator(estimator, sample_of(estimator, other=row), plan.params, second)
         for (event, scale, index), (_, _, other) in zip(first.asked, second.asked, strict=True):
             moved = np.abs(index - other)
-            if isinstance(event, DiscreteGaussianEvent):
+            if isinstance(event, kinds.DiscreteGaussianEvent):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
-            elif isinstance(event, BoxNoiseEvent):
+            elif isinstance(event, kinds.BoxNoiseEvent):
                 covered, norm = scale * event.epsilon, moved.max()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()
@@ -201,14 +191,11 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
 def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch):
     def drawn(inflation):
         grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
-        event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
-        {
-            "gaussian": lambda: grid.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
-            "laplace": lambda: grid.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
-            "box": lambda: grid.box(value, linf_sensitivity=1.0, epsilon=1.0, label="v"),
-            "choose": lambda: grid.choose(value, None, event),
-            "choose_each": lambda: grid.choose_each(value[:, None], None, event),
-        }[kind]()
+        event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
+        if kind in RELEASES:
+            getattr(grid, kind)(value, **RELEASES[kind])
+        else:
+            getattr(grid, kind)(value if kind == "choose" else value[:, None], None, event)
         charged, scale, _ = grid.asked[0]
         return scale, charged.noise_multiplier if kind == "gaussian" else 1 / charged.epsilon
 
@@ -236,34 +223,34 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+RELEASES = {  # the keywords of a release of sensitivity 1
+    "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0, "label": "v"},
+    "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
+    "box": {"linf_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
+}
+
+
+@pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monkeypatch):
     """A refusal by the value itself would tell two neighbors on both sides of the limit apart for sure."""
     limit = 2.0**40 * secure.grid_step(1.0, 1)
     asked = []
     for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):
         monkeypatch.setattr(secure, name, lambda *_: lambda index: asked.append(index) or [7])
-    calls = {
-        "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0},
-        "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0},
-        "box": {"linf_sensitivity": 1.0, "epsilon": 1.0},
-    }
     for value in (limit - 0.5, limit + 0.5, 1e30):
-        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), label="v", **calls[kind])
+        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), **RELEASES[kind])
         assert released[0, 0] == 7 * secure.grid_step(1.0, 1)
     below, above, far = (index for (index,) in asked)
     assert above == far == 2**40
     assert 0 < above - below <= 2**12
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+@pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
-    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
-    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
     release = getattr(SecureTranscript(), kind)
     with pytest.raises(dpalgos.InputError, match="sensitivity"):
-        release(np.full((1, 1), 3e9), **{sensitivity: 1.0}, **budget, label="v")
-    release(np.full((1, 1), 3e7), **{sensitivity: 1.0}, **budget, label="v")
+        release(np.full((1, 1), 3e9), **RELEASES[kind])
+    release(np.full((1, 1), 3e7), **RELEASES[kind])
 
 
 @pytest.mark.parametrize("top", [2.0**28, 2.0**30, 3e9, 1e300, np.inf])
@@ -271,9 +258,10 @@ def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
 def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
     """A refusal by a score alone would show a single row: selections have no noisy number to refuse by."""
     transcript, other = SecureTranscript(n_rows=n_rows), np.zeros((4, 1))
+    of_scores = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
     for scores in (np.full((4, 1), top), -np.full((4, 1), top), other):
         for by_magnitude in (True, False):
-            event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, by_magnitude=by_magnitude)
+            event = kinds.BoundedRangeEvent(by_magnitude=by_magnitude, **of_scores)
             assert transcript.choose(scores, None, event).shape == (1, 1)
         each = transcript.choose_each(scores[:, None], None, event)
         assert each.shape == (1, 1)
@@ -283,13 +271,12 @@ def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
 
 
 @pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+@pytest.mark.parametrize("kind", RELEASES)
 def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
     """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
-    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
-    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
     transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
-    ones = getattr(transcript, kind)(np.ones((4, 1)), **{sensitivity: 1 / n_rows}, **budget, label="v")
+    asked = RELEASES[kind] | {name: 1 / n_rows for name in RELEASES[kind] if name.endswith("sensitivity")}
+    ones = getattr(transcript, kind)(np.ones((4, 1)), **asked)
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
@@ -315,7 +302,7 @@ def test_numbers_that_do_not_fit_the_grid_are_refused_by_the_plan():
 
 def test_selections_of_several_columns_are_charged_one_by_one():
     transcript = SecureTranscript(inflation=2.0)
-    event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
+    event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
     transcript.choose_each(np.zeros((5, 3, 1)), None, event)
     assert [(one.count, one.epsilon) for one in transcript.events] == [(3, 0.5)]
 

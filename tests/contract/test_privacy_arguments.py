@@ -16,11 +16,8 @@ from tests.contract.forms import answered
 
 PACKAGE = Path(dpalgos.__file__).parent
 ELSEWHERE = {"audit", "release", "accounting"}  # where nothing private is released
-MODULES = [
-    path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE and path.name != "__init__.py"
-]
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
+MODULES = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE]
 NAMED = ("sensitivity", "l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "row_bound_squared")
 LEMMAS = {name for name, _ in inspect.getmembers(sensitivity, inspect.isfunction)}
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -36,12 +33,8 @@ class Scope:
     """What the names of a function stand for, those of the functions around it included."""
 
     def __init__(self, function, outer):
-        self._outer = outer
-        self._values = {}
-        arguments = function.args
-        self._parameters = {
-            one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        }
+        self._outer, self._values, given = outer, {}, function.args
+        self._parameters = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
         for node in ast.walk(function):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -79,12 +72,10 @@ def comes_from_a_name(node, scope):
     if isinstance(node, ast.Attribute):
         return node.attr.endswith(NAMED)  # a field, which was given its value by that keyword
     if isinstance(node, ast.BinOp):  # what rounding adds is a factor
-        return isinstance(node.op, ast.Mult) and any(
-            comes_from_a_name(side, scope) for side in (node.left, node.right)
-        )
-    return isinstance(node, ast.IfExp) and all(
-        comes_from_a_name(branch, scope) for branch in (node.body, node.orelse)
-    )
+        sides = (comes_from_a_name(side, scope) for side in (node.left, node.right))
+        return isinstance(node.op, ast.Mult) and any(sides)
+    branches = (comes_from_a_name(getattr(node, part), scope) for part in ("body", "orelse"))
+    return isinstance(node, ast.IfExp) and all(branches)
 
 
 def is_planned(call):
@@ -119,23 +110,22 @@ def test_sensitivity_functions_say_why(path):
             assert len(ast.get_docstring(node) or "") >= 60, node.name
 
 
-@pytest.mark.parametrize(
-    ("source", "n_found"),
-    [
-        ("def f(t, n):\n    t.gaussian(x, l2_sensitivity=2 / n, label='v')", 1),
-        ("def f(t, n):\n    s = 2 / n\n    t.gaussian(x, l2_sensitivity=s, label='v')", 1),
-        ("def f(t, n):\n    t.gaussian(x, l2_sensitivity=mean_sensitivity(n), label='v')", 0),
-        ("def f(t, n):\n    t.gaussian(x, l2_sensitivity=ball_mean(1, n), label='v')", 0),
-        (
-            "def f(t, n):\n    s, z = mean_sensitivity(n), 1\n    t.gaussian(x, l2_sensitivity=s, label='v')",
-            0,
-        ),
-        ("def f(t, sensitivity):\n    t.gaussian(x, l2_sensitivity=sensitivity, label='v')", 0),
-        ("PureEvent(label='', sensitivity=1.0)", 0),
-        ("PureEvent(label='v', sensitivity=1.0)", 1),
-    ],
-)
-def test_a_sensitivity_without_a_name_is_found(source, n_found):
+SOURCES = [  # a line, what a release has for a sensitivity, how many of these have no name
+    ("", "2 / n", 1),
+    ("s = 2 / n", "s", 1),
+    ("", "mean_sensitivity(n)", 0),
+    ("", "ball_mean(1, n)", 0),
+    ("s, z = mean_sensitivity(n), 1", "s", 0),
+    ("", "sensitivity", 0),
+    ("PureEvent(label='', sensitivity=1.0)", "sensitivity", 0),
+    ("PureEvent(label='v', sensitivity=1.0)", "sensitivity", 1),
+]
+
+
+@pytest.mark.parametrize(("line", "bound", "n_found"), SOURCES)
+def test_a_sensitivity_without_a_name_is_found(line, bound, n_found):
+    release = f"t.gaussian(x, l2_sensitivity={bound}, label='v')"
+    source = f"def f(t, n, sensitivity):\n    {line or 'pass'}\n    {release}"
     assert len(without_a_name(ast.parse(source))) == n_found
 
 
@@ -159,9 +149,10 @@ def calls(tree):
     return {called(node) for node in ast.walk(tree)}
 
 
-@pytest.mark.parametrize(
-    "estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda one: one.name
-)
+PRIVATE = [one for one in dpalgos.catalog() if one.private]
+
+
+@pytest.mark.parametrize("estimator", PRIVATE, ids=lambda one: one.name)
 def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(estimator):
     """And no estimator turns (ε, δ) into noise by dividing it itself."""
     own, *imported = modules_of(estimator.function.__module__)

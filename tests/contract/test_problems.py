@@ -18,8 +18,6 @@ from tasks.run.tables import fetch, parquet
 from tasks.study.block import Block
 from tests.tasks.blocks import measured_of, metrics_of
 
-_STAND_IN_ROWS = 1000
-
 
 @cache
 def _panels():
@@ -37,19 +35,17 @@ def _panels():
 
 @cache
 def _table(source):
-    return parquet(fetch(source, offline=True), stand_in_rows=_STAND_IN_ROWS)
+    return parquet(fetch(source, offline=True), stand_in_rows=1000)
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Return a home for stand-ins of all tables."""
     _table.cache_clear()
     return tmp_path_factory.mktemp("tables")
 
 
 @pytest.fixture(params=sorted(kinds()), scope="module")
 def case(request, tables):
-    """Return a kind's problem, a size, and its prepared data."""
     if request.param not in _panels():
         pytest.skip("no shipped study has this kind; the tests of an analyst's own tables run it")
     problem, n, _ = _panels()[request.param]
@@ -73,11 +69,9 @@ def cell(case):
 @pytest.fixture(scope="module")
 def block(case):
     problem, n, _ = case
-    source = "stand-in" if isinstance(problem, DatasetSource) else "simulated"
-    cells = _panels()[problem.kind][2]
-    return Block(
-        replicates=_replicates(n), problem=problem, data_source=source, work=1, n_bytes=0, cells=cells
-    )
+    about = {"data_source": "stand-in" if isinstance(problem, DatasetSource) else "simulated"}
+    about |= {"work": 1, "n_bytes": 0, "cells": _panels()[problem.kind][2]}
+    return Block(replicates=_replicates(n), problem=problem, **about)
 
 
 def _replicates(n, *, first=0, count=3, seed=1):
@@ -87,16 +81,13 @@ def _replicates(n, *, first=0, count=3, seed=1):
 def _data(problem, replicates, prepared):
     found = {}
     for draw in problem.draws(replicates, prepared):
-        sample = draw.sample
-        used = sample.X, sample.y, sample.float_mask
+        used = draw.sample.X, draw.sample.y, draw.sample.float_mask
         found[draw.first] = [np.asarray(part) for part in used if part is not None]
     return found
 
 
-def _same(left, right):
-    return left.keys() == right.keys() and all(
-        len(left[key]) == len(right[key]) and all(map(np.array_equal, left[key], right[key])) for key in left
-    )
+def _content(data):
+    return {first: [(part.shape, part.tobytes()) for part in parts] for first, parts in data.items()}
 
 
 def _in_order(parts):
@@ -125,19 +116,16 @@ def test_sizes_and_costs_are_whole_numbers(case):
 
 def test_draws_cover_each_replicate_once_and_in_order(case):
     problem, n, prepared = case
-    numbers = [
-        draw.first + i for draw in problem.draws(_replicates(n), prepared) for i in range(draw.replicates)
-    ]
-    assert numbers == [0, 1, 2]
+    draws = problem.draws(_replicates(n), prepared)
+    assert [draw.first + i for draw in draws for i in range(draw.replicates)] == [0, 1, 2]
 
 
 def test_the_seed_decides_the_data(case):
     problem, n, prepared = case
     if problem.kind == "whole_table":
         pytest.skip("all rows are used in every repetition")
-    once = _data(problem, _replicates(n), prepared)
-    assert _same(once, _data(problem, _replicates(n), prepared))
-    assert not _same(once, _data(problem, _replicates(n, seed=2), prepared))
+    once, again, other = (_content(_data(problem, _replicates(n, seed=s), prepared)) for s in (1, 1, 2))
+    assert once == again != other
 
 
 def test_a_replicate_alone_is_the_same_as_among_others(case):
@@ -147,7 +135,7 @@ def test_a_replicate_alone_is_the_same_as_among_others(case):
     whole = _data(problem, _replicates(n), prepared)
     (alone,) = _data(problem, _replicates(n, first=2, count=1), prepared).values()
     if 2 in whole:
-        assert _same({2: whole[2]}, {2: alone})
+        assert _content({2: whole[2]}) == _content({2: alone})
     else:  # one draw holds all replicates, which differ in the rows that they use, in any order
         (together,) = whole.values()
         assert np.array_equal(_in_order([*together[:-1], together[-1][:, 2:]]), _in_order(alone))
@@ -159,9 +147,8 @@ def test_every_measure_has_a_value_for_each_replicate(case, cell):
     draws = list(problem.draws(replicates, prepared))
     found = [measured_of(problem, draw, draw.answer(cell, replicates)) for draw in draws]
     assert all(np.isfinite(values).all() for one in found for values in one.values())
-    metrics = metrics_of(
-        problem, {name: np.concatenate([one[name] for one in found], axis=-1) for name in found[0]}
-    )
+    together = {name: np.concatenate([one[name] for one in found], axis=-1) for name in found[0]}
+    metrics = metrics_of(problem, together)
     assert all(np.shape(values) == (3,) for values in metrics.values())
     assert np.isfinite(metrics[measure_of(problem).metric(problem.traits)]).all()
 

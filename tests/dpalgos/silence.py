@@ -18,9 +18,8 @@ def silent(name, X, y=None, **keywords):
     estimator = dpalgos.get_estimator(name)
     budget = {"epsilon": 1.0, "delta": 1e-6} if estimator.private else {}
     transcript = Transcript(NoNoise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
-    return run_estimator(
-        estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript
-    )[..., 0]
+    params = build_params(estimator, {**budget, **keywords})
+    return run_estimator(estimator, Sample(X, y), params, transcript)[..., 0]
 
 
 def estimated(name, X, y=None, seed=0, **keywords):

@@ -6,12 +6,13 @@ from functools import reduce
 
 import numpy as np
 import pytest
-import scipy
+import scipy.stats
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import norm
 
 import dpalgos
+from dpalgos import theory
 from dpalgos.accounting.budget import SplitBudget, concentrated_rho, filter_epsilon
 from dpalgos.accounting.composition import (
     Spending,
@@ -37,16 +38,6 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, noi
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
-from dpalgos.theory import (
-    explicit_mean_lower,
-    linear_regression_lower,
-    linear_regression_upper,
-    mean_lower,
-    mean_upper,
-    sparse_linear_regression_upper,
-    sparse_lower,
-    sparse_mean_upper,
-)
 from tests.dpalgos.silence import estimated
 
 EPSILON, DELTA = 0.5, 1e-5
@@ -61,16 +52,12 @@ def test_sketch_reference_values(n_rows, ratio):
     # Digest 6.2: sufficient w²/B² at (.5, 1e-5).
     event = GaussianSketchEvent(label="s", n_rows=n_rows, row_bound_squared=1.0, ridge=float(ratio))
     assert certified_epsilon([event], 1e-5) <= 0.502
-    less = GaussianSketchEvent(label="s", n_rows=n_rows, row_bound_squared=1.0, ridge=0.95 * ratio)
-    assert certified_epsilon([less], 1e-5) > 0.5
+    assert certified_epsilon([dataclasses.replace(event, ridge=0.95 * ratio)], 1e-5) > 0.5
 
 
 def test_budget_shares():
-    events = [
-        GaussianEvent(label="a", noise_multiplier=10.0, l2_sensitivity=1.0, count=3),
-        GaussianEvent(label="b", noise_multiplier=10.0, l2_sensitivity=1.0),
-        FailureEvent(label="c", delta=1e-9),
-    ]
+    events = [dataclasses.replace(gaussian(10.0, count=3), label="a"), FailureEvent(label="c", delta=1e-9)]
+    events.append(dataclasses.replace(gaussian(10.0), label="b"))
     assert budget_shares(events, 1e-5) == pytest.approx({"a": 0.75, "b": 0.25})
     assert budget_shares([], 1e-5) == {}
 
@@ -91,9 +78,7 @@ def test_calibration_against_dp_accounting_on_a_grid():
 
     for epsilon in np.geomspace(0.01, 10, 6):
         for delta in np.geomspace(1e-12, 0.1, 6):
-            theirs = get_smallest_gaussian_noise(
-                DifferentialPrivacyParameters(epsilon, delta), num_queries=1, sensitivity=1.0
-            )
+            theirs = get_smallest_gaussian_noise(DifferentialPrivacyParameters(epsilon, delta), 1, 1.0)
             ours = noise_multiplier(epsilon, delta)
             assert ours == pytest.approx(theirs, rel=1e-6)
             assert gaussian_delta(epsilon, 1 / ours) <= delta
@@ -122,9 +107,8 @@ def test_a_gaussian_split_spends_exactly_the_budget():
     events = [gaussian(budget.gaussian_multiplier("range"))]
     events += [gaussian(budget.gaussian_multiplier("fit", releases=7))] * 7
     assert 0.999 * EPSILON <= certified_epsilon(events, DELTA) <= EPSILON
-    assert budget.gaussian_multiplier("range") == pytest.approx(
-        noise_multiplier(EPSILON, DELTA) / np.sqrt(0.1)
-    )
+    whole = noise_multiplier(EPSILON, DELTA)
+    assert budget.gaussian_multiplier("range") == pytest.approx(whole / np.sqrt(0.1))
 
 
 def test_a_scale_changes_noise_and_leaves_what_has_none():
@@ -152,16 +136,11 @@ def test_different_relations_do_not_compose():
 
 
 def test_a_certificate_is_the_least_of_what_renyi_and_losses_prove():
-    rounds = [
-        event
-        for t in range(12)
-        for event in (
-            BoundedRangeEvent(label="", epsilon=0.01 * 1.1**t, sensitivity=1.0, count=20),
-            gaussian(60.0 / 1.1**t),
-        )
-    ]
-    costs = [EventCost("gaussian", sum(1.1 ** (2 * t) / 60**2 for t in range(12)) ** -0.5, 1)]
-    costs += [EventCost("pure", 0.01 * 1.1**t, 20) for t in range(12)]
+    growth = 1.1 ** np.arange(12)
+    rounds = [BoundedRangeEvent(label="", epsilon=0.01 * g, sensitivity=1.0, count=20) for g in growth]
+    rounds += [gaussian(60.0 / g) for g in growth]
+    costs = [EventCost("gaussian", 60 / np.linalg.norm(growth), 1)]
+    costs += [EventCost("pure", 0.01 * g, 20) for g in growth]
     by_renyi = renyi_epsilon(rounds, DELTA)
     assert certified_epsilon(rounds, DELTA) == by_renyi < pld_epsilon(tuple(costs), DELTA)
 
@@ -171,10 +150,8 @@ def test_pure_events_compose_exactly():
     from dp_accounting.pld.common import DifferentialPrivacyParameters
 
     for pure, delta in (([(0.02, 400)], DELTA), ([(0.3, 7)], DELTA), ([(2.0, 1), (0.7, 3)], 0.3)):
-        pairs = [
-            pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
-            for epsilon, count in pure
-        ]
+        each = lambda e: pld.from_privacy_parameters(DifferentialPrivacyParameters(e), 2e-6)  # noqa: E731
+        pairs = [each(epsilon).self_compose(count) for epsilon, count in pure]
         rounded = reduce(lambda one, other: one.compose(other), pairs).get_epsilon_for_delta(delta)
         exact = pld_epsilon(tuple(EventCost("pure", *each) for each in pure), delta)
         slack = 2e-6 * sum(count for _, count in pure)
@@ -188,12 +165,11 @@ def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
     mu, epsilon, count = 0.1, 0.0512345, 7
     proved = pld_epsilon((EventCost("gaussian", 1 / mu, 1), EventCost("pure", epsilon, count)), DELTA)
     ups = np.arange(count + 1)
-    masses = scipy.stats.binom.pmf(ups, count, scipy.special.expit(epsilon))
+    masses = scipy.stats.binom.pmf(ups, count, expit(epsilon))
 
-    def exact_delta(at: float) -> float:
+    def exact_delta(at):
         rests = at - epsilon * (2 * ups - count)
-        above, below = scipy.special.ndtr(mu / 2 - rests / mu), scipy.special.ndtr(-mu / 2 - rests / mu)
-        return float(masses @ (above - np.exp(rests) * below))
+        return masses @ (ndtr(mu / 2 - rests / mu) - np.exp(rests) * ndtr(-mu / 2 - rests / mu))
 
     assert exact_delta(proved) <= DELTA <= exact_delta(proved - 3e-4)
 
@@ -253,8 +229,7 @@ def test_a_pure_release_multiplies_odds_by_e_to_epsilon():
 
 def test_gaussian_releases_have_the_exact_rates_and_posteriors_that_hold():
     z, delta = noise_multiplier(1.0, 1e-6), 1e-6
-    events = [GaussianEvent(label="a", noise_multiplier=z, l2_sensitivity=1.0)]
-    risk, mu = risk_of_events(events, delta), 1 / z
+    risk, mu = risk_of_events([gaussian(z)], delta), 1 / z
     assert risk.true_positive_rate[0.01] == pytest.approx(ndtr(mu - 2.3263478740), rel=1e-9)
     # The log-likelihood ratio is N(μ²/2, μ²): its share above the stated log-odds is at most δ.
     assert ndtr(-(risk.log_odds - mu**2 / 2) / mu) <= delta
@@ -273,34 +248,24 @@ def best_test(rate, mu, epsilon):
     return above(threshold, mu**2 / 2, truth)
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [DiscreteGaussianEvent(label="a", noise_multiplier=5.0, l2_sensitivity=1.0)],
-        [
-            PureEvent(label="a", epsilon=0.3, sensitivity=1.0),
-            GaussianEvent(label="b", noise_multiplier=5.0, l2_sensitivity=1.0),
-            FailureEvent(label="c", delta=1e-7),
-        ],
-    ],
-)
-def test_rates_of_mixtures_are_those_that_randomized_response_and_gaussian_noise_reach_or_little_more(events):
-    risk = risk_of_events(events, 1e-6)
-    part = risk_of_events([GaussianEvent(label="a", noise_multiplier=5.0, l2_sensitivity=1.0)], 1e-6)
-    pure = sum(event.epsilon for event in events if isinstance(event, PureEvent))
+MIXTURE = PureEvent(label="a", epsilon=0.3, sensitivity=1.0), FailureEvent(label="c", delta=1e-7)
+
+
+@pytest.mark.parametrize("others", [None, MIXTURE])
+def test_rates_of_mixtures_are_those_that_randomized_response_and_gaussian_noise_reach_or_little_more(others):
+    discrete = DiscreteGaussianEvent(label="a", noise_multiplier=5.0, l2_sensitivity=1.0)
+    risk = risk_of_events([*others, gaussian(5.0)] if others else [discrete], 1e-6)
+    part, pure = risk_of_events([gaussian(5.0)], 1e-6), others[0].epsilon if others else 0.0
     for rate, found in risk.true_positive_rate.items():
         reached = best_test(rate, 1 / 5, pure)
         assert reached * (1 - 1e-9) <= found <= 1.1 * reached + 1e-6
     assert part.log_odds <= risk.log_odds < part.log_odds + 0.5
 
 
-def test_a_bare_budget_bounds_posteriors_but_for_a_chance_of_two_delta():
+def test_a_bare_budget_and_a_release_that_is_proved_at_its_delta_alone_have_the_same_risk():
     risk = risk_of_budget(1.0, 1e-6, "user")
     assert risk.log_odds == pytest.approx(1 + math.log(2), rel=1e-9)
-    assert (risk.delta, risk.unit) == (2e-6, "user")
-
-
-def test_a_release_that_is_proved_at_its_delta_alone_has_the_risk_of_its_budget():
+    assert (risk.delta, risk.unit) == (2e-6, "user")  # a bound but for a chance of two δ
     risk = risk_of_events([ApproximateEvent(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
     assert risk == risk_of_budget(0.5, 1e-6, "row")
     assert "nothing bounds" not in risk.sentence
@@ -308,12 +273,9 @@ def test_a_release_that_is_proved_at_its_delta_alone_has_the_risk_of_its_budget(
 
 def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_from():
     """Rényi bounds alone say more than twice the ε that is certified by distributions."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (3000, 3))
-    result = estimated(
-        "dp_sgd_glm", X, (X[:, 0] > 0) * 1.0, epsilon=0.5, delta=1e-6,
-        **dpalgos.get_estimator("dp_sgd_glm").example,
-    )  # fmt: skip
+    X = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
+    asked = {**dpalgos.get_estimator("dp_sgd_glm").example, "epsilon": 0.5, "delta": 1e-6}
+    result = estimated("dp_sgd_glm", X, (X[:, 0] > 0) * 1.0, **asked)
     assert result.risk.log_odds < 1.4 * result.certified_epsilon
     assert result.risk.true_positive_rate[0.01] <= 0.01 * math.exp(result.certified_epsilon) + 1e-6
 
@@ -321,10 +283,10 @@ def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_fr
 @pytest.mark.parametrize("n", [1e3, 1e4, 1e5])
 def test_upper_bounds_lie_above_lower_bounds(n):
     delta = 10 / n**1.1
-    assert mean_upper(n, 20, 0.5, delta) >= mean_lower(n, 20, 0.5, delta)
-    assert linear_regression_upper(n, 20, 0.5, delta) >= linear_regression_lower(n, 20, 0.5)
-    for upper in (sparse_mean_upper, sparse_linear_regression_upper):
-        assert upper(n, 2000, 20, 0.5, delta) >= sparse_lower(n, 2000, 20, 0.5)
+    assert theory.mean_upper(n, 20, 0.5, delta) >= theory.mean_lower(n, 20, 0.5, delta)
+    assert theory.linear_regression_upper(n, 20, 0.5, delta) >= theory.linear_regression_lower(n, 20, 0.5)
+    for upper in (theory.sparse_mean_upper, theory.sparse_linear_regression_upper):
+        assert upper(n, 2000, 20, 0.5, delta) >= theory.sparse_lower(n, 2000, 20, 0.5)
 
 
 def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
@@ -332,7 +294,6 @@ def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
     n, d, epsilon, delta = 2000, 50, 1.0, 1e-9
     X = np.random.default_rng(0).standard_normal((n, d))
     result = estimated("dp_mean", X, value_bound=6.0, epsilon=epsilon, delta=delta, seed=1, replicates=50)
-    error = np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))
-    bound = explicit_mean_lower(n, d, epsilon)
+    bound = theory.explicit_mean_lower(n, d, epsilon)
     assert bound == pytest.approx(np.sqrt(np.pi / 2) * d / (n * np.sinh(epsilon)))
-    assert bound < error
+    assert bound < np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))

@@ -17,6 +17,7 @@ from tests.builders import refused
 from tests.dpalgos.silence import estimated
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
+MEAN = {"value_bound": 1.0, "epsilon": 1, "delta": 1e-5}
 LINEAR = {"epsilon": 2.0, "delta": 1e-5, "covariate_bound": 1.0, "response_bound": 1.5}
 PRIVATE_ESTIMATORS = {
     "dp_sparse_glm": PRIVATE,
@@ -31,19 +32,6 @@ def logistic(n, d, dtype, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.2, 1.2, (n, d)).astype(dtype)
     return X, (rng.random(n) < expit(X[:, :4] @ [2.0, -2.0, 1.0, 1.0])).astype(float)
-
-
-def stream(X, sizes=(100, 1, 333)):
-    """Blocks of changing sizes."""
-
-    def read():
-        start, step = 0, 0
-        while start < len(X):
-            size = sizes[step % len(sizes)]
-            yield X[start : start + size]
-            start, step = start + size, step + 1
-
-    return read
 
 
 def test_single_precision_is_kept_and_converted_on_demand():
@@ -74,10 +62,8 @@ def test_rounding_stays_within_its_factor():
 @pytest.mark.parametrize("name", PRIVATE_ESTIMATORS)
 def test_sensitivities_count_the_rounding(name):
     X, y = logistic(500, 10, np.float32)
-    single, double = (
-        estimated(name, rows, y, **PRIVATE_ESTIMATORS[name]).events[0].sensitivity
-        for rows in (X, X.astype(float))
-    )
+    asked, tables = PRIVATE_ESTIMATORS[name], (X, X.astype(float))
+    single, double = (estimated(name, rows, y, **asked).events[0].sensitivity for rows in tables)
     assert single == pytest.approx(double * HeldRows(X).rounding, rel=1e-12)
 
 
@@ -100,11 +86,10 @@ STREAMS = [
     ("ols", [(np.ones((5, 2)), np.full(5, np.nan))], ("y", "finite")),
     ("sample_mean", [np.ones((3, 2)), np.full((2, 2), np.inf)], ("X", "finite")),
     ("sample_mean", [np.ones((3, 2))], ("X", "5", "3")),
-    *(
-        ("sample_mean", columns(value, float), ("X", word))
-        for value, word in ((np.nan, "NaN"), (2e60, "within"))
-    ),
-    *(("sample_mean", columns(value, np.float32), ("X", "finite")) for value in (np.nan, -np.inf)),
+    ("sample_mean", columns(np.nan), ("X", "NaN")),
+    ("sample_mean", columns(2e60), ("X", "within")),
+    ("sample_mean", columns(np.nan, np.float32), ("X", "finite")),
+    ("sample_mean", columns(-np.inf, np.float32), ("X", "finite")),
 ]
 
 
@@ -131,36 +116,29 @@ def test_a_later_block_of_double_precision_does_not_become_infinite(partitioned,
     if partitioned:
         rows = PartitionedRows([(stream(np.float32), 4), (stream(float), 4)])
     with pytest.raises(dpalgos.InputError, match="X must have one precision in every block"):
-        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+        estimated("dp_mean", rows, **MEAN)
     wider = StreamedRows(stream(float, np.float32), 8)
     assert np.concatenate([block for _, block in wider.blocks()]).max() == 1e50
 
 
-def write(path, X, rows_per_group):
-    names = [f"x{j}" for j in range(X.shape[1])]
-    pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=rows_per_group)
-    return names
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_of_a_file(tmp_path, dtype):
-    X = np.random.default_rng(0).random((3000, 6)).astype(dtype)
-    names = write(tmp_path / "x.parquet", X, 1300)
-    read = RowBlocks(tmp_path / "x.parquet", names[::-1])
+    X, path = np.random.default_rng(0).random((3000, 6)).astype(dtype), tmp_path / "x.parquet"
+    names = [f"x{j}" for j in range(6)]
+    pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=1300)
+    read = RowBlocks(path, names[::-1])
     for _ in range(2):
         blocks = [np.column_stack(list(columns.values())) for columns in read()]
         np.testing.assert_array_equal(np.concatenate(blocks), X[:, ::-1])
     assert blocks[0].dtype == dtype
     assert list(next(iter(read()))) == names[::-1]
-    pairs = list(RowBlocks(tmp_path / "x.parquet", names[:2], "x5")())
+    pairs = list(RowBlocks(path, names[:2], "x5")())
     rows = [np.column_stack(list(columns.values())) for columns, _ in pairs]
     np.testing.assert_array_equal(np.concatenate(rows), X[:, :2])
     np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
     assert read.n_rows == 3000
-    with pytest.raises(DataError, match=r"columns must .*got 'y'"):
-        RowBlocks(tmp_path / "x.parquet", ["x0", "y"])
-    with pytest.raises(DataError, match=r"columns must .*'x0'"):
-        RowBlocks(tmp_path / "x.parquet", ["x0", "x1"], "x0")
+    refused(lambda: RowBlocks(path, ["x0", "y"]), DataError, "columns must", "got 'y'")
+    refused(lambda: RowBlocks(path, ["x0", "x1"], "x0"), DataError, "columns must", "'x0'")
 
 
 def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():
@@ -170,12 +148,8 @@ def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():
     assert sample.rows.largest == np.abs(sample.X).max() == 0.5
     assert sample.response().max() == 0.5
     assert sample.n_rows.tolist() == [40]
-    for array in (
-        sample.X,
-        sample.response(),
-        sample.row_mask,
-        sample.rows.taken(sample.X[:, 0] > 0).array(),
-    ):
+    taken = sample.rows.taken(sample.X[:, 0] > 0).array()
+    for array in (sample.X, sample.response(), sample.row_mask, taken):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
@@ -202,28 +176,23 @@ def test_partial_sums_lose_nothing_however_many_they_are():
 @pytest.mark.parametrize("n_rows", [2, 4])
 def test_a_partition_of_another_length_is_refused(n_rows):
     rows = PartitionedRows([(lambda: [np.ones((3, 1))], n) for n in (3, n_rows)])
-    with pytest.raises(dpalgos.InputError, match="X must"):
-        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+    refused(lambda: estimated("dp_mean", rows, **MEAN), dpalgos.InputError, "X must")
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda f, parts: map(f, parts[:1]), lambda f, parts: map(f, [*parts, *parts])]
-)
-def test_partial_sums_that_a_mapper_loses_or_repeats_are_noticed(wrong):
+@pytest.mark.parametrize("times", [0.5, 2])
+def test_partial_sums_that_a_mapper_loses_or_repeats_are_noticed(times):
+    wrong = lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))])  # noqa: E731
     rows = PartitionedRows([(lambda: [np.ones((3, 1))], 3)] * 2, wrong)
     with pytest.raises(ValueError, match="zip"):
-        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+        estimated("dp_mean", rows, **MEAN)
 
 
 def test_moved_cells_count_once_however_the_rows_are_cut():
     X, moved = np.zeros((8, 1)), np.zeros((8, 1), dtype=np.int8)
     moved[1] = 1
     rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 4)])
-    keywords = {"value_bound": 1.0, "epsilon": 1, "delta": 1e-5, "interval": 0.9}
-    answers = [
-        dpalgos.estimate("dp_mean", Sample(given, moved=moved), rng=np.random.default_rng(0), **keywords)
-        for given in (X, rows)
-    ]
+    samples = (Sample(given, moved=moved) for given in (X, rows))
+    answers = [estimated("dp_mean", sample, interval=0.9, **MEAN) for sample in samples]
     np.testing.assert_allclose(answers[0].interval, answers[1].interval)
 
 

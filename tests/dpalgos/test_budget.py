@@ -46,20 +46,16 @@ def test_a_budget_sums_calls_and_withholds_what_exceeds_it():
     assert 0.7 < spent <= 1.4 + 1e-9
     mean()
     assert budget.spent_epsilon == spent
-
-
-def test_a_whole_budget_can_be_spent_at_once():
-    budget = Budget(epsilon=1.0, delta=1e-6)
-    mean(budget, noise="gaussian")
-    assert budget.spent_epsilon == pytest.approx(1.0)
-
-
-def failing_run(*arguments):
-    RUN(*arguments)
-    raise ArithmeticError("after the noise was drawn")
+    whole = Budget(epsilon=1.0, delta=1e-6)
+    mean(whole, noise="gaussian")
+    assert whole.spent_epsilon == pytest.approx(1.0)
 
 
 def test_an_answer_that_ends_in_an_error_stays_charged(monkeypatch):
+    def failing_run(*arguments):
+        RUN(*arguments)
+        raise ArithmeticError("after the noise was drawn")
+
     budget = Budget(epsilon=1.5, delta=1e-6)
     monkeypatch.setattr(dpalgos.api, "run_estimator", failing_run)
     with pytest.raises(ArithmeticError):
@@ -130,17 +126,21 @@ def test_a_fork_does_not_answer_from_its_copy():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def later(rng):
-    """Return a generator in the middle of what another one draws."""
-    rng.random(64)
-    return rng
-
-
 def put_back():
-    rng = np.random.default_rng(4)
-    other = np.random.Generator(np.random.PCG64())
+    rng, other = np.random.default_rng(4), np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
     return rng, other
+
+
+def later():
+    """Return a generator in the middle of what another one draws, and that one."""
+    rng = np.random.default_rng(0)
+    rng.random(64)
+    return np.random.default_rng(0), rng
+
+
+def of_bits(*bits):
+    return [np.random.Generator(each) for each in bits]
 
 
 REPEATED = {
@@ -149,7 +149,7 @@ REPEATED = {
     "a state put back": put_back,
     "children of one seed": lambda: [np.random.default_rng(0).spawn(1)[0] for _ in range(2)],
     "one seed sequence": lambda: [np.random.default_rng(np.random.SeedSequence(3)) for _ in range(2)],
-    "another bit generator": lambda: [np.random.Generator(np.random.MT19937(1)) for _ in range(2)],
+    "another bit generator": lambda: of_bits(np.random.MT19937(1), np.random.MT19937(1)),
 }
 
 
@@ -164,15 +164,9 @@ def test_a_state_that_an_answer_began_with_is_refused(generators):
 
 
 OVERLAPPING = {
-    "drawn from before": lambda: (np.random.default_rng(0), later(np.random.default_rng(0))),
-    "advanced": lambda: (
-        np.random.Generator(np.random.PCG64(0)),
-        np.random.Generator(np.random.PCG64(0).advance(4)),
-    ),
-    "a counter of one key": lambda: (
-        np.random.Generator(np.random.Philox(key=1, counter=0)),
-        np.random.Generator(np.random.Philox(key=1, counter=1)),
-    ),
+    "drawn from before": later,
+    "advanced": lambda: of_bits(np.random.PCG64(0), np.random.PCG64(0).advance(4)),
+    "a counter of one key": lambda: of_bits(*(np.random.Philox(key=1, counter=k) for k in range(2))),
 }
 
 
@@ -220,20 +214,18 @@ def fitted(random_state, **settings):
     return MultiOutputRegressor(model).fit(X, np.column_stack([y, y]))
 
 
+STATES = [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)]
+
+
 @pytest.mark.filterwarnings("ignore::dpalgos.errors.PrivacyWarning")
-@pytest.mark.parametrize(
-    "state",
-    [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)],
-    ids=lambda state: type(state).__name__,
-)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 def test_fits_within_a_budget_may_not_share_a_random_state(state):
     with pytest.raises(InputError, match="random_state"):
         fitted(state, budget=Budget(epsilon=9.0, delta=1e-6))
-    if not isinstance(state, np.random.Generator):
+    if not isinstance(state, np.random.Generator):  # one fit alone is refused, too
+        alone = DPLinearRegression(**ASKED, random_state=state, budget=Budget(epsilon=9.0, delta=1e-6))
         with pytest.raises(InputError, match="random_state"):
-            DPLinearRegression(**ASKED, random_state=state, budget=Budget(epsilon=9.0, delta=1e-6)).fit(
-                *table()
-            )
+            alone.fit(*table())
     one, other = fitted(None, budget=Budget(epsilon=9.0, delta=1e-6)).estimators_
     assert not np.array_equal(one.coef_, other.coef_)
 

@@ -1,5 +1,7 @@
 """The peers of the literature: each is the algorithm that its paper states, and what it proves holds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -8,12 +10,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.api import build_params
-from dpalgos.comparators.binagg_regression import (
-    BinAggRegressionParams,
-    grown_boxes,
-    sums_in_boxes,
-    sums_sensitivity,
-)
+from dpalgos.comparators import binagg_regression as binagg
 from dpalgos.comparators.objective_perturbation_glm import (
     printed_noise,
     proved_delta,
@@ -37,10 +34,6 @@ def regression(n, seed=0):
     return X, X @ COEF + rng.standard_normal(n)
 
 
-def certified(name, X, y=None, **keywords):
-    return estimated(name, X, y, **BUDGET, **keywords)
-
-
 def test_without_noise_clipped_gradient_descent_is_the_papers_loop():
     X, y = regression(300)
     coef = np.zeros(4)
@@ -57,36 +50,36 @@ def test_without_noise_clipped_gradient_descent_is_the_papers_loop():
 def test_printed_noise_of_boosting_is_that_for_adding_a_row():
     X, y = regression(50)
     bounds = {"covariate_bound": 5.0, "response_bound": 4.0}
-    result = certified("boosted_adassp", X, y, calibration="paper", n_rounds=100, **bounds)
+    result = estimated("boosted_adassp", X, y, calibration="paper", n_rounds=100, **bounds, **BUDGET)
     sigma = np.sqrt(102) / gaussian_mu(1.0, 1e-6)
     assert total_mu(result.events) == pytest.approx(np.sqrt(403) / sigma)
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [([-1.0] * 3, [1.0] * 3), ([0.0] * 3, [1.0] * 3), ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]), ([-2.0], [7.0])],
-)
+ENDS = [([-1.0] * 3, [1.0] * 3), ([0.0] * 3, [1.0] * 3), ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]), ([-2.0], [7.0])]
+
+
+@pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("n_levels", [1, 2, 5])
 def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_levels):
     """Of rows at corners and middles of boxes, in trees that are halved at random."""
     low, high = (np.array(end) for end in ends)
     rng, d = np.random.default_rng(0), len(low)
     own = {"lower": ends[0], "upper": ends[1], "response_bound": 1.0}
-    params = BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
+    params = binagg.BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
     budget = params.split_budget({"boxes": 1.0})
     counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
     transcript = Transcript(NoNoise([rng]))
-    boxes = grown_boxes(transcript, counts, (low, high), 1.0, budget)
+    boxes = binagg.grown_boxes(transcript, counts, (low, high), 1.0, budget)
     steps = np.linspace(0, 1, 2**n_levels + 1)
     points = low + (high - low) * rng.choice([*steps, *np.nextafter(steps[1:], 0)], (60, d))
     rows = np.concatenate([points, *(np.array([low, high]),)])
     moved = []
     for row in rows:
-        sums = sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
+        sums = binagg.sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
         moved.append((np.where(boxes.leaf, sums, 0.0) / boxes.reach).ravel())
     moved = np.array(moved)
     largest = np.linalg.norm(moved[:, None] - moved[None], axis=-1).max()
-    bound = float(sums_sensitivity(boxes)[0])
+    bound = float(binagg.sums_sensitivity(boxes)[0])
     assert largest <= bound * (1 + 1e-9)
     assert largest >= 0.6 * bound
 
@@ -98,19 +91,15 @@ def labeled(n, seed=0):
 
 
 LOGISTIC = {"family": "logistic", "covariate_bound": 2.0}
-IN_TURN = {**LOGISTIC, "batches": "in_turn"}
 
 
 @pytest.mark.parametrize("ridge", [0.01, 0.3])
 def test_minima_of_neighbors_are_as_far_apart_as_the_ridge_lets_them(ridge):
     X, y = labeled(40)
-    far = np.zeros(len(COEF))
-    far[0] = 1e6
-    minima = []
-    for sign in (1, -1):
-        moved_X, moved_y = X.copy(), y.copy()
-        moved_X[0], moved_y[0] = sign * far, 1.0
-        minima.append(silent("output_perturbation_glm", moved_X, moved_y, ridge=ridge, **LOGISTIC))
+    far, minima = 1e6 * np.eye(len(COEF))[0], []
+    for row in (far, -far):
+        X[0], y[0] = row, 1.0
+        minima.append(silent("output_perturbation_glm", X, y, ridge=ridge, **LOGISTIC))
     bound = minimum_sensitivity(2.0, ridge, np.array([40.0]))[0]
     assert 0.05 * bound < np.linalg.norm(minima[0] - minima[1]) <= bound
 
@@ -121,7 +110,7 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
     for step in range(50):
         rows = slice(step % 10, None, 10)
         coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
-    answer = silent("dp_sgd_glm", X, y, step_size=0.7, **IN_TURN)
+    answer = silent("dp_sgd_glm", X, y, step_size=0.7, batches="in_turn", **LOGISTIC)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
 
 
@@ -132,9 +121,8 @@ def test_random_batches_are_the_whole_gradient_on_average():
         coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
     answer = silent("dp_sgd_glm", X, y, step_size=0.7, **LOGISTIC)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
-    answers = estimated(
-        "dp_sgd_glm", X, y, replicates=300, epsilon=100.0, delta=1e-6, step_size=0.7, **LOGISTIC
-    ).estimate  # fmt: skip
+    asked = {"epsilon": 100.0, "delta": 1e-6, "step_size": 0.7, **LOGISTIC}
+    answers = estimated("dp_sgd_glm", X, y, replicates=300, **asked).estimate
     spread = answers.std(axis=1) / np.sqrt(300)
     assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()
     assert (answers.std(axis=1) > 0).all()
@@ -252,14 +240,7 @@ def test_too_few_models_are_not_let_through():
 
 
 NAME = "objective_perturbation_glm"
-
-
-def logistic_problem(n, d, seed=0):
-    rng = np.random.default_rng(seed)
-    coef = rng.standard_normal(d)
-    coef /= np.linalg.norm(coef)
-    X = rng.uniform(-1, 1, (n, d))
-    return X, (rng.random(n) < expit(X @ coef)).astype(float), coef
+ASKED = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
 
 
 def log_density_of_minimum(noise, rows, labels, weights, grid):
@@ -283,10 +264,9 @@ def exact_delta(noise, epsilon, rows, others, labels, common):
     grid = np.meshgrid(*axes, indexing="ij")
     cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     shared = np.array([1.0, 0.0])
-    densities = [
-        np.exp(log_density_of_minimum(noise, [shared, row], [1.0, label], [common, 1.0], grid))
-        for row, label in zip((rows, others), labels, strict=True)
-    ]
+    law = partial(log_density_of_minimum, noise, weights=[common, 1.0], grid=grid)
+    pair = zip((rows, others), labels, strict=True)
+    densities = [np.exp(law([shared, row], [1.0, label])) for row, label in pair]
     assert densities[0].sum() * cell == pytest.approx(1, abs=1e-3)
     return float(np.maximum(densities[0] - np.exp(epsilon) * densities[1], 0).sum() * cell)
 
@@ -319,23 +299,20 @@ def test_tight_noise_is_proved_and_cannot_be_less(one_sided, least_ridge, epsilo
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
 def test_noise_is_as_large_as_said(calibration):
     """θ − E θ is about −H⁻¹ b: its covariance in the Hessian's units gives the standard deviation of b."""
-    X, y, _ = logistic_problem(5000, 3)
-    keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
-    answers = estimated(NAME, X, y, seed=1, replicates=300, calibration=calibration, **keywords).estimate
+    X, y = labeled(5000)
+    answers = estimated(NAME, X, y, seed=1, replicates=300, calibration=calibration, **ASKED).estimate
     noise = tight_noise(1.0, 1e-5, one_sided=True) if calibration == "tight" else printed_noise(1.0, 1e-5)
     rows = X * np.minimum(1, 1.5 / np.linalg.norm(X, axis=1, keepdims=True))
     u = rows @ answers.mean(axis=1)
     ridge = noise.ridge * 0.25 * 1.5**2 / len(y)
-    hessian = rows.T @ (rows * (expit(u) * expit(-u))[:, None]) / len(y) + ridge * np.eye(3)
+    hessian = rows.T @ (rows * (expit(u) * expit(-u))[:, None]) / len(y) + ridge * np.eye(len(COEF))
     drawn = hessian @ (answers - answers.mean(axis=1, keepdims=True))
     assert drawn.std() == pytest.approx(noise.objective * 1.5 / len(y), rel=0.07)
 
 
 def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
-    X, y, _ = logistic_problem(200, 3)
-    keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
-    transcript, _ = recorded(NAME, Sample(X, y, n_replicates=300), keywords)
-    noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, 3), one_sided=True)
+    transcript, _ = recorded(NAME, Sample(*labeled(200), n_replicates=300), ASKED)
+    noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, len(COEF)), one_sided=True)
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
     added = transcript.published[0] - transcript.values[0]
     assert added.std() == pytest.approx(noise.output * distance, rel=0.15)

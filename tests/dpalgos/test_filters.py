@@ -29,20 +29,13 @@ def gaussian_event(mu):
     return GaussianEvent(label="answer", noise_multiplier=1 / mu, l2_sensitivity=1.0)
 
 
-def pure_event(epsilon):
-    return PureEvent(label="answer", epsilon=epsilon, sensitivity=1.0)
-
-
-def failure_event(delta):
-    return FailureEvent(label="answer", delta=delta)
-
-
 def event_of(node):
-    return {"gaussian": gaussian_event, "pure": pure_event, "failure": failure_event}[node[0]](node[1])
-
-
-def children(node):
-    return node[-1] if node[0] != "stop" else ()
+    kind, size, *_ = node
+    if kind == "gaussian":
+        return gaussian_event(size)
+    if kind == "pure":
+        return PureEvent(label="answer", epsilon=size, sensitivity=1.0)
+    return FailureEvent(label="answer", delta=size)
 
 
 def divergence(node, levels):
@@ -81,7 +74,6 @@ def delta_of(tree, epsilon=EPSILON):
 
 
 def budget_admits(**options):
-    """Return whether a real Budget admits a path of answers."""
 
     def admits(events):
         budget = Budget(epsilon=EPSILON, delta=DELTA, **options)
@@ -97,7 +89,6 @@ def budget_admits(**options):
 
 
 def ledger_admits(events):
-    """Return whether the ledger's rule admits a path of answers."""
     budget, charges = TotalBudget("d", EPSILON, DELTA, "2026-01-01"), []
     for event in events:
         cost = PrivacyCost(**vars(spending([event])))
@@ -120,10 +111,9 @@ RULES = {
 
 
 def pruned(tree, admits, past=()):
-    """Return the tree without what the rule refuses."""
     if tree == STOP or not admits([*past, event_of(tree)]):
         return STOP
-    after = tuple(pruned(child, admits, (*past, event_of(tree))) for child in children(tree))
+    after = tuple(pruned(child, admits, (*past, event_of(tree))) for child in tree[-1])
     return (*tree[:-1], after)
 
 
@@ -138,15 +128,9 @@ def both_ways(high_is_gaussian):
 
 
 def gaussian_delta_of_rho(rho):
-    """Return the δ that ρ-zCDP needs for ε."""
     orders = 1 + np.geomspace(1e-3, 1e4, 20_000)
-    return float(
-        np.exp(
-            np.min(
-                (orders - 1) * (orders * rho - EPSILON) - np.log(orders - 1) + orders * np.log1p(-1 / orders)
-            )
-        )
-    )
+    bounds = (orders - 1) * (orders * rho - EPSILON) - np.log(orders - 1) + orders * np.log1p(-1 / orders)
+    return float(np.exp(bounds.min()))
 
 
 def test_the_divergence_by_quadrature_is_exact():
@@ -214,7 +198,7 @@ def test_what_a_budget_holds_is_fixed_when_it_is_opened():
     for options, event, fits in [
         ({}, approximate, False),
         ({"failure_delta": 0.5 * DELTA}, approximate, True),
-        ({}, pure_event(0.1), True),
+        ({}, event_of(("pure", 0.1)), True),
     ]:
         assert budget_admits(**options)([gaussian_event(0.05), event]) is fits
     halves = [gaussian_event(np.sqrt(0.5) * gaussian_mu(EPSILON, DELTA))] * 2

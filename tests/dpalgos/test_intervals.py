@@ -146,12 +146,9 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
     ("ldp_nldp_public", of_devices, LOCAL_COEF, 25, 4.0, PUBLIC, 0.9),
     ("ldp_nldp_public", with_few_public_rows, LOCAL_COEF, 25, 60.0, FEW_PUBLIC, 0.9),
     *(
-        ("user_level_mean", rows, truth, n_runs, epsilon, {**MEAN_OF_USERS, "aggregation": kind}, there)
+        ("user_level_mean", *law, {**MEAN_OF_USERS, "aggregation": kind}, there)
         for kind in ("winsorized", "clipped")
-        for rows, truth, n_runs, epsilon, there in (
-            (of_users, MEAN, 50, 8.0, 0.9),
-            (one_column_of_users, 0.3, 150, 2.0, 0.5),
-        )
+        for *law, there in ((of_users, MEAN, 50, 8.0, 0.9), (one_column_of_users, 0.3, 150, 2.0, 0.5))
     ),
     *(("user_level_regression", signs, USERS_COEF, 60, epsilon, USERS, 0.9) for epsilon in (0.7, 30.0)),
 ]
@@ -201,39 +198,24 @@ def far_along_a_column(rng):
     return X, X @ [1.0, -0.5, 0.5] + 0.7 * rng.standard_normal(len(X))
 
 
-def rare(share):
-    return lambda rng: ((rng.random((20_000, 2)) < share).astype(float), None)
-
-
-def outliers(rng):
-    """That the noise may hide."""
-    return np.where(rng.random((20_000, 2)) < 0.001, 30.0, rng.standard_normal((20_000, 2))), None
-
-
-def skewed(rng):
-    return np.exp(1.5 * rng.standard_normal((10_000, 2))), None
-
-
-def beyond_a_box(rng):
-    return np.exp(rng.standard_normal((2000, 2))), None
-
-
-def heavy_tails(rng):
-    return rng.pareto(2.5, (10_000, 2)), None
-
-
+BEYOND = {  # tables of two columns, of which some entries lie beyond the bounds
+    "1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.01),
+    "0.1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.001),
+    "hidden": lambda rng: np.where(rng.random((20_000, 2)) < 0.001, 30.0, rng.standard_normal((20_000, 2))),
+    "skewed": lambda rng: np.exp(1.5 * rng.standard_normal((10_000, 2))),
+    "beyond a box": lambda rng: np.exp(rng.standard_normal((2000, 2))),
+    "heavy tails": lambda rng: rng.pareto(2.5, (10_000, 2)),
+}
 NARROW, FAR = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}, {"covariate_bound": 7.0, "response_bound": 12.0}
 FEW_FAILURES, SQUARES = {"delta": 20_000.0**-2}, {"interval_target": "least squares"}
 CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the share of intervals, and of misses
-    ("karwa_vadhan_mean", rare(0.01), 0.01, 1.0, NARROW, (0, 0.4), 0.05),
-    ("karwa_vadhan_mean", rare(0.001), 0.001, 1.0, NARROW, (0, 0.4), 0.05),
-    ("dp_mean", skewed, np.exp(1.125), 1.0, {"value_bound": 30.0}, (0, 0.4), 0.05),
-    ("box_mean", beyond_a_box, np.exp(0.5), 1.0, {"lower": 0.0, "upper": 5.18}, (0, 0.4), 0.05),
-    ("coinpress_mean", heavy_tails, 1 / 1.5, 1.0, {"mean_bound": 5.0, "std_bound": 1.5}, (0, 0.4), 0.05),
-    *(
-        (name, outliers, 0.03, 1.0, {**MEANS[name], **FEW_FAILURES}, (0.5, 1), 0.06)
-        for name in ("dp_mean", "coinpress_mean")
-    ),
+    ("karwa_vadhan_mean", "1 % of ones", 0.01, 1.0, NARROW, (0, 0.4), 0.05),
+    ("karwa_vadhan_mean", "0.1 % of ones", 0.001, 1.0, NARROW, (0, 0.4), 0.05),
+    ("dp_mean", "skewed", np.exp(1.125), 1.0, {"value_bound": 30.0}, (0, 0.4), 0.05),
+    ("box_mean", "beyond a box", np.exp(0.5), 1.0, {"lower": 0.0, "upper": 5.18}, (0, 0.4), 0.05),
+    ("coinpress_mean", "heavy tails", 1 / 1.5, 1.0, {"mean_bound": 5.0, "std_bound": 1.5}, (0, 0.4), 0.05),
+    ("dp_mean", "hidden", 0.03, 1.0, {**MEANS["dp_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
+    ("coinpress_mean", "hidden", 0.03, 1.0, {**MEANS["coinpress_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
     (MAIN, curved, line_of(curved), 1.0, SQUARES, (0, 1), 0.06),
     *(
         (name, far_along_a_column, np.array([-np.inf, -np.inf, 0.5]), 3.0, {**asked, **FAR}, (0, 1), 0.15)
@@ -242,10 +224,11 @@ CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the shar
 ]
 
 
-@pytest.mark.parametrize("case", CLIPPED, ids=lambda case: f"{case[0]} {case[1].__name__}")
+@pytest.mark.parametrize("case", CLIPPED, ids=lambda case: f"{case[0]} {case[1]}".partition(" at 0x")[0])
 def test_what_clipping_moves_is_covered_or_has_no_interval(case):
     name, rows, truth, epsilon, keywords, (fewest, most), misses = case
-    hits, _ = covered(name, rows, truth, 25, epsilon, **keywords)
+    draw = (lambda rng: (BEYOND[rows](rng), None)) if rows in BEYOND else rows
+    hits, _ = covered(name, draw, truth, 25, epsilon, **keywords)
     assert fewest <= np.isfinite(hits).mean() <= most
     assert (hits == 0)[:, np.broadcast_to(truth, hits.shape[1]) > -np.inf].mean() < misses
 
@@ -284,23 +267,18 @@ def test_where_clipping_may_have_moved_an_answer_or_noise_hides_it_there_is_no_i
     assert word in result.intervals.note
 
 
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        *((name, "") for name in ("dp_mean", "box_mean", "clipped_mean")),
-        ("preconditioned_regression", "robust"),
-        ("preconditioned_regression", "least squares"),
-    ],
-)
+TARGETS = [("dp_mean", ""), ("box_mean", ""), ("clipped_mean", ""), (MAIN, "robust"), (MAIN, "least squares")]
+
+
+@pytest.mark.parametrize(("name", "target"), TARGETS)
 def test_cells_that_were_moved_to_a_bound_count_as_clipped(name, target):
     moved, y = (MOVED == 1.5).astype(np.int8), None
-    keywords = {**MEANS, "preconditioned_regression": {"interval_target": target}}[name]
+    keywords = {**MEANS, MAIN: {"interval_target": target}}[name]
     if target:
         y = MOVED.sum(axis=1) + np.random.default_rng(0).standard_normal(len(MOVED))
     ask = {"epsilon": 3.0, "delta": 1e-6, "interval": 0.95, **keywords}
-    plain, told = (
-        estimated(name, dpalgos.Sample(MOVED, y, moved=one), seed=1, **ask) for one in (None, moved)
-    )
+    samples = (dpalgos.Sample(MOVED, y, moved=one) for one in (None, moved))
+    plain, told = (estimated(name, sample, seed=1, **ask) for sample in samples)
     np.testing.assert_array_equal(plain.estimate, told.estimate)
     assert np.isfinite(plain.interval).all()
     assert np.isnan(told.interval).all()
@@ -334,14 +312,9 @@ def test_noise_in_a_cube_reaches_as_far_as_is_counted(size):
     normal = np.random.default_rng(1).standard_normal(drawn.size)
     for level in (0.5, 0.9, 0.95, 0.99):
         assert (np.abs(drawn) <= coordinate_quantile(size, level)).mean() == pytest.approx(level, abs=0.012)
-        # Alone and beside normal errors of any size.
-        for other in (0.0, 0.5, 1.0, 3.0):
-            reach = (
-                ndtri((1 + level) / 2)
-                * coordinate_std(size)
-                * np.hypot(normal_equivalent(size, level) / coordinate_std(size), other)
-            )
-            assert (np.abs(drawn + other * coordinate_std(size) * normal) <= reach).mean() > level - 0.01
+        for other in coordinate_std(size) * np.array([0.0, 0.5, 1.0, 3.0]):  # alone, and with normal errors
+            reach = ndtri((1 + level) / 2) * np.hypot(normal_equivalent(size, level), other)
+            assert (np.abs(drawn + other * normal) <= reach).mean() > level - 0.01
 
 
 def test_an_interval_leaves_the_answer_and_is_around_one_without_the_bias_of_a_ridge():
@@ -359,9 +332,7 @@ def test_the_answer_with_an_interval_is_the_plain_one_on_most_of_the_budget():
     """Each release of the plain answer has a little more noise, which the interval's own releases pay for."""
     X, y = regression(np.random.default_rng(0), 3000)
     asked = {"epsilon": 0.7, "delta": 1e-7}
-    plain, told = (
-        estimated("preconditioned_regression", X, y, **asked, **more) for more in ({}, {"interval": 0.95})
-    )
+    plain, told = (estimated(MAIN, X, y, interval=level, **asked) for level in (None, 0.95))
     shares = budget_shares(told.events, asked["delta"])
     own = {event.label for event in told.events} - {event.label for event in plain.events}
     assert own
@@ -375,10 +346,7 @@ def test_the_answer_with_an_interval_is_the_plain_one_on_most_of_the_budget():
 def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
     X, y = regression(np.random.default_rng(0), 100)
     asked = {"epsilon": 0.1, "delta": 1e-6}
-    plain, told = (
-        estimated("preconditioned_regression", X, y, seed=1, **asked, **more)
-        for more in ({}, {"interval": 0.95})
-    )
+    plain, told = (estimated(MAIN, X, y, seed=1, interval=level, **asked) for level in (None, 0.95))
     np.testing.assert_array_equal(plain.estimate, told.estimate)
     assert [event.label for event in plain.events] == [event.label for event in told.events]
     assert np.isnan(told.interval).all()
@@ -387,14 +355,11 @@ def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
 
 def test_an_interval_counts_the_noise_of_the_curvature():
     """A step on noisy curvature errs by the noise times the step."""
-    d, std, truth = 3, 0.05, np.array([2.0, 1.0, 0.0])
-    rng = np.random.default_rng(0)
-    noise = unsvec(std * rng.standard_normal((d * (d + 1) // 2, 4000)), d)
+    n, d, std, truth, rng = 4000, 3, 0.05, np.array([2.0, 1.0, 0.0]), np.random.default_rng(0)
+    noise, ones = unsvec(std * rng.standard_normal((d * (d + 1) // 2, n)), d), np.ones(n)
     values, vectors = np.linalg.eigh(np.eye(d) + noise)
-    n, ones = len(values), np.ones(len(values))
-    curvature = ScoreCurvature(
-        vectors, values, np.full((n, d, d), std**2), values < 0, np.zeros((d, n)), ones, std * ones
-    )
+    spread = np.full((n, d, d), std**2)
+    curvature = ScoreCurvature(vectors, values, spread, values < 0, np.zeros((d, n)), ones, std * ones)
     gradient = np.repeat(truth[:, None], n, axis=1)
     steps = ReleasedSteps(np.zeros((1, d, n)), gradient[None], np.full((1, n), 1e-9), ones, np.zeros((d, n)))
     center = center_of(curvature, steps)
@@ -404,28 +369,16 @@ def test_an_interval_counts_the_noise_of_the_curvature():
     np.testing.assert_allclose(error.variance.mean(axis=1), off, rtol=0.25)
 
 
-PARTS = {  # what makes most of the error: ε, rows, and the spread of the errors
-    "the noise of the steps": (0.3, 20_000, 0.05),
-    "sampling": (30.0, 1_000, 1.0),
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_an_interval_counts_every_part_of_its_error(part):
+# The noise of the steps makes most of the error, or sampling does.
+@pytest.mark.parametrize(("epsilon", "n", "spread"), [(0.3, 20_000, 0.05), (30.0, 1_000, 1.0)])
+def test_an_interval_counts_every_part_of_its_error(epsilon, n, spread):
     """Errors over half-widths are those of normal ones, for slopes and for the intercept."""
-    epsilon, n, spread = PARTS[part]
-    coef = np.array([1.0, -0.5, 0.3])
-
-    def rows(rng):
-        X = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])
-        return X, X @ coef + spread * rng.standard_normal(n)
-
-    ratios = []
+    coef, ratios = np.array([1.0, -0.5, 0.3]), []
     for rng in np.random.default_rng(0).spawn(150):
-        X, y = rows(rng)
-        found = dpalgos.estimate(
-            "preconditioned_regression", X, y, epsilon=epsilon, delta=1e-6, rng=rng, interval=0.95
-        ).interval
+        X = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])
+        y = X @ coef + spread * rng.standard_normal(n)
+        ask = {"epsilon": epsilon, "delta": 1e-6, "rng": rng, "interval": 0.95}
+        found = dpalgos.estimate(MAIN, X, y, **ask).interval
         ratios.append((found.mean(axis=0) - coef) / (np.diff(found, axis=0)[0] / 2 / 1.96))
     size = np.sqrt(np.nanmean(np.square(ratios), axis=0))
     assert (size < 1.15).all(), size
@@ -436,12 +389,9 @@ def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked(
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 3))
     y = X @ COEF[:3] + rng.standard_normal(500)
-    for name in ("bootstrap_regression", "preconditioned_regression"):
-        estimator = dpalgos.get_estimator(name)
-        keywords = {**estimator.example, "epsilon": 5.0, "delta": 1e-5}
-        narrow, wide = (
-            estimated(name, X, y, seed=1, **keywords, interval=level).intervals for level in (0.5, 0.99)
-        )
+    for name in ("bootstrap_regression", MAIN):
+        ask = {**dpalgos.get_estimator(name).example, "epsilon": 5.0, "delta": 1e-5}
+        narrow, wide = (estimated(name, X, y, seed=1, interval=e, **ask).intervals for e in (0.5, 0.99))
         ratio = wide.without_noise / narrow.without_noise
         np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
 
@@ -513,10 +463,8 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
         scale = transcript.box_scale(0.01, 0.5, 4)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
-    draws = [
-        float(hardened.gaussian(np.zeros((1, 1)), l2_sensitivity=0.01, noise_multiplier=3.0, label="v")[0, 0])
-        for _ in range(2000)
-    ]
+    ask = {"l2_sensitivity": 0.01, "noise_multiplier": 3.0, "label": "v"}
+    draws = [float(hardened.gaussian(np.zeros((1, 1)), **ask)[0, 0]) for _ in range(2000)]
     assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.11)
 
 
@@ -528,9 +476,7 @@ def test_an_interval_after_an_answer_needs_no_unit_of_the_response(unit):
     widths = []
     for scale in (1.0, unit):
         ask = {"epsilon": 1.0, "delta": 1e-8, "covariate_bound": 2.0, "response_bound": 4 * scale}
-        found = dpalgos.estimate(
-            "adassp", X, scale * y, rng=np.random.default_rng(1), replicates=10, interval=0.95, **ask
-        )
+        found = estimated("adassp", X, scale * y, seed=1, replicates=10, interval=0.95, **ask)
         widths.append(found.intervals.half_width[:3] / scale)
     assert np.isfinite(widths[1]).all()
     np.testing.assert_allclose(np.median(widths[1], axis=1), np.median(widths[0], axis=1), rtol=0.1)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
@@ -28,41 +27,31 @@ def test_intervals_without_privacy_are_those_of_statsmodels():
     X = np.column_stack([rng.uniform(-2, 1, 500), rng.standard_normal((500, 2)), np.ones(500)])
     y = rng.poisson(np.exp(X @ [1, 0.4, -0.3, 0.2])).astype(float)
     model = sm.GLM(y, X[:, 1:], family=sm.families.Poisson(), offset=X[:, 0]).fit(cov_type="HC0")
-    ours = dpalgos.estimate(
-        "glm", X, y, family="poisson", offset_bounds=(-2, 1), interval=0.95, rng=np.random.default_rng(0)
-    )
+    asked = {"family": "poisson", "offset_bounds": (-2, 1), "interval": 0.95, "rng": rng}
+    ours = dpalgos.estimate("glm", X, y, **asked)
     np.testing.assert_allclose(ours.conf_int(), [[1, 1], *model.conf_int()], atol=1e-6)
 
 
 def fitted(formula=FORMULA, table=None, epsilon=20.0, **changes):
     table = patients(20_000) if table is None else table
-    return private.poisson(
-        formula, table, **{"epsilon": epsilon, "delta": 1e-6, "bounds": BOUNDS, "levels": LEVELS, **changes}
-    )
+    asked = {"epsilon": epsilon, "delta": 1e-6, "bounds": BOUNDS, "levels": LEVELS}
+    return private.poisson(formula, table, **asked, **changes)
 
 
 def test_a_formula_with_an_offset_is_that_of_statsmodels():
     table = patients(20_000)
-    ours, theirs = (
-        fitted(table=table, random_state=0),
-        smf.poisson("visits ~ age + C(smoker)", table, offset=np.log(table.days)).fit(disp=0),
-    )
+    ours = fitted(table=table, random_state=0)
+    theirs = smf.poisson("visits ~ age + C(smoker)", table, offset=np.log(table.days)).fit(disp=0)
     assert list(ours.params.index) == list(theirs.params.index)
     assert (np.abs(ours.params - theirs.params) <= 3 * theirs.bse).all()
     some = table[:50]
     np.testing.assert_allclose(ours.predict(some), theirs.predict(some, offset=np.log(some.days)), rtol=0.05)
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "visits ~ age + C(smoker) + exposure(days)",
-        "visits ~ offset(log(days)) + age + C(smoker)",
-        "visits ~ age + C(smoker) + offset(log(days) / 4) + offset(3 * log(days) / 4)",
-    ],
-)
-def test_an_offset_may_be_written_in_several_ways(written):
-    table = patients(3000)
-    one, other = (fitted(formula, table, 1.0, random_state=3) for formula in (FORMULA, written))
-    np.testing.assert_allclose(one.params, other.params, rtol=1e-9)
-    np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=1e-9)
+def test_an_offset_may_be_written_in_several_ways():
+    ways = ["visits ~ age + C(smoker) + exposure(days)", "visits ~ offset(log(days)) + age + C(smoker)"]
+    ways += ["visits ~ age + C(smoker) + offset(log(days) / 4) + offset(3 * log(days) / 4)"]
+    one, *others = (fitted(formula, patients(3000), 1.0, random_state=3) for formula in (FORMULA, *ways))
+    for other in others:
+        np.testing.assert_allclose(one.params, other.params, rtol=1e-9)
+        np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=1e-9)

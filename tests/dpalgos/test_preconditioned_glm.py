@@ -1,5 +1,7 @@
 """preconditioned_glm in every family: what it finds, and what heavy or few rows and far columns do to it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -87,28 +89,27 @@ VISITS = {"lncoins": (2.3, 1.15), "lpi": (4.6, 2.3), "fmde": (4.15, 2.07), "dise
 VISITS |= dict.fromkeys(("idp", "physlm", "hlthg", "hlthf", "hlthp"), (0.5, 0.5))
 
 
-@pytest.mark.parametrize(
-    ("name", "family", "response", "units", "epsilon", "least", "coef_error"),
-    [
-        ("randhie", "poisson", "mdvis", VISITS, 0.5, 0.6, np.inf),
-        ("randhie", "poisson", "mdvis", VISITS, 1.0, 0.8, np.inf),
-        ("fair", "logistic", "affairs", FAIR, 0.5, 0.92, 0.6),
-        ("fair", "logistic", "affairs", FAIR, 1.0, 0.965, 0.42),
-    ],
-)
-def test_share_of_the_deviance_explained_on_tables_of_people(
-    name, family, response, units, epsilon, least, coef_error
-):
+OF_PEOPLE = [  # the table, ε, the least share, and the most error of coefficients
+    ("randhie", 0.5, 0.6, np.inf),
+    ("randhie", 1.0, 0.8, np.inf),
+    ("fair", 0.5, 0.92, 0.6),
+    ("fair", 1.0, 0.965, 0.42),
+]
+
+
+@pytest.mark.parametrize(("name", "epsilon", "least", "coef_error"), OF_PEOPLE)
+def test_share_of_the_deviance_explained_on_tables_of_people(name, epsilon, least, coef_error):
     """Of what the maximum likelihood explains beyond a constant."""
+    of_visits = "poisson", "mdvis", VISITS
+    family, response, units = of_visits if name == "randhie" else ("logistic", "affairs", FAIR)
     table = getattr(sm.datasets, name).load_pandas().data
     X = with_one(*((table[column] - center) / scale for column, (center, scale) in units.items()))
     y = table[response].to_numpy(float) if family == "poisson" else (table[response] > 0).to_numpy(float)
     best = best_of(X, y, family=family)[:, None]
     ours = answers(X, y, epsilon, replicates=6, family=family).estimate
     null = np.r_[np.zeros(len(units)), best_of(X[:, -1:], y, family=family)][:, None]
-    fit, worst, deviance = (
-        get_family(family).deviance(X @ coef, y[:, None]).sum(axis=0) for coef in (best, null, ours)
-    )
+    law = get_family(family)
+    fit, worst, deviance = (law.deviance(X @ c, y[:, None]).sum(axis=0) for c in (best, null, ours))
     assert np.mean((worst - deviance) / (worst - fit)) >= least
     errors = np.linalg.norm(((ours - best) * X.std(axis=0)[:, None])[:-1], axis=0)
     assert errors.mean() <= coef_error
@@ -121,17 +122,6 @@ def rare_groups():
     return X, visits["mdvis"].to_numpy(float)
 
 
-def counts_in_thousands():
-    return counts(np.array([0.4, -0.3, 0.1, 8.0]), 0.0, 5000)
-
-
-def well_explained_events():
-    """3 % of these rows are events."""
-    rng = np.random.default_rng(0)
-    X = with_one(rng.standard_normal((10_000, 3)))
-    return X, (rng.random(len(X)) < 1 / (1 + np.exp(7 - X @ [3.0, 0.5, -0.5, 0.0]))).astype(float)
-
-
 def skewed_counts():
     """The curvature is twice that of normal rows, and uncorrected steps swing about the answer."""
     rng = np.random.default_rng(0)
@@ -140,28 +130,19 @@ def skewed_counts():
     return X, rng.poisson(mean).astype(float)
 
 
-def skewed_events():
-    """Eight steps end too early; more of them swing where a steep direction is forgotten."""
-    rng, n = np.random.default_rng(1), 20_000
-    X = np.exp(np.sqrt(0.4) * rng.standard_normal((n, 4)) + np.sqrt(0.6) * rng.standard_normal((n, 1)))
-    X = with_one((X - X.mean(axis=0)) / X.std(axis=0))
-    u = np.minimum(X @ [0.5, 0.5, 0.5, 0.5, -4.5], 1)
-    return X, rng.binomial(1, 1 / (1 + np.exp(-u))).astype(float)
+OF_COUNTS = [  # rows, ε, whether there is an intercept, the most error
+    (rare_groups, 0.5, False, 0.13),
+    (rare_groups, 1.0, False, 0.09),
+    (partial(counts, np.array([0.4, -0.3, 0.1, 8.0]), 0.0, 5000), 0.5, False, 0.5),  # in thousands
+    (skewed_counts, 10.0, True, 0.02),
+]
 
 
-@pytest.mark.parametrize(
-    ("rows", "epsilon", "keywords", "most"),
-    [
-        (rare_groups, 0.5, {"family": "poisson"}, 0.13),
-        (rare_groups, 1.0, {"family": "poisson"}, 0.09),
-        (counts_in_thousands, 0.5, {"family": "poisson"}, 0.5),
-        (skewed_counts, 10.0, {"family": "poisson", "intercept": True}, 0.02),
-    ],
-)
-def test_coefficients_are_near_the_maximum_of_the_likelihood(rows, epsilon, keywords, most):
+@pytest.mark.parametrize(("rows", "epsilon", "intercept", "most"), OF_COUNTS)
+def test_coefficients_are_near_the_maximum_of_the_likelihood(rows, epsilon, intercept, most):
     X, y = rows()
-    best = best_of(X, y, family=keywords["family"])[:, None]
-    ours = answers(X, y, epsilon, replicates=20, **keywords).estimate
+    best = best_of(X, y, family="poisson")[:, None]
+    ours = answers(X, y, epsilon, replicates=20, family="poisson", intercept=intercept).estimate
     assert np.linalg.norm(ours - best, axis=0).mean() <= most
 
 
@@ -182,18 +163,22 @@ def missed(X, y, coef, family):
 
 def test_steps_come_to_their_end_where_events_are_rare_and_well_explained():
     """With the curvature at the start of each step alone, or six shorter steps, they are too short."""
-    X, y = well_explained_events()
+    rng = np.random.default_rng(0)
+    X = with_one(rng.standard_normal((10_000, 3)))
+    y = labels("logistic", X @ [3.0, 0.5, -0.5, -7.0], rng)  # 3 % are events
     assert missed(X, y, answers(X, y, 3, replicates=20, family="logistic").estimate, "logistic") <= 0.1
     ours = answers(X, y, replicates=40, family="logistic", intercept=True).estimate
     assert ours[0].mean() >= 1.93
 
 
 def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
-    X, y = skewed_events()
-    few, many = (
-        missed(X, y, answers(X, y, e, replicates=20, family="logistic", intercept=True).estimate, "logistic")
-        for e in (3, 20)
-    )
+    """Eight steps end too early; more of them swing where a steep direction is forgotten."""
+    rng, n = np.random.default_rng(1), 20_000
+    X = np.exp(np.sqrt(0.4) * rng.standard_normal((n, 4)) + np.sqrt(0.6) * rng.standard_normal((n, 1)))
+    X = with_one((X - X.mean(axis=0)) / X.std(axis=0))
+    y = labels("logistic", np.minimum(X @ [0.5, 0.5, 0.5, 0.5, -4.5], 1), rng)
+    asked = {"replicates": 20, "family": "logistic", "intercept": True}
+    few, many = (missed(X, y, answers(X, y, e, **asked).estimate, "logistic") for e in (3, 20))
     assert many <= 0.14 * few
 
 
@@ -218,9 +203,8 @@ def test_noise_that_a_step_follows_is_not_taken_for_curvature():
         step, amplification = newton_step(model, center, center, score, np.zeros(n_replicates))
         if is_told:
             secant.moved(d * amplification * noise_std**2)
-        later = noise_std * rng.standard_normal((d, n_replicates)) - np.einsum(
-            "rij,jr->ir", normal_curvature(model, center, center), step
-        )
+        bent = np.einsum("rij,jr->ir", normal_curvature(model, center, center), step)
+        later = noise_std * rng.standard_normal((d, n_replicates)) - bent
         found = secant.at(step, later, noise)
         plain = normal_curvature(model, step, center)
         seen[is_told] = (np.abs(found - plain).max(axis=(1, 2)) > 1e-9).mean()
@@ -288,9 +272,8 @@ def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
 def test_indicators_keep_their_origin_and_far_columns_get_centers():
     rng, n = np.random.default_rng(26), 20_000
     indicators = [np.where(rng.random(n) < share, far, -far) for share, far in ((0.1, 1), (0.002, 2))]
-    X = with_one(
-        *indicators, *(scale * rng.standard_normal(n) + c for scale, c in ((1, 1), (1, -20), (100, 0)))
-    )
+    others = [scale * rng.standard_normal(n) + c for scale, c in ((1, 1), (1, -20), (100, 0))]
+    X = with_one(*indicators, *others)
     budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS: 1.0})
     transcript = Transcript(Noise([np.random.default_rng(27)]))
     found = private_columns(transcript, Sample(X, np.zeros(n)), budget)
@@ -316,8 +299,5 @@ def test_intervals_of_events_move_with_the_columns():
     move = np.diag([0.25, 4.0, 1.0, 1.0])
     move[-1, 2] = 20.0
     ask = {"family": "logistic", "intercept": True, "interval": 0.95, "replicates": 10, "seed": 25}
-    widths = [
-        (back[:3, :3] @ answers(rows, y, 2.0, 1e-8, **ask).intervals.half_width[:3]).mean(axis=1)
-        for rows, back in ((Z, np.eye(4)), (Z @ move, move))
-    ]
-    np.testing.assert_allclose(widths[1], widths[0], rtol=0.2)
+    found, moved = (answers(X, y, 2.0, 1e-8, **ask).intervals.half_width[:3] for X in (Z, Z @ move))
+    np.testing.assert_allclose((move[:3, :3] @ moved).mean(axis=1), found.mean(axis=1), rtol=0.2)

@@ -15,12 +15,8 @@ N, D, R = 1400, 30, 3
 @pytest.fixture
 def sample():
     rng = np.random.default_rng(0)
-    return Sample(
-        rng.standard_normal((N, D)).astype(np.float32),
-        rng.standard_normal(N),
-        row_mask=rng.random((N, R)) < 0.6,
-        n_replicates=R,
-    )
+    X, y = rng.standard_normal((N, D)).astype(np.float32), rng.standard_normal(N)
+    return Sample(X, y, row_mask=rng.random((N, R)) < 0.6, n_replicates=R)
 
 
 def descent(sample, n_steps, *, bound=None, n_used=D, single=True):
@@ -38,13 +34,8 @@ def descent(sample, n_steps, *, bound=None, n_used=D, single=True):
 
 
 def test_each_gets_what_it_would_get_alone(sample):
-    runs = [
-        descent(sample, 3),
-        descent(sample, 7, n_used=2),
-        descent(sample, 7, bound=0.5),
-        descent(sample, 2, single=False),
-        lambda: ("no sum", 0.0),
-    ]
+    runs = [descent(sample, 3), descent(sample, 7, n_used=2), descent(sample, 7, bound=0.5)]
+    runs += [descent(sample, 2, single=False), lambda: ("no sum", 0.0)]
     alone = [run() for run in runs]
     together = [answer for answer, _ in sample.side_by_side(runs)]
     assert together[-1] == alone[-1]

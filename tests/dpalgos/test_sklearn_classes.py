@@ -14,34 +14,24 @@ from sklearn.utils.estimator_checks import check_estimator
 import dpalgos
 from data.collections.league import columns_of
 from dpalgos import InputError, PrivacyWarning
+from dpalgos import sklearn as ours
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
-from dpalgos.sklearn import (
-    DPBoundedMean,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPMean,
-    DPMultinomialRegression,
-    DPPoissonRegressor,
-    DPSparseLinearRegression,
-    DPSparseMean,
-    PublicScaler,
-)
 from tasks.own_table.analyst_table import AnalystColumn
 from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 NOT_COUNTS = "the check's responses are not counts, and a Poisson regression refuses them"
 MODELS = [
-    DPLinearRegression(**ASKED),
-    DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
-    DPPoissonRegressor(**ASKED),
-    DPLogisticRegression(**ASKED),
-    DPMultinomialRegression(**ASKED),
-    PublicScaler(center=0.5, scale=2.0),
-    DPMean(**ASKED, value_bound=3.0),
-    DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
-    DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
+    ours.DPLinearRegression(**ASKED),
+    ours.DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
+    ours.DPPoissonRegressor(**ASKED),
+    ours.DPLogisticRegression(**ASKED),
+    ours.DPMultinomialRegression(**ASKED),
+    ours.PublicScaler(center=0.5, scale=2.0),
+    ours.DPMean(**ASKED, value_bound=3.0),
+    ours.DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
+    ours.DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
 ]
 FAILURES = ("n_features_in_after_fitting", "regressors_train", "regressor_data_not_an_array")
 FAILURES += ("regressors_no_decision_function", "fit_idempotent", "fit_check_is_fitted", "n_features_in")
@@ -68,7 +58,7 @@ def test_scikit_learn_finds_no_fault_but_the_named_ones(model):
 def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     X, u, rng = table()
     y = u + 0.1 * rng.standard_normal(len(X))
-    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(7)).fit(X, y)
+    model = ours.DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(7)).fit(X, y)
     rows, ask = np.column_stack([X, np.ones(len(X))]), {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
     same = estimated("preconditioned_regression", rows, y, seed=7, **ask)
     np.testing.assert_array_equal([*model.coef_, model.intercept_], same.estimate)
@@ -79,7 +69,7 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
 
 def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_html():
     X, u, _ = table(4000)
-    model = DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)
+    model = ours.DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)
     assert model.interval_.shape == (2, 3)
     assert (model.interval_[0] < model.mean_).all()
     assert (model.mean_ < model.interval_[1]).all()
@@ -87,16 +77,14 @@ def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_htm
     for each in (f"{model.interval_[0, 1]:.4g}", "ci_low", "90%", "x2", cost, public):
         assert each in str(model.summary())
         assert each in model._repr_html_()
-    labels = DPLogisticRegression(**ASKED).fit(X, np.where(u > 0, "yes", "no")).summary()
+    labels = ours.DPLogisticRegression(**ASKED).fit(X, np.where(u > 0, "yes", "no")).summary()
     assert all(f"\n{name} " in str(labels) for name in ("x0", "x2", "intercept"))
-    plain = DPMean(**ASKED, value_bound=1.0)
+    plain = ours.DPMean(**ASKED, value_bound=1.0)
     assert "ε = 1" not in plain._repr_html_()
     assert plain.fit(X).interval_ is None
 
 
 def frame_of_people(n=4000):
-    import pandas as pd
-
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "visits": rng.uniform(0, 30, n)})
     return frame, 20 * frame.age - 30 * frame.visits + rng.normal(0, 100, n)
@@ -104,11 +92,10 @@ def frame_of_people(n=4000):
 
 def test_units_by_name_are_those_by_position():
     X, y = frame_of_people()
-    options = {"epsilon": 1.0, "delta": 1e-8, "interval": 0.95, "y_bounds": (-1000, 3000)}
-    named = DPLinearRegression(bounds={"visits": (0, 30), "age": (18, 90)}, random_state=0, **options).fit(
-        X, y
-    )
-    placed = DPLinearRegression(bounds=([18, 0], [90, 30]), random_state=0, **options).fit(X, y)
+    options = {"interval": 0.95, "y_bounds": (-1000, 3000), **ASKED}
+    by_name = {"visits": (0, 30), "age": (18, 90)}
+    named = ours.DPLinearRegression(bounds=by_name, **options).fit(X, y)
+    placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), **options).fit(X, y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     table = named.table()
     assert list(table["term"]) == ["age", "visits", "intercept"]
@@ -124,15 +111,15 @@ def test_declared_levels_are_those_of_columns_of_0_and_1():
     options = {"epsilon": 1.0, "delta": 1e-8, "y_bounds": (-1000, 3000), "random_state": 0}
     bounds = {"age": (18, 90), "visits": (0, 30)}
     levels = {"region": ["north", "south", "west"]}
-    named = DPLinearRegression(bounds=bounds, levels=levels, **options).fit(mixed, y)
-    placed = DPLinearRegression(bounds={**bounds, "south": (0, 1), "west": (0, 1)}, **options)
+    named = ours.DPLinearRegression(bounds=bounds, levels=levels, **options).fit(mixed, y)
+    placed = ours.DPLinearRegression(bounds={**bounds, "south": (0, 1), "west": (0, 1)}, **options)
     placed.fit(coded[["age", "south", "west", "visits"]], y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     assert list(named.table()["term"]) == ["age", "region=south", "region=west", "visits", "intercept"]
     assert np.corrcoef(named.predict(mixed), y)[0, 1] > 0.9
     for wrong in ({"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
+            ours.DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
     with pytest.raises(InputError, match="data frame"):
         named.predict(mixed.to_numpy())
 
@@ -142,7 +129,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     frame = pd.DataFrame({"age": rng.uniform(18, 90, 300), "cost": rng.uniform(0, 2000, 300)})
     bounds = {"age": (18.0, 90.0), "cost": (0.0, 2000.0)}
     asked = {**ASKED, "bounds": {"age": bounds["age"]}, "y_bounds": bounds["cost"]}
-    model = DPLinearRegression(**asked).fit(frame[["age"]], frame["cost"])
+    model = ours.DPLinearRegression(**asked).fit(frame[["age"]], frame["cost"])
     declared = {name: NumberColumn(*ends) for name, ends in bounds.items()}
     units, design = model._units_of(frame[["age"]].to_numpy()), design_of("cost ~ age", declared)
     fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
@@ -153,7 +140,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
     (in_league,) = columns_of({"columns": {"age": [18, 90]}, "response": ""})
     assert (in_league.center, in_league.scale) == (54.0, 18.0)
-    around_zero = PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
+    around_zero = ours.PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
     np.testing.assert_allclose(around_zero, [[2.0], [-2.0]])
 
 
@@ -162,12 +149,9 @@ UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 RAW_BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
 
 
-def bounded_mean(epsilon=1.0, delta=1e-6, **settings):
+def bounded_mean(**asked):
     X = np.linspace(0, 1, 2000)[:, None]
-    rng = np.random.default_rng(0)
-    return dpalgos.estimate(
-        "box_mean", X, epsilon=epsilon, delta=delta, lower=0.0, upper=1.0, rng=rng, **settings
-    )
+    return estimated("box_mean", X, lower=0.0, upper=1.0, **{**BUDGET, **asked})
 
 
 def raw_table(n=20_000, seed=3):
@@ -183,7 +167,7 @@ def raw_table(n=20_000, seed=3):
 def test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals():
     X, y, coef, intercept = raw_table()
     units = {"bounds": RAW_BOUNDS, "y_bounds": (5e5, 1.5e6)}
-    model = DPLinearRegression(**BUDGET, **units, interval=0.999, random_state=3).fit(X, y)
+    model = ours.DPLinearRegression(**BUDGET, **units, interval=0.999, random_state=3).fit(X, y)
     np.testing.assert_allclose(model.coef_[:2], coef[:2], rtol=0.02)
     assert model.intercept_ == pytest.approx(intercept, rel=0.02)
     low, high = model.interval_
@@ -195,41 +179,38 @@ def test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals():
 def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     X, y, *_ = raw_table(2000)
     units = {"bounds": RAW_BOUNDS, "y_bounds": (9e5, 1.1e6), "fit_intercept": intercept}
-    model = DPLinearRegression(**BUDGET, **units, random_state=2).fit(X, y)
+    model = ours.DPLinearRegression(**BUDGET, **units, random_state=2).fit(X, y)
     plain = X @ model.coef_ + model.intercept_
     assert ((plain < 9e5) | (plain > 1.1e6)).any()
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-@pytest.mark.parametrize(
-    ("unit", "wrong"), [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
-)
+WRONG = [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
+
+
+@pytest.mark.parametrize(("unit", "wrong"), WRONG)
 def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
     X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        DPLinearRegression(**BUDGET, random_state=0).fit(X, y)
+        ours.DPLinearRegression(**BUDGET, random_state=0).fit(X, y)
     said = [str(each.message) for each in warned if each.category is UserWarning]
     assert [part for part, sentence in zip(wrong, said, strict=True) if part in sentence] == wrong
 
 
 def test_a_bound_that_raw_columns_exceed_is_warned_about():
     with pytest.warns(UserWarning, match="value_bound = 1"):
-        DPMean(**BUDGET, value_bound=1.0, random_state=0).fit(raw_table(2000)[0])
+        ours.DPMean(**BUDGET, value_bound=1.0, random_state=0).fit(raw_table(2000)[0])
 
 
 def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():
     X, y, *_ = raw_table(500)
-    last = DPLinearRegression(**BUDGET, random_state=0)
+    last = ours.DPLinearRegression(**BUDGET, random_state=0)
     with pytest.warns(PrivacyWarning, match=r"'standardscaler' .* learned mean_"):
         make_pipeline(StandardScaler(), last).fit(X, y)
-    public = make_pipeline(
-        OneHotEncoder(categories=[[0.0, 1.0]] * 3),
-        PublicScaler(),
-        "passthrough",
-        DPMean(**BUDGET, value_bound=2),
-    )
+    coded, mean = OneHotEncoder(categories=[[0.0, 1.0]] * 3), ours.DPMean(**BUDGET, value_bound=2)
+    public = make_pipeline(coded, ours.PublicScaler(), "passthrough", mean)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         public[1:].fit((UNITS["center"] < X).astype(float))
@@ -241,16 +222,11 @@ def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
         getattr(dpalgos.sklearn, name)(nonsense=1)
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"), [({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005")]
-)
-def test_promises_that_protect_nobody_are_warned_about(asked, named):
-    with pytest.warns(PrivacyWarning, match=named):
-        bounded_mean(**asked)
-
-
 @pytest.mark.filterwarnings("error")
-def test_usual_promises_are_not_warned_about():
+def test_promises_that_protect_nobody_are_warned_about():
+    for asked, named in ({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005"):
+        with pytest.warns(PrivacyWarning, match=named):
+            bounded_mean(**asked)
     bounded_mean(epsilon=20.0, delta=1 / 2001)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-import dpalgos
 from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
@@ -83,12 +82,11 @@ def test_without_noise_frank_wolfe_solves_the_lasso():
 def test_printed_frank_wolfe_under_replace_one():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     shared = {**BUDGET, "calibration": "paper", "coef_l1_bound": 2.0, "n_iterations": 50}
-    rng = np.random.default_rng(0)
-    result = dpalgos.estimate("private_frank_wolfe_lasso", X, y, rng=rng, **shared, **BOUNDS)
+    result = estimated("private_frank_wolfe_lasso", X, y, **shared, **BOUNDS)
     worst = 0.5**2 / np.log(1e5)  # the digest's, with ‖θ‖₁ = C₁ in every step
     assert 0.95 * worst < spending(result.events).rho < worst
     assert 0.5 < result.certified_epsilon < 1.0
-    result = dpalgos.estimate("private_frank_wolfe_lasso", X, rng=rng, **shared, value_bound=1.0)
+    result = estimated("private_frank_wolfe_lasso", X, **shared, value_bound=1.0)
     assert spending(result.events).rho == pytest.approx(worst / 4)
     assert result.certified_epsilon < 0.5
 

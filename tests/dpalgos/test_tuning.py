@@ -15,6 +15,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning import sparsity, truncation
 from dpalgos.tuning.quantiles import exponential_quantiles
+from tests.builders import refused
 from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
@@ -61,26 +62,20 @@ def test_one_row_moves_the_printed_score_by_81_percent_of_tau():
     assert moved.max() <= 0.81 + 1e-6
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords"),
-    [
-        *((name, {"truncation": "none"}) for name in BOUNDS),
-        *((name, {"sparsity_choice": "printed_cross_validation"}) for name in SPARSE),
-    ],
-)
+UNPAID = [(name, {"truncation": "none"}) for name in BOUNDS]
+UNPAID += [(name, {"sparsity_choice": "printed_cross_validation"}) for name in SPARSE]
+
+
+@pytest.mark.parametrize(("name", "keywords"), UNPAID)
 def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_where_something_is_to_be_proved(
     name, keywords
 ):
     result = tuned(name, calibration="paper", **keywords)
     assert result.certified_epsilon == np.inf
     assert any(isinstance(event, UnprotectedEvent) for event in result.events)
-    (argument,) = keywords
-    for use in (
-        lambda: tuned(name, **keywords),
-        lambda: rehearse_release(name, 100, 20, {**BUDGET, **BOUNDS[name], **keywords}),
-    ):
-        with pytest.raises(dpalgos.InputError, match=f"{argument} must"):
-            use()
+    (argument,), asked = keywords, {**BUDGET, **BOUNDS[name], **keywords}
+    for use in (lambda: tuned(name, **keywords), lambda: rehearse_release(name, 100, 20, asked)):
+        refused(use, dpalgos.InputError, f"{argument} must")
 
 
 @pytest.mark.parametrize("name", DENSE)
@@ -97,12 +92,9 @@ PAID = [  # estimator, keywords, the label of what is paid for, and its share
         for choice, part in (("holdout", 1), ("cross_validation", 5))
         for share in (0.1, 0.4)
     ),
-    *(
-        (name, {"truncation": "private_quantiles"}, truncation.LABEL, share)
-        for name in BOUNDS
-        for share in [truncation.RESPONSE_SHARE if "regression" in name else truncation.COLUMNS_SHARE]
-    ),
 ]
+for name, share in zip(BOUNDS, (truncation.COLUMNS_SHARE, truncation.RESPONSE_SHARE) * 2, strict=True):
+    PAID.append((name, {"truncation": "private_quantiles"}, truncation.LABEL, share))
 
 
 @pytest.mark.parametrize(("name", "keywords", "label", "share"), PAID)

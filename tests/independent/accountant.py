@@ -19,10 +19,7 @@ STEP = 2e-5  # of the grid of losses, in units of the losses' spread
 def epsilon_of(events, delta):
     """Return the least ε at δ; infinite where nothing is proved."""
     groups = {event.group for event in events} - {None}
-    return max(
-        (_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None}),
-        default=0.0,
-    )
+    return max(_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None})
 
 
 def rho_of(events):
@@ -73,9 +70,8 @@ def _epsilon(events, delta):
     total = sum(epsilon * count for epsilon, count in pure)
     if delta == 0:
         return np.inf if square else total
-    found = (
-        [total] if all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs) else []
-    )
+    is_pure = all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs)
+    found = [total] if is_pure else []
     if {"DiscreteGaussianEvent", "GaussianSketchEvent"}.isdisjoint(kinds):
         found.append(_by_losses(square, pure, sampled, delta))
     if not found or pure or "GaussianSketchEvent" in kinds:

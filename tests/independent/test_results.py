@@ -1,23 +1,15 @@
 """What results tables certify is recomputed from the events of the very runs that gave their rows."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import dpalgos
 import tasks.run.block
+from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    DiscreteGaussianEvent,
-    FailureEvent,
-    GaussianEvent,
-    GaussianSketchEvent,
-    PureEvent,
-    SampledGaussianEvent,
-)
 from flows.studies.find_study import find_study, study_names
 from tasks.problems.problem import DatasetSource
 from tasks.run.tables import fetch, parquet
@@ -82,10 +74,8 @@ def prepared_of(spec, block, folder):
 @pytest.mark.parametrize("name", study_names())
 def test_every_row_at_smoke(home, name, events_of, tmp_path):
     spec = find_study(name)
-    assert sum(
-        check(block, prepared_of(spec, block, tmp_path), events_of)
-        for block in spec.blocks("smoke", replicates=2, seed=1)
-    )
+    blocks = spec.blocks("smoke", replicates=2, seed=1)
+    assert sum(check(block, prepared_of(spec, block, tmp_path), events_of) for block in blocks)
 
 
 def test_every_row_of_a_block(events_of):
@@ -93,44 +83,40 @@ def test_every_row_of_a_block(events_of):
     assert check(first, None, events_of)
 
 
-def gaussian(z, **fields):
-    return GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
+def gaussian(z, kind=kinds.GaussianEvent, **fields):
+    return kind(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
 
 
-def pure(epsilon, count=1):
-    return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+def pure(epsilon, count=1, kind=kinds.PureEvent):
+    return kind(label="", epsilon=epsilon, sensitivity=1.0, count=count)
 
 
-def selection(epsilon, count=1):
-    return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+sampled = partial(gaussian, kind=kinds.SampledGaussianEvent)
+selection = partial(pure, kind=kinds.BoundedRangeEvent)
+discrete = partial(gaussian, kind=kinds.DiscreteGaussianEvent)
 
 
-def sampled(z, rate, count):
-    return SampledGaussianEvent(
-        label="", noise_multiplier=z, l2_sensitivity=1.0, sampling_rate=rate, count=count
-    )
+FAILURES = [kinds.FailureEvent(label="", delta=delta) for delta in (5e-6, 2e-5)]
+EVENTS = [
+    [sampled(1.0, sampling_rate=0.02, count=300)],
+    [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
+    [gaussian(8.0, count=10)],
+    [gaussian(20.0), gaussian(7.0)],
+    [pure(0.1, 5)],
+    [pure(0.02, 200)],
+    [selection(0.3, 10), gaussian(9.0)],
+    [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
+    [gaussian(8.0), FAILURES[0]],
+    [gaussian(8.0), FAILURES[1]],
+    [kinds.GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
+    [discrete(8.0), selection(0.1, 3)],
+    [discrete(8.0, count=2)],
+    [kinds.ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
+    [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
+]
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [sampled(1.0, 0.02, 300)],
-        [sampled(0.6, 0.2, 20), gaussian(5.0)],
-        [gaussian(8.0, count=10)],
-        [gaussian(20.0), gaussian(7.0)],
-        [pure(0.1, 5)],
-        [pure(0.02, 200)],
-        [selection(0.3, 10), gaussian(9.0)],
-        [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
-        [gaussian(8.0), FailureEvent(label="", delta=5e-6)],
-        [gaussian(8.0), FailureEvent(label="", delta=2e-5)],
-        [GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
-        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0), selection(0.1, 3)],
-        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0, count=2)],
-        [ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
-        [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
-    ],
-)
+@pytest.mark.parametrize("events", EVENTS)
 def test_both_accountants_agree(events):
     expected, stated = epsilon_of(events, 1e-5), certified_epsilon(events, 1e-5)
     if np.isinf(expected):

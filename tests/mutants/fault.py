@@ -26,44 +26,17 @@ class Fault:
     tests: str | tuple[str, ...]
 
 
-def _named(test, forms):
-    return tuple(f"{test}[{form}]" for form in forms)
+def _of_forms(test, first=""):
+    """Return a function of forms: the names of a test's variants."""
+    return lambda *forms: tuple(f"{test}[{first}{form}]" for form in forms)
 
 
-def neighbors(*forms):
-    return _named("test_random_neighbors_never_exceed_the_sensitivity", forms)
-
-
-def witness(*forms):
-    return _named("test_the_witness_attains_the_sensitivity", forms)
-
-
-def law(*forms):
-    return _named("test_noise_and_selections_follow_their_declared_laws", forms)
-
-
-def order(*forms):
-    return _named("test_noise_is_drawn_after_the_charge", forms)
-
-
-def certified(*forms):
-    return _named("test_certified_epsilon", forms)
-
-
-def batch(*forms):
-    return _named("test_a_batch_equals_a_loop", [f"True-{form}" for form in forms])
-
-
-def replayed(*forms):
-    test = "test_the_answer_is_made_of_the_releases"
-    return _named(test, [f"1.0-{form}" for form in forms])
-
-
-def hardened(*forms):
-    test = "test_noise_covers_what_a_row_moves_on_the_grid"
-    return _named(test, forms)
-
-
-def hardened_law(*forms):
-    test = "test_what_a_hardened_run_publishes_follows_the_research_law"
-    return _named(test, forms)
+neighbors = _of_forms("test_random_neighbors_never_exceed_the_sensitivity")
+witness = _of_forms("test_the_witness_attains_the_sensitivity")
+law = _of_forms("test_noise_and_selections_follow_their_declared_laws")
+order = _of_forms("test_noise_is_drawn_after_the_charge")
+certified = _of_forms("test_certified_epsilon")
+batch = _of_forms("test_a_batch_equals_a_loop", "True-")
+replayed = _of_forms("test_the_answer_is_made_of_the_releases", "1.0-")
+hardened = _of_forms("test_noise_covers_what_a_row_moves_on_the_grid")
+hardened_law = _of_forms("test_what_a_hardened_run_publishes_follows_the_research_law")

@@ -28,7 +28,6 @@ FAULTS = {what: fault for table in TABLES for what, fault in table.items()}
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """A copy of the project in which faults are planted."""
     folder = tmp_path_factory.mktemp("copy") / "project"
     shutil.copytree(PROJECT, folder, ignore=LEFT_OUT)
     return folder

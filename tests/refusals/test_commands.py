@@ -66,13 +66,9 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     people(60).to_csv("people.csv", index=False)
     study = (STUDIES / "housing.toml").read_text()
     files = dict.fromkeys(("a/mine.toml", "b/mine.toml", "a/housing.toml", "a/scorecard.toml"), study)
-    files |= {
-        "a/wrong.toml": "title = 3",
-        "there.toml": "# mine",
-        "file": "",
-        "own/housing/report.html": "mine",
-    }
-    for name, content in {**files, "site/index.html": "<title>My site</title>"}.items():
+    files |= {"a/wrong.toml": "title = 3", "there.toml": "# mine", "file": ""}
+    files |= {"own/housing/report.html": "mine", "site/index.html": "<title>My site</title>"}
+    for name, content in files.items():
         (tmp_path / name).write_text(content)
     said = sentence(command_line(*shlex.split(command)))
     assert [word for word in words(named) if word not in said] == [], said

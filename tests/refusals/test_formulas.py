@@ -96,16 +96,8 @@ def of_rates(formula):
     return fit(formula, model=private.poisson)
 
 
-def repeated_name():
-    frame = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
-    return fit("y ~ a", frame, bounds={"y": (0, 2), "a": (0, 2)})
-
-
-def alike():
-    both = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
-    return read_formula("y ~ e\u0301\u0323", both)
-
-
+TWICE = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
+ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
 NAMED = {name: NumberColumn(1, 2) for name in ("a", "b", "a:b", "y", "log(b)")}
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
@@ -120,10 +112,10 @@ ROWS = [
     (InputError, "age", lambda: fit(frame=people().assign(age=np.nan))),
     (InputError, "age", lambda: fit(frame=people().assign(age="old"))),
     (InputError, ("'age'", "masked"), lambda: fit(frame=MASKED)),
-    (InputError, "'a' once", repeated_name),
+    (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: design_of("y ~ `a:b` + a:b", NAMED)),
     (InputError, "rename", lambda: design_of("y ~ `log(b)` + log(b)", NAMED)),
-    (InputError, "rename", alike),
+    (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),
     (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", {**NAMED, "Intercept": NumberColumn(1, 2)})),
     (InputError, "'region'", lambda: fit(levels={"region": ["n"]})),
     (InputError, "offset", lambda: of_rates("visits ~ age:offset(log(days))")),

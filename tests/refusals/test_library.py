@@ -1,5 +1,7 @@
 """What the library refuses, by the argument: an input is one line. Keywords of estimators: contract/test_bad_keywords."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 
@@ -30,7 +32,7 @@ LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
-PAIRS = table_pairs(5, 2, 1.0)
+TRANSCRIPT = Transcript(Noise([np.random.default_rng(0)]))
 SHAPES = (np.zeros(3), np.zeros((3, 2)), np.zeros((0, 1)), np.full((3, 1), np.nan))
 TOLD = np.where(np.eye(50, 3) > 0, 123456.789, 1.0)  # which no sentence may show
 BAD_ROWS = [
@@ -71,35 +73,21 @@ def linear(X=ONES, y=ONES[:, 0], **given):
 
 
 def users(ids):
-    keywords = {"value_bound": 1.0, "concentration_radius": 1.0, "user_ids": ids}
-    return estimate("user_level_mean", np.zeros((4, 2)), None, **keywords)
+    public = {"value_bound": 1.0, "concentration_radius": 1.0}
+    return estimate("user_level_mean", ONES[:4], None, user_ids=ids, **public)
 
 
 def top(scores=ONES[:3, :1], **changes):
     given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, "label": "x", **changes}
-    return gumbel_top_k(Transcript(Noise([np.random.default_rng(0)])), scores, **given)
-
-
-def chosen(epsilon):
-    transcript = Transcript(Noise([np.random.default_rng(0)]))
-    return exponential_mechanism(transcript, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")
-
-
-def ranged(bound):
-    width, transcript = np.ones(1), Transcript(Noise([np.random.default_rng(0)]))
-    return private_range(transcript, [ONES[:, :1]], bound=bound, bin_width=width, epsilon=1.0, label="range")
+    return gumbel_top_k(TRANSCRIPT, scores, **given)
 
 
 def split(**changes):
     return SplitBudget(**{"epsilon": 0.5, "delta": 1e-5, "shares": {"a": 1.0}, **changes})
 
 
-def attack(mechanism=lambda table, seed: 0.0, pairs=PAIRS, n_trials=1000):
+def attack(mechanism=lambda table, seed: 0.0, pairs=table_pairs(5, 2, 1.0), n_trials=1000):  # noqa: B008
     return audit_callable(mechanism, epsilon=1.0, delta=0.0, pairs=pairs, n_trials=n_trials)
-
-
-def leaves(table, seed):
-    raise SystemExit(0)
 
 
 def audited(name="dp_mean", **keywords):
@@ -110,13 +98,8 @@ def planned(name, **keywords):
     return rehearse_release(name, 100, 3, {**B, **keywords})
 
 
-def reports(content):
-    return mean_reports(ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL), 3, 100), first_state(3), content)
-
-
-def gaussian_device():
-    algorithm = ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism="gaussian"), 3, 100)
-    return device_reports(algorithm, first_state(3), np.ones((1, 3)), np.ones(1))
+def moments(mechanism="auto"):
+    return ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism=mechanism), 3, 100), first_state(3)
 
 
 NO_SAMPLER = "no hardened sampler"
@@ -207,8 +190,8 @@ ROWS = [
     (InputError, "noise_multiplier", lambda: top(noise_multiplier=np.nan)),
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
     *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
-    *[(InputError, "epsilon", lambda epsilon=epsilon: chosen(epsilon)) for epsilon in (0, None)],
-    (InputError, "2e+16", lambda: ranged(1e16)),
+    *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")) for epsilon in (0, None)],
+    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, [ONES[:, :1]], bound=1e16, bin_width=np.ones(1), epsilon=1.0, label="range")),
     # Releases that have no hardened sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),
@@ -231,7 +214,7 @@ ROWS = [
     (InputError, "false_positive_rate", lambda: threshold(np.zeros((5, 5)), 0.0)),
     (InputError, "false_positive_rate", lambda: tpr_ceiling(1.5, 1.0, 1e-3)),
     (InputError, ("epsilon", "-1.0"), lambda: auc_ceiling(-1.0, 1e-3)),
-    (InputError, "SystemExit", lambda: attack(leaves)),
+    (InputError, "SystemExit", lambda: attack(lambda table, seed: sys.exit(0))),
     (InputError, "None", lambda: attack(lambda table, seed: None)),
     (InputError, "finite", lambda: attack(lambda table, seed: np.nan)),
     (InputError, "finite", lambda: attack(lambda table, seed: [np.inf, np.nan])),
@@ -242,10 +225,10 @@ ROWS = [
     (InputError, "columns", lambda: table_pairs(10, 10**8, 1.0)),
     *[(InputError, str(bound), lambda bound=bound: table_pairs(10, 2, bound)) for bound in (-1.0, np.nan, np.inf)],
     # Devices
-    (InputError, ("reports", "9"), lambda: reports(np.zeros((0, 9)))),
-    (InputError, ("reports", "9"), lambda: reports(np.zeros((4, 8)))),
-    (InputError, ("reports", "finite"), lambda: reports(np.full((4, 9), np.inf))),
-    (InputError, "mechanism", gaussian_device),
+    (InputError, ("reports", "9"), lambda: mean_reports(*moments(), np.zeros((0, 9)))),
+    (InputError, ("reports", "9"), lambda: mean_reports(*moments(), np.zeros((4, 8)))),
+    (InputError, ("reports", "finite"), lambda: mean_reports(*moments(), np.full((4, 9), np.inf))),
+    (InputError, "mechanism", lambda: device_reports(*moments("gaussian"), np.ones((1, 3)), np.ones(1))),
 ]  # fmt: skip
 
 

@@ -6,6 +6,8 @@ import io
 import math
 import tarfile
 from dataclasses import replace
+from functools import reduce
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -35,24 +37,20 @@ from tests.data.test_swarm_frames import small as few_frames
 SECRET = "123456.789"
 HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")
 FRAMES = replace(get_dataset("swarm"), n_rows=swarm.N, n_boids=2)
+TABLE = get_dataset("housing")
 
 
 def edited(row, column, text):
     def edit(lines):
-        fields = lines[row].split(",")
-        fields[column] = text
-        return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
+        cells = lines[row].split(",")
+        line = ",".join([*cells[:column], text, *cells[column + 1 :]])
+        return [*lines[:row], line, *lines[row + 1 :]]
 
     return edit
 
 
 def many(edit_of_row, rows):
-    def edit(lines):
-        for row in rows:
-            lines = edit_of_row(row)(lines)
-        return lines
-
-    return edit
+    return lambda lines: reduce(lambda lines, row: edit_of_row(row)(lines), rows, lines)
 
 
 def without_last_line(payload):
@@ -145,14 +143,13 @@ def nothing_stored(folder):
     return not [path for path in folder.rglob("*.parquet*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    ("name", "position", "change", "named"), [(name, *rest) for names, *rest in PLINK for name in names]
-)
-def test_faulty_plink_files_are_refused(tmp_path, name, position, change, named):
-    files = plink.made_up(tmp_path / "raw", name)
-    plink.rewrite(files.path(position), change)
-    use = lambda: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
-    refused(use, CorruptSource, *words(named), hidden=HIDDEN)
+@pytest.mark.parametrize(("names", "position", "change", "named"), PLINK)
+def test_faulty_plink_files_are_refused(tmp_path, names, position, change, named):
+    for name in names:
+        files = plink.made_up(tmp_path / name, name)
+        plink.rewrite(files.path(position), change)
+        use = lambda files=files: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
+        refused(use, CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path / "home")
 
 
@@ -238,13 +235,10 @@ def simulated_frames(folder):
     return dataset, to_parquet(dataset, raw, home=folder)
 
 
-def scaled(folder, units="public", bare=False):
+def scaled(folder, units="public", **changes):
     dataset, ref = simulated_frames(folder)
-    if bare:
-        dataset = replace(
-            dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns)
-        )
-    return scales(ref, dataset, units)
+    columns = tuple(replace(column, **changes) for column in dataset.columns)
+    return scales(ref, replace(dataset, columns=columns), units)
 
 
 def broken_frames(folder):
@@ -252,18 +246,12 @@ def broken_frames(folder):
     return load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
 
 
-COVARIATES = ["median_income", "population", "households"]
-
-
 def designed(constant=(), drop=(), **changes):
     table = housing.stand_in(300, np.random.default_rng(1)).astype(float)
     table = table.drop(columns=list(drop)).assign(**dict.fromkeys(constant, float(SECRET)))
-    asked = {"response": "median_house_value", "covariates": COVARIATES, "units": "public", **changes}
+    covariates = ["median_income", "population", "households"]
+    asked = {"response": "median_house_value", "covariates": covariates, "units": "public", **changes}
     return prepare_table(table, get_dataset("housing"), **asked)
-
-
-def traced(group):
-    return traced_group(cohort(CALLS, group))
 
 
 RNG = [np.random.default_rng(0)]
@@ -274,7 +262,7 @@ FETCHED = [
     (CorruptSource, "archive", lambda at: packed(at, b"\x1f\x8b junk")),
     (CorruptSource, "cal_housing.data", lambda at: packed(at, make_tgz("0", member="other.txt"))),
     (DataError, "'other'", lambda at: packed(at, b"", layout="other")),
-    (DataError, "nowhere.py", lambda at: nowhere(at)),
+    (DataError, "nowhere.py", lambda at: to_parquet(replace(TABLE, name="nowhere"), raw_of(at, TABLE, b""), home=at)),
     (CorruptSource, ("digest", "housing"), lambda at: packed(at, small_tgz(), n_rows=300, table_sha256="0" * 64)),
     (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_tgz(), n_rows=301, table_sha256="")),
     (Unreachable, "package", lambda at: brought(at, "package://no_such_package/a.csv")),
@@ -291,7 +279,7 @@ FETCHED = [
     (CorruptSource, ("31 SNPs", "32"), lambda at: genotypes(at, n_snps=32)),
     (CorruptSource, "nobody", lambda at: genotypes(at, groups=(GenotypeGroup("a", ("CEU",)), GenotypeGroup("b", ("nobody",))))),
     (DataError, "'odd'", lambda at: scaled(at, "odd")),
-    (DataError, "'x' of swarm", lambda at: scaled(at, bare=True)),
+    (DataError, "'x' of swarm", lambda at: scaled(at, center=None, scale=None)),
     (CorruptTable, "written", broken_frames),
 ]  # fmt: skip
 ASKED = [
@@ -306,8 +294,8 @@ ASKED = [
     (DataError, "4 people", lambda: chosen(NOTHING, 1)),
     (DataError, "people", lambda: group_difference(NOTHING)),
     (DataError, ("2 SNPs", "3"), lambda: chosen(FEW, 3)),
-    (DataError, "'cases'", lambda: traced([1, 1, 1, NO_GROUP, NO_GROUP])),
-    (DataError, "outside", lambda: traced([0, 0, 1, 1, 1])),
+    (DataError, "'cases'", lambda: traced_group(cohort(CALLS, [1, 1, 1, NO_GROUP, NO_GROUP]))),
+    (DataError, "outside", lambda: traced_group(cohort(CALLS, [0, 0, 1, 1, 1]))),
     (DataError, "groups='simulations'", lambda: draw_training_rows(few_frames(simulated=False), 20, RNG, whole_groups=True)),
     (DataError, ("n must", "0"), lambda: draw_training_rows(few_frames(), 0, RNG, whole_groups=False)),
     (DataError, ("n must", "40"), lambda: draw_training_rows(few_frames(), 40, RNG, whole_groups=False)),
@@ -337,14 +325,8 @@ def small_tgz():
     return make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
 
 
-def nowhere(folder):
-    dataset = get_dataset("housing")
-    return to_parquet(replace(dataset, name="nowhere"), raw_of(folder, dataset, b""), home=folder)
-
-
 def long_line():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "PIECE_BYTES", 100)
+    with patch.object(frames, "PIECE_BYTES", 100):
         return list(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))
 
 
@@ -361,9 +343,6 @@ def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
     refused(lambda: geo.ingest(geo.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
-
-
-TABLE = get_dataset("housing")
 
 
 def source(**changes):
@@ -413,12 +392,10 @@ def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
         (lambda table: table.drop(columns="population"), "'population'"),
         (lambda table: table.assign(extra=1), ("10 columns", "9")),
     ):
-        monkeypatch.setitem(
-            housing.PARSERS, "cal_housing_tgz", lambda path, change=change: change(parse(path))
-        )
-        refused(
-            lambda: packed(tmp_path, small_tgz(), n_rows=300, table_sha256=""), CorruptSource, *words(named)
-        )
+        other = lambda path, change=change: change(parse(path))  # noqa: E731
+        monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", other)
+        use = lambda: packed(tmp_path, small_tgz(), n_rows=300, table_sha256="")  # noqa: E731
+        refused(use, CorruptSource, *words(named))
 
 
 @pytest.mark.parametrize("arrays", [{"X": np.ones((3, 2))}, {"X": np.ones(3), "y": np.ones(3)}])

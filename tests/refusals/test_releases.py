@@ -36,9 +36,8 @@ def ask(home, tmp_path):
 
     def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, **parts):
         usual = {"name": "people", "x": '["age", "weight"]', "y": "", "params": ""}
-        (tmp_path / "release.toml").write_text(
-            CONFIG.format(**{**usual, "bounds": "value_bound = 1.0", **parts})
-        )
+        text = CONFIG.format(**{**usual, "bounds": "value_bound = 1.0", **parts})
+        (tmp_path / "release.toml").write_text(text)
         options = {"epsilon": epsilon, "delta": delta, "interval": interval}
         return release(open_ledger(home), estimator, tmp_path / file, tmp_path / "release.toml", **options)
 

@@ -131,6 +131,7 @@ def study(tmp_path, home):
 OF_USERS = [
     ("users = 60 ", "users = 1 ", ("data.users", "1")),
     ("users = 60 ", "#", ("user_id", "'patient' and None")),
+    ("users = 60", "users = 61", "data.users = 61"),  # which the table alone shows
     ('user_id = "patient"', "#", ("user_id", "'' and 60")),
     ('user_id = "patient"', 'user_id = "dose"', "columns"),
     ("n = [9, 15, 54]", "n = [9, 54, 100]", ("grid.n", "60 users", "100")),
@@ -157,14 +158,10 @@ OF_GUESSES = [
 
 
 @pytest.mark.parametrize(("old", "new", "named"), OF_USERS)
-def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, old, new, named):
+def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, old, new, named):
     file = study(old, new, VISITS, user_id="patient")
-    refused(lambda: find_study(file), SpecError, *words(named))
-
-
-def test_another_number_of_users_than_is_declared_is_refused(study, tmp_path):
-    file = study("users = 60", "users = 61", VISITS, user_id="patient")
-    refused(lambda: computed(file, tmp_path), (DataError, SpecError), "data.users = 61")
+    use = (lambda: computed(file, tmp_path)) if new == "users = 61" else lambda: find_study(file)
+    refused(use, (DataError, SpecError), *words(named))
 
 
 @pytest.mark.parametrize("named", IDS)
@@ -181,22 +178,15 @@ def test_a_wrong_guess_is_refused_by_its_key(study, text, named):
     refused(lambda: advice_of(file, GUESSES + text + "\n"), SpecError, *words(named))
 
 
-TABLE = AnalystTable(
-    path="people.csv",
-    rows=100,
-    privacy_unit="a row",
-    columns=(
-        AnalystColumn(name="age", lower=18, upper=90, source="law"),
-        AnalystColumn(name="cost", lower=0, upper=90, source="law"),
-        AnalystColumn(name="weight", lower=0, upper=90, source="law"),
-    ),
+LOWER = {"age": 18, "cost": 0, "weight": 0}
+COLUMNS = [AnalystColumn(name=name, lower=low, upper=90, source="law") for name, low in LOWER.items()]
+TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=tuple(COLUMNS))
+HOUSES = {"dataset": "housing", "units": "public"}
+REGRESSION = made_problem(
+    "held_out_regression", response="median_house_value", covariates=("population",), **HOUSES
 )
-HELD_OUT = {"response": "median_house_value", "covariates": ("population",), "units": "public"}
-REGRESSION = made_problem("held_out_regression", dataset="housing", **HELD_OUT)
 SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)
-MAP = made_problem(
-    "grid_users", dataset="housing", covariates=("median_house_value",), units="public", degrees=1.0, least_rows=5
-)  # fmt: skip
+MAP = made_problem("grid_users", covariates=("median_house_value",), degrees=1.0, least_rows=5, **HOUSES)
 RULES = ["", "1/", "n; d", "m", "__import__('os')", "n.real", "(1).__class__", "[n][0]", "log(n, key=1)"]
 RULES += ["lambda: 1", "n if d else s", "n < d", "True", "'a'", "sqrt()", "log(0)", "(-1)^.5", "1/(n - 1000)"]
 RULES += ["9^9^9^9", "1e999", "(" * 150 + "n" + ")" * 150]

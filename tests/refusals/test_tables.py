@@ -46,7 +46,7 @@ FILES = [
     (b"x;y;\r\n1;2;\r\n", "end of its lines"),
     (b"x,z,x\n1,2,3\n", "1, 3"),
 ]
-BLANK = ["\n", "  \n", '""\n']
+
 # Numbers that can be read in two ways, and the marks that are declared
 UNCLEAR = [
     ("x;y\n512,5;1\n1.234;1\n7;1\n", {}),
@@ -92,7 +92,7 @@ def test_a_faulty_file_is_refused_without_its_cells(tmp_path, content, named):
     refused(lambda: load_numbers(file, ["x", "y"]), DataError, *words(named), hidden=(SECRET,))
 
 
-@pytest.mark.parametrize("blank", BLANK)
+@pytest.mark.parametrize("blank", ["\n", "  \n", '""\n'])
 def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blank):
     refused(lambda: load_numbers(written(tmp_path, f"x\n1\n{blank}2\n"), ["x"]), DataError, "blank", "'x'")
 
@@ -133,31 +133,11 @@ def answered(folder, answer):
     return ledger.store(charged(ledger, question(), COST, lambda *_: None), answer)
 
 
-def key(folder, mode, text):
-    path = folder / "ledger.key"
-    path.write_text(text)
-    path.chmod(mode)
-    return load_keys(folder, create=True)
-
-
-def in_the_way(folder, name):
-    (folder / name).mkdir() if name.endswith("sqlite") else (folder / name).touch()
-    return Ledger(folder if name.endswith("sqlite") else folder / name).open_dataset("a", 1, 0)
-
-
-def parquet(folder):
-    (folder / "mine.parquet").write_text(SECRET)
-    return load_numbers(folder / "mine.parquet", ["x"])
-
-
-def folder_of_a_table(folder):
-    (folder / "folder.csv").mkdir()
-    return load_numbers(folder / "folder.csv", ["x"])
-
-
-def a_file_for_a_folder(folder):
-    (folder / "a").touch()
-    atomic_write(folder / "a" / "b", b"")
+def made(folder, name, text=None, mode=0o600):
+    """Write a file, or make a folder; return the folder around it."""
+    (folder / name).mkdir() if text is None else (folder / name).write_text(text)
+    (folder / name).chmod(0o700 if text is None else mode)
+    return folder
 
 
 def stored_at(address):
@@ -170,9 +150,9 @@ HEX = "ab" * 32
 TABLES = [
     (DataError, "none.csv", lambda at: load_numbers(at / "none.csv", ["x"])),
     (DataError, "'.xlsx'", lambda at: load_numbers(at / "mine.xlsx", ["x"])),
-    (DataError, "file", folder_of_a_table),
-    (DataError, "well-formed .parquet", parquet),
-    (StoreError, "folder", a_file_for_a_folder),
+    (DataError, "file", lambda at: load_numbers(made(at, "folder.csv") / "folder.csv", ["x"])),
+    (DataError, "well-formed .parquet", lambda at: load_numbers(made(at, "mine.parquet", SECRET) / "mine.parquet", ["x"])),
+    (StoreError, "folder", lambda at: atomic_write(made(at, "a", "") / "a" / "b", b"")),
     (LedgerError, "0 rows", lambda at: fingerprint(pa.table({"x": []}))),
     (LedgerError, "one of each", lambda at: fingerprint(pa.table({}))),
     (LedgerError, "names", lambda at: fingerprint(pa.table([[1.0], [2.0]], names=["x", "x"]))),
@@ -189,11 +169,11 @@ TABLES = [
     (LedgerError, "question", lambda at: ledger_of(at).store(Charge(question(), 1, COST, ""), {})),
     (LedgerError, "answer", lambda at: answered(at, {"estimate": float("inf")})),
     (LedgerError, "answer", lambda at: answered(at, {"estimate": np.array([float(SECRET)])})),
-    (LedgerError, ("644", "chmod 600"), lambda at: key(at, 0o644, HEX)),
-    (LedgerError, "damaged", lambda at: key(at, 0o600, HEX[2:])),
-    (LedgerError, "damaged", lambda at: key(at, 0o600, "zz" * 32)),
-    (LedgerUnavailable, "SQLITE_CANTOPEN", lambda at: in_the_way(at, "ledger.sqlite")),
-    (LedgerUnavailable, "created", lambda at: in_the_way(at, "file")),
+    (LedgerError, ("644", "chmod 600"), lambda at: load_keys(made(at, "ledger.key", HEX, 0o644), create=True)),
+    (LedgerError, "damaged", lambda at: load_keys(made(at, "ledger.key", HEX[2:]), create=True)),
+    (LedgerError, "damaged", lambda at: load_keys(made(at, "ledger.key", "zz" * 32), create=True)),
+    (LedgerUnavailable, "SQLITE_CANTOPEN", lambda at: Ledger(made(at, "ledger.sqlite")).open_dataset("a", 1, 0)),
+    (LedgerUnavailable, "created", lambda at: Ledger(made(at, "file", "") / "file").open_dataset("a", 1, 0)),
     (LedgerError, ("DPCOST_LEDGER_URL", "'mysql'"), lambda at: Ledger(at, "mysql://me:pass@host/x")),
     (LedgerError, "DPCOST_LEDGER_URL", lambda at: Ledger(at, "me:pass@host")),
     (LedgerError, "DPCOST_LEDGER_URL", lambda at: Ledger(at, "postgresql://me:pass@host:many/books")),

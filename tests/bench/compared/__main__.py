@@ -100,7 +100,6 @@ def measured(name: str, side: str, truth: np.ndarray, repetitions: int, folder: 
 
 
 def facts_of(found: Mapping) -> dict[str, str]:
-    """Return what the page quotes of one script."""
     error, spread = np.mean(found["errors"]), np.std(found["errors"], ddof=1) / np.sqrt(len(found["errors"]))
     said = {
         "lines": str(found["lines"]),
@@ -137,7 +136,6 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure all libraries, or those that are named, and write down what the page quotes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--only", choices=LIBRARIES)

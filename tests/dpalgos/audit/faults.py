@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -20,15 +20,11 @@ from dpalgos.user_level import aggregation
 
 
 class HalvedNoise(BatchNoise):
-    """Half of the noise that the events declare."""
-
     def _fresh(self, kind, count):
         return super()._fresh(kind, count) / 2
 
 
 class RepeatedNoise(BatchNoise):
-    """Every release gets the same draws."""
-
     def __init__(self, rng, n_replicates):
         super().__init__(rng, n_replicates)
         self._kept = {}
@@ -42,8 +38,6 @@ class RepeatedNoise(BatchNoise):
 
 
 class Tampered:
-    """A transcript with some of its methods replaced."""
-
     def __init__(self, transcript, **methods):
         self._transcript = transcript
         self.__dict__.update({name: method(transcript) for name, method in methods.items()})
@@ -52,17 +46,13 @@ class Tampered:
         return getattr(self._transcript, name)
 
 
-def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
-    def break_it(estimator):
-        original = estimator.function
-        return replace(
-            estimator,
-            function=lambda sample, params, transcript: original(
-                sample, params, Tampered(transcript, **methods)
-            ),
-        )
+def breaking(change: Callable) -> Callable[[Estimator], Estimator]:
+    """Run ``change(run, sample, params, transcript)`` in the place of an estimator's function, ``run``."""
+    return lambda estimator: replace(estimator, function=partial(change, estimator.function))
 
-    return break_it
+
+def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
+    return breaking(lambda run, sample, params, made: run(sample, params, Tampered(made, **methods)))
 
 
 def half_sensitivity(transcript):
@@ -82,43 +72,21 @@ def quarter_ridge(transcript):
 def without(module: str, function: str) -> Callable[[Estimator], Estimator]:
     """Remove a clipping function from an estimator's module."""
 
-    @contextmanager
-    def removed():
+    def change(run, *data):
         with patch.object(importlib.import_module(module), function, lambda values, bound: values):
-            yield
+            return run(*data)
 
-    def break_it(estimator):
-        original = estimator.function
-
-        def faulty(sample, params, transcript):
-            with removed():
-                return original(sample, params, transcript)
-
-        return replace(estimator, function=faulty)
-
-    return break_it
+    return breaking(change)
 
 
 def changed_params(change: Callable) -> Callable[[Estimator], Estimator]:
     """Run an estimator with parameters that ``change(params, sample)`` returns."""
-
-    def break_it(estimator):
-        original = estimator.function
-        return replace(
-            estimator,
-            function=lambda sample, params, transcript: original(sample, change(params, sample), transcript),
-        )
-
-    return break_it
+    return breaking(lambda run, sample, params, transcript: run(sample, change(params, sample), transcript))
 
 
 def bound_from_the_data(params, sample):
     largest = np.abs(sample.X).max(axis=1).max() * np.sqrt(sample.n_features)
     return replace(params, covariate_bound=float(np.clip(largest, 1e-6, 1e100)))
-
-
-def delta_of_one_half(params, sample):
-    return replace(params, delta=0.5)
 
 
 def pure_like(params, sample):
@@ -128,60 +96,38 @@ def pure_like(params, sample):
 
 @dataclass(frozen=True)
 class Fault:
-    """An estimator, and what is wrong with it."""
-
     name: str
     estimator: str
     break_it: Callable[[Estimator], Estimator] = lambda estimator: estimator
     noise: Any = BatchNoise
     keywords: dict = field(default_factory=dict)
-    n_features: int = 2
+
     gross: bool = False  # so large that a few thousand runs do
 
-    def audit(self, epsilon: float, n_trials: int, seed: int, delta: float = 1e-4) -> AuditResult:
+    def audit(self) -> AuditResult:
         estimator = get_estimator(self.estimator)
-        budget = {"epsilon": epsilon, "delta": delta, "calibration": "tight"}
+        budget = {"epsilon": 2.0, "delta": 1e-4, "calibration": "tight"}
         params = build_params(estimator, {**estimator.example, **self.keywords, **budget})
-        return audit(
-            self.break_it(estimator),
-            params,
-            n_trials=n_trials,
-            n_features=self.n_features,
-            noise=self.noise,
-            rng=np.random.default_rng(seed),
-        )
+        options = {"n_trials": 5_000 if self.gross else 10_000, "n_features": 2, "noise": self.noise}
+        return audit(self.break_it(estimator), params, rng=np.random.default_rng(0), **options)
 
 
-def rows_clipped_one_by_one(estimator):
+@breaking
+def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
-    original = estimator.function
-
-    def faulty(sample, params, transcript):
-        bound = np.sqrt(sample.n_features) * params.value_bound
-        with (
-            patch.object(UserRows, "means", lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]),
-            patch.object(
-                aggregation, "mean_in_ball", lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)
-            ),
-        ):
-            return original(sample, params, transcript)
-
-    return replace(estimator, function=faulty)
+    bound = np.sqrt(sample.n_features) * params.value_bound
+    means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
+    unclipped = lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)  # noqa: E731
+    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_in_ball", unclipped):
+        return run(sample, params, transcript)
 
 
-def range_not_charged(estimator):
+@breaking
+def range_not_charged(run, sample, params, transcript):
     """The range is taken for public: it is released as exactly as can be, and costs nothing."""
-    original, planned = estimator.function, aggregation.planned_steps
-
-    def exact(*asked):
-        return replace(planned(*asked), range_epsilon=40.0)
-
-    def faulty(sample, params, transcript):
-        uncharged = Tampered(transcript, publish=free_of_charge)
-        with patch.object(aggregation, "planned_steps", exact):
-            return original(sample, params, uncharged)
-
-    return replace(estimator, function=faulty)
+    planned = aggregation.planned_steps
+    with patch.object(aggregation, "planned_steps", lambda *a: replace(planned(*a), range_epsilon=40.0)):
+        return run(sample, params, Tampered(transcript, publish=free_of_charge))
 
 
 def free_of_charge(transcript):
@@ -189,22 +135,31 @@ def free_of_charge(transcript):
 
 
 ROW_MOMENTS = "dpalgos.steps.moments"
+HALF_DELTA = lambda params, sample: replace(params, delta=0.5)  # noqa: E731
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
-PER_USER = {"aggregation": "clipped"}
-SKETCH = {"n_sketch_rows": 5}
 
 # Each kind of fault in one estimator or two, with another noise, another clip or another way of accounting.
 FAULTS = [
     Fault("noise halved", "dp_linear_regression", noise=HalvedNoise, keywords=SMALL_BALL),
     Fault("half of the sensitivity", "adassp", tampering(gaussian=half_sensitivity)),
-    Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
-    Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),
+    Fault(
+        "half of the row bound",
+        "sheffet_ols",
+        tampering(gaussian_sketch=quarter_ridge),
+        keywords={"n_sketch_rows": 5},
+    ),
+    Fault(
+        "rows of a user clipped one by one",
+        "user_level_mean",
+        rows_clipped_one_by_one,
+        keywords={"aggregation": "clipped"},
+    ),
     Fault("range not charged", "user_level_mean", range_not_charged, gross=True),
     Fault("rows not clipped", "adassp", without(ROW_MOMENTS, "clip_rows_l2"), gross=True),
     Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
     Fault("noise used twice", "dp_linear_regression", noise=RepeatedNoise, keywords=SMALL_BALL),
     Fault("bound from the data", "dp_linear_regression", changed_params(bound_from_the_data), gross=True),
-    Fault("delta ignored, 1/2 in its place", "adassp", changed_params(delta_of_one_half), gross=True),
+    Fault("delta ignored, 1/2 in its place", "adassp", changed_params(HALF_DELTA), gross=True),
     Fault("delta ignored, √2/ε", "dp_mean", changed_params(pure_like), gross=True),
 ]

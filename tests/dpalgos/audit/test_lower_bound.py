@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,24 +33,19 @@ QUICK = {"sheffet_ols": {"n_sketch_rows": 5}}
 def audited(estimator, calibration, seed, **options):
     settings = {**estimator.example, **QUICK.get(estimator.name, {})}
     options = {"epsilon": 2.0, "delta": 1e-5, **settings, **options}
-    return audit_estimator(
-        estimator.name, calibration=calibration, rng=np.random.default_rng(seed), **options
-    )
+    rng = np.random.default_rng(seed)
+    return audit_estimator(estimator.name, calibration=calibration, rng=rng, **options)
 
 
-# Every trial selects and fits, or halves boxes.
-SLOW = {"screened_sparse_glm", "binagg_regression"}
+SLOW = {"screened_sparse_glm", "binagg_regression"}  # every trial selects and fits, or halves boxes
+AUDITED = [
+    pytest.param(e, marks=[pytest.mark.slow] * (e.name in SLOW))
+    for e in dpalgos.catalog()
+    if e.private and e.protected
+]
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        pytest.param(e, marks=[pytest.mark.slow] * (e.name in SLOW))
-        for e in dpalgos.catalog()
-        if e.private and e.protected
-    ],
-    ids=lambda estimator: estimator.name,
-)
+@pytest.mark.parametrize("estimator", AUDITED, ids=lambda estimator: estimator.name)
 def test_no_false_alarm(estimator):
     """Forms, families and calibrations, with trials for faults of the noise, are under the mark "audit"."""
     result = audited(estimator, estimator.calibrations[0], 0, n_trials=50)
@@ -66,7 +62,7 @@ def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
 
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 10_000, seed=0)
+    result = fault.audit()
     assert result.violated, result
     assert result.verdict == "violated"
 
@@ -85,24 +81,20 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
+def choice(sample, params, transcript, overspent=1):
+    budget = {"sensitivity": 1 / overspent, "epsilon": params.epsilon, "label": "choice"}
+    return exponential_mechanism(transcript, column_sums(sample), **budget)[None, :].astype(float)
+
+
 @pytest.mark.parametrize("overspent", [1, 2])
 def test_an_exponential_mechanism_that_overspends_is_caught(overspent):
-    def choose(sample, params, transcript):
-        chosen = exponential_mechanism(
-            transcript, column_sums(sample), sensitivity=1 / overspent, epsilon=params.epsilon, label="choice"
-        )
-        return chosen[None, :].astype(float)
-
+    choose = partial(choice, overspent=overspent)
     assert audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN)).violated == (overspent > 1)
 
 
 @pytest.mark.parametrize("noise", [BatchNoise, HalvedNoise])
 def test_winners_of_selections_show_half_of_their_noise(noise):
-    def choose(sample, params, transcript):
-        budget = {"sensitivity": 1.0, "epsilon": params.epsilon, "label": "choice"}
-        return exponential_mechanism(transcript, column_sums(sample), **budget)[None, :].astype(float)
-
-    result = audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN), n_trials=2000, noise=noise)
+    result = audit_toy(choice, (UP_AND_DOWN, -UP_AND_DOWN), n_trials=2000, noise=noise)
     assert result.noise_ratios == ({"choice": 0.75} if noise is HalvedNoise else {})
     assert result.violated == (noise is HalvedNoise)
 
@@ -111,9 +103,8 @@ def test_winners_of_selections_show_half_of_their_noise(noise):
 def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
     """Scores 0, 1, 2 whose chances a neighbor moves by the ε of a score, the middle one the other way."""
     if capped:
-        monkeypatch.setattr(
-            random_stopping, "number_of_draws", lambda *asked: min(number_of_draws(*asked), 50)
-        )
+        early = lambda *asked: min(number_of_draws(*asked), 50)  # noqa: E731
+        monkeypatch.setattr(random_stopping, "number_of_draws", early)
 
     def choose(sample, params, transcript):
         each = params.epsilon / random_stopping.SCORE_FACTOR
@@ -124,14 +115,9 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        return random_stopping.select_by_random_stopping(
-            transcript,
-            np.zeros((1, sample.n_replicates)),
-            scores,
-            score_epsilon=each,
-            stop_probability=1e-5 if capped else 1 / 100,
-            label="choice",
-        )
+        asked = {"score_epsilon": each, "stop_probability": 1e-5 if capped else 1 / 100, "label": "choice"}
+        means = np.zeros((1, sample.n_replicates))
+        return random_stopping.select_by_random_stopping(transcript, means, scores, **asked)
 
     result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
@@ -163,8 +149,7 @@ def leaking(sample, params, transcript):
 
 
 def overflowing(sample, params, transcript):
-    overflow = np.inf if np.abs(sample.X).max() > 100 else 0.0
-    return released_sum(sample, params, transcript, overflow)
+    return released_sum(sample, params, transcript, np.inf if np.abs(sample.X).max() > 100 else 0.0)
 
 
 def failing(sample, params, transcript):
@@ -173,10 +158,10 @@ def failing(sample, params, transcript):
     return released_sum(sample, params, transcript)
 
 
-@pytest.mark.parametrize(
-    ("toy", "distinguisher"),
-    [(leaking, "the answer"), (overflowing, ""), (failing, "whether it fails")],
-)
+TOYS = [(leaking, "the answer"), (overflowing, ""), (failing, "whether it fails")]
+
+
+@pytest.mark.parametrize(("toy", "distinguisher"), TOYS)
 def test_what_shows_beside_the_releases_is_found(toy, distinguisher):
     result = audit_toy(toy, ([[1.0]], [[-1.0]]))
     assert result.violated
@@ -185,10 +170,9 @@ def test_what_shows_beside_the_releases_is_found(toy, distinguisher):
 
 def test_the_number_of_releases_must_not_depend_on_the_data():
     def varying(sample, params, transcript):
+        asked = {"l2_sensitivity": 1.0, "noise_multiplier": 10.0, "label": "sum"}
         for _ in range(1 + int(sample.X[0, 0] > 0)):
-            released = transcript.gaussian(
-                column_sums(sample), l2_sensitivity=1.0, noise_multiplier=10.0, label="sum"
-            )
+            released = transcript.gaussian(column_sums(sample), **asked)
         return released
 
     with pytest.raises(RuntimeError, match="itself private"):
@@ -210,44 +194,25 @@ def test_pairs_are_neighbors():
         of_users = estimator.relation is Relation.USER
         assert len(found) >= (1 if of_users else 5)
         for pair in found if not of_users else ():  # any two users are neighbors, whatever their rows
-            rows, others = (
-                np.column_stack([X, np.zeros(len(X)) if y is None else y])
-                for X, y in ((pair.X, pair.y), (pair.other_X, pair.other_y))
-            )
-            assert rows.shape == others.shape
-            assert (rows != others).any(axis=1).sum() == 1
+            assert pair.X.shape == pair.other_X.shape
+            other_y = False if pair.y is None else pair.other_y != pair.y
+            assert ((pair.other_X != pair.X).any(axis=1) | other_y).sum() == 1
 
 
 # Their noise hides no number that an adversary could compare with; tests of their laws see what is wrong.
-HIDES_NO_NUMBER = {
-    "objective_perturbation_glm",
-    "private_frank_wolfe_lasso",
-    "tukey_em",
-    "user_level_phased_erm",
-    "user_level_selection",
-    "hessian_mixing",
-    *(name for name in map(str, [e.name for e in dpalgos.catalog()]) if name.startswith("ldp_")),
-}
+HIDES_NO_NUMBER = {"objective_perturbation_glm", "private_frank_wolfe_lasso", "tukey_em", "hessian_mixing"}
+HIDES_NO_NUMBER |= {"user_level_phased_erm", "user_level_selection"}
+HIDES_NO_NUMBER |= {e.name for e in dpalgos.catalog() if e.name.startswith("ldp_")}
+QUICKLY = {"box_mean", "preconditioned_regression: interval", "user_level_mean", "dp_glm"}
+TIGHT = [
+    pytest.param(e, marks=[] if e.label in QUICKLY else [pytest.mark.audit])
+    for each in dpalgos.catalog()
+    for e in each.variants
+    if e.private and e.protected and "tight" in e.calibrations
+]
 
 
-QUICKLY = {
-    "box_mean",
-    "preconditioned_regression: interval",
-    "user_level_mean",
-    "dp_glm",
-}
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        pytest.param(e, marks=[] if e.label in QUICKLY else [pytest.mark.audit])
-        for each in dpalgos.catalog()
-        for e in each.variants
-        if e.private and e.protected and "tight" in e.calibrations
-    ],
-    **IDS,
-)
+@pytest.mark.parametrize("estimator", TIGHT, **IDS)
 def test_halved_noise_is_found_whatever_the_form(estimator):
     """By comparison with what the events declare, as an adversary can who knows the data."""
     if estimator.name in HIDES_NO_NUMBER:
@@ -264,15 +229,11 @@ def test_limits_of_drawn_noise_keep_their_confidence(kind):
     """In one of a thousand audits at most they lie below the noise that was drawn."""
     rng, n_alarms, shape = np.random.default_rng(0), 0, (3, 100)
     settings = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
-    event = {
-        "gaussian": GaussianEvent(label="v", noise_multiplier=1.0, l2_sensitivity=1.0),
-        "laplace": PureEvent(**settings),
-        "box": BoxNoiseEvent(**settings),
-    }[kind]
-    noise = {
-        "gaussian": lambda: rng.normal(size=shape),
-        "laplace": lambda: rng.laplace(size=shape),
-        "box": lambda: rng.gamma(4, size=shape[1]) * rng.uniform(-1, 1, shape),
+    gaussian = GaussianEvent(label="v", noise_multiplier=1.0, l2_sensitivity=1.0)
+    event, noise = {
+        "gaussian": (gaussian, lambda: rng.normal(size=shape)),
+        "laplace": (PureEvent(**settings), lambda: rng.laplace(size=shape)),
+        "box": (BoxNoiseEvent(**settings), lambda: rng.gamma(4, size=shape[1]) * rng.uniform(-1, 1, shape)),
     }[kind]
     for _ in range(5000):
         drawn = DrawnNoise()

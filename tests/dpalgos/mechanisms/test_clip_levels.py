@@ -44,12 +44,9 @@ def test_one_pass_over_streamed_rows_finds_the_levels_of_held_ones(masked):
     candidates = np.geomspace(0.1, 20, 16)[:, None] * np.array([1.0, 1.3])
     wanted, reader = np.array([30.0, 5.0]), Reader()
     held, streamed = (Sample(rows, y, row_mask=mask, n_replicates=2) for rows, y in ((X, Y), (reader, None)))
-    before = reader.passes
-    records = [transcript(), transcript()]
-    found = [
-        searched(sample, candidates, wanted, record)
-        for sample, record in zip((held, streamed), records, strict=True)
-    ]
+    before, records = reader.passes, [transcript(), transcript()]
+    pairs = zip((held, streamed), records, strict=True)
+    found = [searched(sample, candidates, wanted, record) for sample, record in pairs]
     np.testing.assert_array_equal(found[0], found[1])
     assert reader.passes == before + 1
     assert [len(record.events) for record in records] == [4, 4]
@@ -63,10 +60,8 @@ def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search()
     reader = Reader()
     sample = Sample(reader, n_replicates=2)
     before = reader.passes
-    params = PreconditionedParams(epsilon=1.0, delta=1e-5)
-    preconditioned_regression(sample, params, transcript())
-    # Rows, the response, moments, steps and their searches.
-    assert reader.passes - before <= 1 + 1 + 1 + 12 + 5
+    preconditioned_regression(sample, PreconditionedParams(epsilon=1.0, delta=1e-5), transcript())
+    assert reader.passes - before <= 1 + 1 + 1 + 12 + 5  # rows, response, moments, steps, and searches
 
 
 def gradient_levels(share, sizes, mu=1.0):

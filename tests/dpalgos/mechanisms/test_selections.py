@@ -1,10 +1,11 @@
 """Selections: top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
 
-from itertools import permutations
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
@@ -24,48 +25,20 @@ def seeded(seed=0, n_replicates=1):
     return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
 
 
-def silent(n_replicates=1):
-    return Transcript(NoNoise(np.random.default_rng(0).spawn(n_replicates)))
-
-
 def many(n_replicates):
     """Return replicates of one generator: for the laws of mechanisms, not for a batch."""
     return Transcript(BatchNoise(np.random.default_rng(0), n_replicates))
 
 
-SCORES = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2])
-K = 3
-
-
-def sequential_law(scores, scale, k):
-    """Exact law of k exponential mechanisms in turn, over ordered k-tuples."""
-    weights = np.exp(scores / scale)
-    law = {}
-    for chosen in permutations(range(len(scores)), k):
-        left, probability = weights.sum(), 1.0
-        for j in chosen:
-            probability *= weights[j] / left
-            left -= weights[j]
-        law[chosen] = probability
-    return law
-
-
 def test_the_range_of_log_ratios_is_what_the_event_says():
     """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
-    sensitivity, multiplier = 0.4, 3.0
-    transcript = seeded()
-    gumbel_top_k(
-        transcript, SCORES[:, None], sensitivity=sensitivity, noise_multiplier=multiplier, k=1, label="top"
-    )
+    scores, transcript = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2]), seeded()
+    asked = {"sensitivity": 0.4, "noise_multiplier": 3.0, "k": 1, "label": "top"}
+    gumbel_top_k(transcript, scores[:, None], **asked)
     (event,) = transcript.events
     assert isinstance(event, BoundedRangeEvent)
-    before = np.array(list(sequential_law(SCORES, sensitivity * multiplier, 1).values()))
-    ranges = []
-    for signs in np.ndindex(*(2,) * len(SCORES)):
-        moves = 2 * np.array(signs) - 1
-        moved = SCORES + sensitivity * moves
-        after = np.array(list(sequential_law(moved, sensitivity * multiplier, 1).values()))
-        ranges.append(np.ptp(np.log(after / before)))
+    corners = scores + 0.4 * (2 * np.array(list(np.ndindex(*(2,) * len(scores)))) - 1)
+    ranges = np.ptp(log_softmax(corners / 1.2, axis=1) - log_softmax(scores / 1.2), axis=1)
     assert max(ranges) <= event.epsilon * (1 + 1e-9)
     assert max(ranges) >= 0.999 * event.epsilon
 
@@ -76,15 +49,9 @@ def test_the_range_of_log_ratios_is_what_the_event_says():
     [(0.5, 1e-5, 0.3555), (0.5, 0.0516, 0.133), (1.0, 1e-5, 0.752), (2.0, 1e-5, 1.602)],
 )
 def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon, delta, certified):
-    transcript = seeded()
-    peeling(
-        transcript,
-        np.zeros((400, 1)),
-        linf_sensitivity=0.1,
-        sparsity=sparsity,
-        noise_multiplier=printed_multiplier(epsilon, delta, sparsity),
-        label="peel",
-    )
+    transcript, multiplier = seeded(), printed_multiplier(epsilon, delta, sparsity)
+    asked = {"linf_sensitivity": 0.1, "noise_multiplier": multiplier, "label": "peel"}
+    peeling(transcript, np.zeros((400, 1)), sparsity=sparsity, **asked)
     assert [event.count for event in transcript.events] == [sparsity, sparsity]
     rho = sum(event.count * event.epsilon**2 / 2 for event in transcript.events)
     assert rho == pytest.approx(5 / 24 * epsilon**2 / np.log(1 / delta), rel=1e-12)
@@ -94,19 +61,10 @@ def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon
         assert proved == pytest.approx(certified, rel=5e-3)
 
 
+SPARSE = {"sparsity": 4, "label": "sparse"}
 MECHANISMS = {
-    "gumbel": lambda transcript, values, sensitivity: noisy_top_k(
-        transcript,
-        values,
-        linf_sensitivity=sensitivity,
-        sparsity=4,
-        selection_multiplier=2.0,
-        release_multiplier=3.0,
-        label="sparse",
-    ),
-    "peeling": lambda transcript, values, sensitivity: peeling(
-        transcript, values, linf_sensitivity=sensitivity, sparsity=4, noise_multiplier=2.0, label="sparse"
-    ),
+    "gumbel": partial(noisy_top_k, selection_multiplier=2.0, release_multiplier=3.0, **SPARSE),
+    "peeling": partial(peeling, noise_multiplier=2.0, **SPARSE),
 }
 both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 
@@ -131,9 +89,9 @@ def test_sensitivities_on_replayed_neighbors(mechanism):
         corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
         move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
         first = RecordingTranscript(Noise([np.random.default_rng(trial)]))
-        released = mechanism(first, values, sensitivity)
+        released = mechanism(first, values, linf_sensitivity=sensitivity)
         second = RecordingTranscript(Noise([np.random.default_rng(99)]), script=first.published)
-        again = mechanism(second, values + sensitivity * move, sensitivity)
+        again = mechanism(second, values + sensitivity * move, linf_sensitivity=sensitivity)
         np.testing.assert_array_equal(released.support, again.support)
         np.testing.assert_array_equal(released.dense(), again.dense())
         ratios = moved(first.events, first.values, second.values)
@@ -145,7 +103,8 @@ def test_sensitivities_on_replayed_neighbors(mechanism):
 @both
 def test_noise_zero_gives_hard_thresholding(mechanism):
     values = np.random.default_rng(1).standard_normal((12, 3))
-    dense = mechanism(silent(3), values, 0.1).dense()
+    silent = Transcript(NoNoise(np.random.default_rng(0).spawn(3)))
+    dense = mechanism(silent, values, linf_sensitivity=0.1).dense()
     largest = np.argsort(-np.abs(values), axis=0)[:4]
     expected = np.zeros_like(values)
     np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
@@ -161,9 +120,8 @@ def test_peeling_has_the_scale_of_its_event():
     def wins(b):
         return np.exp(-gap / b) * (2 + gap / b) / 4
 
-    released = peeling(
-        many(n), values, linf_sensitivity=0.4, sparsity=1, noise_multiplier=scale / 0.4, label="p"
-    )
+    asked = {"linf_sensitivity": 0.4, "noise_multiplier": scale / 0.4, "label": "p"}
+    released = peeling(many(n), values, sparsity=1, **asked)
     observed = (released.support[0] == 1).mean()
     error = 4 * np.sqrt(0.25 / n)
     assert abs(observed - wins(scale)) < error
@@ -180,33 +138,14 @@ def test_the_number_of_draws_is_geometric():
         assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
 
 
-def losses(n, m, epsilon_k=20):
-    rng = np.random.default_rng(1)
-    return rng.binomial(m, np.linspace(0.3, 0.7, epsilon_k), (n, epsilon_k)) / m
-
-
-def select(transcript, values, epsilon):
-    n, n_candidates = values.shape
-    radius = float(np.sqrt(np.log(2 * n_candidates * n / 0.1) / (2 * 100)))
+def test_the_record_is_one_pure_event_of_three_scores():
+    values, window = np.random.default_rng(1).random((100, 20)), FINE_WINDOW.times(0.2)
 
     def scores(which, noise, replicate):
-        return repeated_winsorized_means(
-            values, which, noise, bound=1.0, window=FINE_WINDOW.times(radius), epsilon=epsilon / 6
-        )
+        return repeated_winsorized_means(values, which, noise, bound=1.0, window=window, epsilon=0.1)
 
-    return select_by_random_stopping(
-        transcript,
-        np.repeat(values.mean(axis=0)[:, None], transcript.n_replicates, axis=1),
-        scores,
-        score_epsilon=epsilon / 3,
-        stop_probability=0.1 / (5 * n_candidates),
-        label="choice",
-    )
-
-
-def test_the_record_is_one_pure_event_of_three_scores():
-    transcript = seeded(3)
-    select(transcript, losses(100, 10), 0.6)
+    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001, "label": "choice"}
+    select_by_random_stopping(transcript, values.mean(axis=0)[:, None], scores, **asked)
     (event,) = transcript.events
     assert isinstance(event, ApproximateEvent)
     assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
@@ -224,12 +163,10 @@ def law(values, bound, width, n_bins, epsilon):
     return weights / weights.sum()
 
 
-def middles(transcript, values, *, bound, width, epsilon):
+def middles(transcript, values, *, width, **asked):
     r = transcript.n_replicates
-    column = values[:, None]
-    return private_range(
-        transcript, [column] * r, bound=bound, bin_width=np.full(r, width), epsilon=epsilon, label="range"
-    )[0]
+    widths, columns = np.full(r, width), [values[:, None]] * r
+    return private_range(transcript, columns, bin_width=widths, label="range", **asked)[0]
 
 
 @pytest.mark.parametrize(
@@ -268,11 +205,6 @@ def test_the_number_of_values_needed_makes_a_miss_unlikely():
 RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
 
 
-def quantiles(transcript, values, **options):
-    """Quantiles of a single column, (Q, R)."""
-    return exponential_quantiles(transcript, values[:, None], **options)[0]
-
-
 def log_density(z, values, level, epsilon, lower, upper):
     """Unnormalized log density of the exponential mechanism, from its definition."""
     below = (np.clip(values, lower, upper)[:, None] < np.atleast_1d(z)).sum(axis=0)
@@ -289,7 +221,7 @@ def test_the_law_is_the_exponential_mechanism():
     """Ties, points outside the range and points on its ends included."""
     values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
     n = 20_000
-    drawn = quantiles(many(n), values, levels=[0.4], **RANGE)[0]
+    drawn = exponential_quantiles(many(n), values[:, None], levels=[0.4], **RANGE)[0, 0]
     assert ((drawn > -5) & (drawn < 5)).all()
     jumps = np.unique(np.clip(values, -5, 5))
 
@@ -308,8 +240,9 @@ def test_the_law_is_the_exponential_mechanism():
 
 
 def test_large_epsilon_gives_the_empirical_quantile():
-    values = np.random.default_rng(4).uniform(-1, 1, 999)
-    near = quantiles(seeded(), values, levels=[0.25], lower=-1, upper=1, epsilon=1e3, label="q")
-    assert abs((values < near).sum() - 249.75) <= 1
-    far = quantiles(silent(), values, levels=[0.25], lower=-1, upper=1, epsilon=10.0, label="q")
-    assert abs((values < far).sum() - 249.75) <= 2
+    values = np.random.default_rng(4).uniform(-1, 1, (999, 1))
+    asked = {"levels": [0.25], "lower": -1, "upper": 1, "label": "q"}
+    silent = Transcript(NoNoise([np.random.default_rng(0)]))
+    for transcript, epsilon, most in ((seeded(), 1e3, 1), (silent, 10.0, 2)):
+        found = exponential_quantiles(transcript, values, epsilon=epsilon, **asked)[0, 0]
+        assert abs((values < found).sum() - 249.75) <= most

@@ -12,23 +12,20 @@ WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
 AXES = 3 * np.eye(D)
 
 
-def one_hot(bins):
-    return np.eye(5)[bins]
-
-
 def in_ball(rng, radius=3.0):
     z = rng.standard_normal(D)
     return z * radius * min(1, rng.exponential()) / np.linalg.norm(z)
 
 
-def bins(rng):
-    return rng.integers(0, 5, 2)
-
-
 CASES = {  # what a row adds to a sum, its lemma, a row at random, the rows that attain it
     "ball": (lambda z: z, ball_mean(3.0, N), in_ball, (AXES[0], -AXES[0])),
     "count": (lambda z: z, count(D) / N, lambda rng: rng.integers(0, 2, D), (np.ones(D), np.zeros(D))),
-    "histogram": (one_hot, histogram(2, N), bins, ([0, 1], [2, 0])),
+    "histogram": (
+        np.eye(5).__getitem__,
+        histogram(2, N),
+        lambda rng: rng.integers(0, 5, 2),
+        ([0, 1], [2, 0]),
+    ),
     "outer product": (lambda z: np.outer(z, z), outer_product(3.0, N), in_ball, AXES[:2]),
     "squares": (np.square, outer_product(3.0, N, D), in_ball, AXES[:2]),
     "square": (np.square, outer_product(3.0, N, 1), lambda rng: rng.uniform(-3, 3, 1), ([3.0], [0.0])),

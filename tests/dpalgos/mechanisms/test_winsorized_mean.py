@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from dpalgos.audit.trials import BatchNoise
+from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.winsorized_mean import (
-    FINE_WINDOW,
-    PRINTED_WINDOW,
-    HadamardRotation,
-    winsorized_means_by_column,
-)
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import mean_in_ball
 
@@ -19,23 +14,21 @@ HALF = {"epsilon": 0.5, "label": "mean"}
 
 def by_column(transcript, values, tau, window, bound=100.0):
     window = window.times(np.full(len(values), tau))
-    return winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
+    return winsorized.winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
 
 
 def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
     """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
     values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
-    printed, fine = (
-        by_column(Transcript(BatchNoise(rng, 400)), [values] * 400, 1.0, window)[0] - 1.05
-        for window in (PRINTED_WINDOW, FINE_WINDOW)
-    )
+    windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Transcript(BatchNoise(rng, 400))
+    printed, fine = (by_column(many, [values] * 400, 1.0, window)[0] - 1.05 for window in windows)
     assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
     assert abs(fine.mean()) < 0.003
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 33])
 def test_the_rotation_keeps_norms_and_comes_back(d):
-    rotation, rng = HadamardRotation(d, 3), np.random.default_rng(d)
+    rotation, rng = winsorized.HadamardRotation(d, 3), np.random.default_rng(d)
     X = rng.normal(size=(7, d))
     rotated = rotation.rotate(X)
     assert rotated.shape == (7, rotation.size)
@@ -55,9 +48,8 @@ def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sen
     other = X.copy()
     other[0] = 1e6
     X[0] = -1e6
-    moved = np.linalg.norm(
-        mean_in_ball([X] * 3, centers, radius) - mean_in_ball([other] * 3, centers, radius), axis=0
-    )
+    one, two = (mean_in_ball([rows] * 3, centers, radius) for rows in (X, other))
+    moved = np.linalg.norm(one - two, axis=0)
     bound = ball_mean(radius, np.full(3, 6.0))
     assert (moved <= bound * (1 + 1e-9)).all()
     assert (moved >= 0.999 * bound).all()
