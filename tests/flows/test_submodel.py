@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from small_project import sentence
 
 import dpalgos.formula as private
 from data.ledger import open_ledger
@@ -84,11 +83,17 @@ def test_a_table_of_models_has_a_column_for_each(words, place, command_line):
 
 
 @pytest.mark.parametrize(
-    ("formula", "named"),
-    [("cost ~ log(age)", "log(age)"), ("age ~ region", "cost"), ("cost ~ bmi", "bmi"), ("cost ~", "formula")],
+    ("formula", "test", "named"),
+    [
+        *[("cost ~ log(age)", [], "log(age)"), ("age ~ region", [], "cost"), ("cost ~ bmi", [], "bmi")],
+        *[("cost ~", [], "formula"), ("cost ~ age", ["--test", "bmi = 0"], "bmi")],
+    ],
 )
-def test_a_model_that_the_release_does_not_hold_is_refused(formula, named, place, command_line):
-    assert named in sentence(command_line("submodel", "formula", "--formula", formula))
+def test_a_model_or_hypothesis_that_the_release_does_not_hold_is_refused(
+    formula, test, named, place, command_line
+):
+    status, _, err = command_line("submodel", "formula", "--formula", formula, *test)
+    assert (status, err.count("\n"), named in err) == (2, 1, True)
 
 
 def test_a_study_without_a_formula_nests_by_its_columns(place, command_line):

@@ -46,6 +46,15 @@ def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_mach
     assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
 
 
+def test_a_machine_that_cannot_reach_itself_is_refused_within_seconds(home, monkeypatch):
+    def unreachable(address, timeout):
+        assert timeout <= 10
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(client.socket, "create_connection", unreachable)
+    refused(client.prefect_server(home).__enter__, ServerError, "127.0.0.1", "unreachable", "loopback")
+
+
 def test_what_is_lost_is_told_once_and_what_answers_is_not():
     lost, lives = [], [True]
     with watched("the server", lambda: lives[0], lost.append, after=0.1, every=0.01):
