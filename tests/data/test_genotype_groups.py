@@ -45,12 +45,8 @@ def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):
 
 
 def block_of(genotypes):
-    calls = genotypes.calls.T
-    half = len(calls) // 2
-    return [
-        SnpBlock(genotypes.snps.iloc[:half], calls[:half]),
-        SnpBlock(genotypes.snps.iloc[half:], calls[half:]),
-    ]
+    calls, half = genotypes.calls.T, genotypes.calls.shape[1] // 2
+    return [SnpBlock(genotypes.snps.iloc[part], calls[part]) for part in (slice(half), slice(half, None))]
 
 
 @pytest.mark.parametrize("sizes", [(25, 25), (31, 12)])
@@ -80,13 +76,6 @@ def test_people_with_too_many_missing_calls_are_left_out():
 
 def chosen(genotypes, n_snps, selection="all_subjects"):
     return choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
-
-
-def test_the_panel_is_who_is_in_neither_group():
-    found = group_difference(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP], missing=[0] * 5))
-    np.testing.assert_array_equal(found.panel, 2 * (np.where(CALLS[3:] == MISSING, 1, CALLS[3:]) - 1.0))
-    assert found.panel_labels.tolist() == [0, 0]
-    assert group_difference(random_cohort()).public_rows is None
 
 
 def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_the_first():
@@ -169,22 +158,15 @@ def answers_of(calls, group):
     ]
 
 
-def ingested(name, home):
-    dataset = get_dataset(name)
-    raw = fetch_or_stand_in(dataset, home=home, mirror=mirror_from_environment(), offline=True)
-    return to_parquet(dataset, raw, home=home)
+ZERO = [("snp_hapmap3", "public_panel", 16.04), ("snp_hapmap3", "all_subjects", 16.09)]
+ZERO += [("snp_penncath", "all_subjects", 1.665)]
 
 
-@pytest.mark.parametrize(
-    ("name", "selection", "zero_error"),
-    [
-        ("snp_hapmap3", "public_panel", 16.04),
-        ("snp_hapmap3", "all_subjects", 16.09),
-        ("snp_penncath", "all_subjects", 1.665),
-    ],
-)
+@pytest.mark.parametrize(("name", "selection", "zero_error"), ZERO)
 def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection, zero_error):
-    ref = ingested(name, tmp_path)
+    dataset = get_dataset(name)
+    raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=mirror_from_environment(), offline=True)
+    ref = to_parquet(dataset, raw, home=tmp_path)
     group = read_genotypes(ref, np.array([0])).group
     snps = choose_by_frequency(stream_blocks(ref), group, 2_000, selection)
     prepared = group_difference(read_genotypes(ref, snps))
@@ -198,7 +180,12 @@ CALLS = np.array([[0, 1, 2], [2, MISSING, 0], [1, 1, 1], [2, 2, 0], [2, 0, MISSI
 
 
 def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither():
-    group = traced_group(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
+    groups = [0, 0, 1, NO_GROUP, NO_GROUP]
+    compared = group_difference(cohort(CALLS, groups, missing=[0] * 5))
+    np.testing.assert_array_equal(compared.panel, 2 * (np.where(CALLS[3:] == MISSING, 1, CALLS[3:]) - 1.0))
+    assert compared.panel_labels.tolist() == [0, 0]
+    assert group_difference(random_cohort()).public_rows is None
+    group = traced_group(cohort(CALLS, groups))
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
     assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])

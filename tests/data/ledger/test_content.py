@@ -46,14 +46,8 @@ def column(*values, kind=None):
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "x": rng.normal(size=50),
-            "n": rng.integers(0, 9, size=50),
-            "name": [f"p{i % 7}" for i in range(50)],
-            "gap": [None, 1.5] * 25,
-        }
-    )
+    columns = {"x": rng.normal(size=50), "n": rng.integers(0, 9, size=50)}
+    return pd.DataFrame({**columns, "name": [f"p{i % 7}" for i in range(50)], "gap": [None, 1.5] * 25})
 
 
 @pytest.fixture
@@ -109,17 +103,13 @@ def test_a_table_has_one_content_in_every_file(mixed, tmp_path):
     pq.write_table(table, tmp_path / "types.parquet", row_group_size=7)
     pd.read_csv(tmp_path / "pandas.csv").to_parquet(tmp_path / "guessed.parquet")
     pd.read_csv(tmp_path / "pandas.csv").to_csv(tmp_path / "guessed.csv", index=False)
-    pd.read_csv(tmp_path / "pandas.csv", dtype=str, keep_default_na=False).to_parquet(
-        tmp_path / "text.parquet"
-    )
+    text = pd.read_csv(tmp_path / "pandas.csv", dtype=str, keep_default_na=False)
+    text.to_parquet(tmp_path / "text.parquet")
     mixed.astype({"x": np.float32, "tiny": np.longdouble}).to_csv(tmp_path / "single.csv", index=False)
     known = fingerprint(table)
     assert fingerprint(table, rows_at_once=3) == known
-    for name in (
-        *("pandas.csv", "types.parquet", "guessed.parquet", "guessed.csv", "text.parquet"),
-        "single.csv",
-    ):
-        assert of_file(tmp_path / name) == known, name
+    for path in {*tmp_path.iterdir()} - {tmp_path / "arrow.csv"}:
+        assert of_file(path) == known, path
     assert of_file(tmp_path / "arrow.csv") == fingerprint(timed)
 
 
@@ -181,10 +171,8 @@ def test_key_and_ledger_are_private(tmp_path):
         Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5)
     finally:
         os.umask(before)
-    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {
-        "ledger.key": 0o600,
-        "ledger.sqlite": 0o600,
-    }
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"ledger.key": 0o600, "ledger.sqlite": 0o600}
     (tmp_path / "ledger.sqlite").chmod(0o664)
     Ledger(tmp_path).open_dataset("others", 1.0, 1e-5)
     assert stat.S_IMODE((tmp_path / "ledger.sqlite").stat().st_mode) == 0o600
