@@ -32,10 +32,8 @@ CARD = DataCard(
 )
 
 
-EARLIER = [
-    {"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"},
-    {"source_sha256": HOSTILE, "finished": ""},
-]
+EARLIER = [{"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"}]
+EARLIER += [{"source_sha256": HOSTILE, "finished": ""}]
 
 
 @pytest.fixture(scope="session")

@@ -67,11 +67,9 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
             mean *= 0.94
         proved = epsilon * share * (1 - 0.02 * (m < 1000))
         cell = {"estimator": name, "panel": panel, "form": form, "delta_rule": rule, "n": m}
-        cell |= {
-            "cell": f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}",
-            "calibration": calibration,
-        }
-        cell |= {"privacy_model": "central", "epsilon": epsilon, "delta": delta}
+        key = f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}"
+        cell |= {"cell": key, "calibration": calibration, "privacy_model": "central"}
+        cell |= {"epsilon": epsilon, "delta": delta}
         cell |= dict.fromkeys(("certified_epsilon", "estimator_epsilon"), proved)
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
@@ -89,19 +87,15 @@ def _about(order: int, name: str, title: str, reference: str = "") -> Estimator:
     return replace(get_estimator(name), title=title, reference=reference, summary=summary, order=order)
 
 
-ESTIMATORS = tuple(
-    _about(order, *words)
-    for order, words in enumerate(
-        (
-            ("zero", "Zero vector"),
-            ("ols", "Ordinary least squares"),
-            ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
-            ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
-            ("adassp", "AdaSSP", "Wang 2018"),
-            ("preconditioned_regression", "Preconditioned regression", "this project"),
-        )
-    )
+TITLES = (
+    ("zero", "Zero vector"),
+    ("ols", "Ordinary least squares"),
+    ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
+    ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
+    ("adassp", "AdaSSP", "Wang 2018"),
+    ("preconditioned_regression", "Preconditioned regression", "this project"),
 )
+ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(TITLES))
 
 HOUSING = replace(
     get_dataset("housing"), title="California housing, 1990 census", privacy_unit="a census block group"
