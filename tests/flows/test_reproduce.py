@@ -64,12 +64,9 @@ def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path,
     text = f'[mine]\nminutes = 1\nmodules = ["dpalgos.api"]\n{text}'
     (docs / "measured.toml").write_text(text)
     (docs / "evidence.csv").write_text(",".join(stored.COLUMNS) + "\n")
-    for name, file in (
-        ("DOCS", docs),
-        ("EVIDENCE", docs / "evidence.csv"),
-        ("MEASURED", docs / "measured.toml"),
-    ):
-        monkeypatch.setattr(stored, name, file)
+    places = {"DOCS": docs, "EVIDENCE": docs / "evidence.csv", "MEASURED": docs / "measured.toml"}
+    for name, place in places.items():
+        monkeypatch.setattr(stored, name, place)
     monkeypatch.setattr("flows.studies.reproduction.REPORTS", tmp_path / "reports")
     monkeypatch.setattr("flows.studies.reproduction.commit", lambda: "0" * 40)
     assert "- 2" in command_line("reproduce", "mine")[1]
