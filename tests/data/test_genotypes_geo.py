@@ -46,9 +46,7 @@ def series_matrix(calls, code, quote):
 @pytest.mark.parametrize(
     ("code", "quote", "compress", "n_snps"),
     [
-        (TEXT, "", gzip.compress, N_SNPS),
-        (CHP, '"', bytes, N_SNPS),
-        (TEXT, '"', bytes, BLOCK_SNPS + 7),
+        *[(TEXT, "", gzip.compress, N_SNPS), (CHP, '"', bytes, N_SNPS), (TEXT, '"', bytes, BLOCK_SNPS + 7)],
         *((TEXT | {MISSING: absent}, "", bytes, N_SNPS) for absent in ("", "null")),
     ],
 )

@@ -62,20 +62,11 @@ def standin_page(standin_results):
     """A stand-in page on which every free text is hostile."""
     page = synthetic_page(standin_results)
     estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)
-    return replace(
-        page,
-        title=HOSTILE,
-        question=HOSTILE,
-        estimators=estimators,
-        notes=(HOSTILE,),
-        data_cards=(CARD,),
-        risk="a suspicion grows at most from 1 % to 2 %",
-        axis=Axis("m <i>"),
-        metric_label="error <i>",
-        manifest=page.manifest
-        | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
-        | {"earlier_contents": EARLIER},
-    )
+    texts = {"title": HOSTILE, "question": HOSTILE, "notes": (HOSTILE,), "metric_label": "error <i>"}
+    texts |= {"risk": "a suspicion grows at most from 1 % to 2 %", "axis": Axis("m <i>")}
+    manifest = page.manifest | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
+    manifest |= {"earlier_contents": EARLIER}
+    return replace(page, estimators=estimators, data_cards=(CARD,), manifest=manifest, **texts)
 
 
 @pytest.fixture(scope="session")

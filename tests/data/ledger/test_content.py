@@ -55,28 +55,19 @@ def mixed():
     """Every kind of column that a table is likely to have, with gaps."""
     rng = np.random.default_rng(1)
     days = pd.date_range("2024-01-01", periods=40, freq="31h")
-    return pd.DataFrame(
-        {
-            "x": rng.normal(size=40),
-            "single": rng.normal(size=40).astype(np.float32),
-            "tiny": rng.normal(size=40) * 1e-300,
-            "huge": (rng.normal(size=40) * 1e20).astype(np.float32),
-            "count": pd.array([*range(38), None, 2**53], dtype="Int64"),
-            "code": [f"{i:03d}" for i in range(39)] + [None],
-            "empty": ["", "a"] * 20,
-            "flag": pd.array([True, False, None, True] * 10, dtype="boolean"),
-            "day": days.normalize(),
-            "when": days + pd.Timedelta("123456us"),
-            "zone": days.tz_localize("Europe/Berlin"),
-            "date": [day.date() for day in days],
-            "time": [dt.time(7, i) for i in range(40)],
-            "lasts": pd.to_timedelta(np.arange(40), "h"),
-            "price": [Decimal(i) / 4 for i in range(40)],
-            "kind": pd.Categorical(["low", "high"] * 20),
-            "said": ['a "quoted", text', "over\ntwo lines"] * 20,
-            "umlaut": ["\u00fc", "u\u0308"] * 20,
-        }
-    )
+    x, single, tiny, huge = rng.normal(size=(4, 40))
+    table = pd.DataFrame({"x": x, "single": single.astype(np.float32), "tiny": tiny * 1e-300})
+    table["huge"] = (huge * 1e20).astype(np.float32)
+    table["count"] = pd.array([*range(38), None, 2**53], dtype="Int64")
+    table = table.assign(code=[f"{i:03d}" for i in range(39)] + [None], empty=["", "a"] * 20)
+    table["flag"] = pd.array([True, False, None, True] * 10, dtype="boolean")
+    table = table.assign(day=days.normalize(), when=days + pd.Timedelta("123456us"))
+    table = table.assign(zone=days.tz_localize("Europe/Berlin"), date=[day.date() for day in days])
+    table = table.assign(time=[dt.time(7, i) for i in range(40)], lasts=pd.to_timedelta(np.arange(40), "h"))
+    table["price"] = [Decimal(i) / 4 for i in range(40)]
+    table["kind"] = pd.Categorical(["low", "high"] * 20)
+    texts = {"said": ['a "quoted", text', "over\ntwo lines"] * 20, "umlaut": ["\u00fc", "u\u0308"] * 20}
+    return table.assign(**texts)
 
 
 def test_rows_columns_index_and_types_may_move(frame):
