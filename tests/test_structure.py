@@ -2,10 +2,14 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import dpalgos
 from tasks.problems.kinds import kinds
@@ -70,6 +74,19 @@ def test_nobody_outside_asks_which_kind_a_problem_is_or_imports_its_source_or_me
     assert [
         (relative(path), found[0]) for path in outside if (found := pattern.search(path.read_text()))
     ] == []
+
+
+OWN = {"_publish", "_bound", "_fresh", "_read"}  # of objects that our own classes make
+
+
+def test_no_private_name_of_another_library_is_imported_or_read():
+    pytest.importorskip("ruff")
+    check = [sys.executable, "-m", "ruff", "check", "--isolated", "--preview", "--select", "PLC2701,SLF001"]
+    command = [*check, "--output-format=concise", *PACKAGES]
+    said = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^(\S+): (?:PLC2701|private|SLF001|import-private).*`(\w+)`", said, re.MULTILINE)
+    assert {name for _, name in found} >= OWN
+    assert [each for each in found if each[1] not in OWN and "tasks/external/methods/" not in each[0]] == []
 
 
 NEEDED_FROM_CALLERS = {

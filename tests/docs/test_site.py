@@ -9,29 +9,13 @@ import sys
 import pytest
 import typer
 
-import dpalgos
 from data.store.folders import PROJECT_ROOT as PROJECT
 from flows.cli.main import app
-from flows.studies.evidence import evidence as evidence_rows
 from flows.studies.evidence import facts
 
 REQUEST = re.compile(
     r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
 )
-
-
-@pytest.fixture
-def generate(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT / "docs"))
-    return lambda name: importlib.import_module(f"generate.{name}")
-
-
-def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
-    evidence = generate("evidence")
-    rows = evidence_rows()
-    assert set(rows.estimator) <= {entry.name for entry in dpalgos.catalog()}
-    assert set(rows.profile) <= {"standard", "paper"}
-    assert "preconditioned_regression" in evidence.pages()["evidence/decisions.txt"]
 
 
 def test_what_the_prose_quotes_was_measured():

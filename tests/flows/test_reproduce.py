@@ -1,12 +1,9 @@
 """The measured figures of the documentation: what is stale, and how a new measurement differs."""
 
-import importlib
 import math
-import shlex
 
 import pandas as pd
 
-from data.store.folders import PROJECT_ROOT
 from flows.studies import evidence as stored
 
 
@@ -28,20 +25,6 @@ def test_differences_count_both_errors_and_name_what_is_missing():
     assert ":gone:" in found["only_first"][0]
     assert ":new:" in found["only_second"][0]
     assert stored.differences(shown, shown)["identical"]
-
-
-def test_every_figure_names_code_and_a_command_that_are_there():
-    for figure in stored.figures():
-        for module in figure.modules:
-            importlib.import_module(module)
-        words = shlex.split(figure.command)
-        if words[0] == "python" and words[1] != "-m":
-            assert (PROJECT_ROOT / words[1]).exists()
-        elif words[0] == "python":
-            assert importlib.util.find_spec(words[2]) is not None
-        assert ("{out}" in figure.command) == bool(figure.file)
-        if figure.file:
-            assert (stored.DOCS / figure.file).exists()
 
 
 def test_what_other_code_measured_is_stale(monkeypatch):

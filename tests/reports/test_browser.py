@@ -106,7 +106,7 @@ def test_dark_mode_changes_page_and_figures(files, tmp_path):
         assert by_day[part] != by_night[part]
 
 
-def index_page(files):
+def index_page(files, *_):
     card = Card.from_json(files["card.json"])
     costs = [(0.5, 3.0, 0.2), (2.0, 1.5, 0.1)]
     longer = replace(card, name="a_second_study_with_a_long_name", title="W" * 60, costs=costs)
@@ -128,7 +128,7 @@ RECORD = {
 }
 
 
-def release_page(files):
+def release_page(*_):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
     bins = {name: [0.1 * k for k in range(1, 11)] for name in ("predicted", "observed", "std_error")}
@@ -138,7 +138,7 @@ def release_page(files):
     return render_release({**RECORD, "release": {**RECORD["release"], **release}}).decode()
 
 
-def own_table_page(results, page):
+def own_table_page(_, results, page):
     rows = [[f"C(region)[T.{'south' * 5}]:age_{j}", 1.0, -123.456, 2345.678, 0.9] for j in range(3)]
     about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "of_terms": True}
     content = {**about, "rows": rows, "left_out": [], "covers": "Intervals cover something."}
@@ -146,22 +146,18 @@ def own_table_page(results, page):
     return render_study(results, own)["report.html"].decode()
 
 
-def comparison_page(results, page):
+def comparison_page(_, results, page):
     runs = [ComparedRun("main", page, results), ComparedRun("a_branch_with_a_long_name" * 3, page, results)]
     changed = results.assign(value=results["value"].where(results["n"] < 20_000, results["value"] * 3))
     return render_comparison([*runs, ComparedRun("other", page, changed)]).decode()
 
 
-PAGES = {
-    "report": lambda files, results, page: files["report.html"].decode(),
-    "own table": lambda files, results, page: own_table_page(results, page),
-    "data card": lambda files, results, page: next(
-        text.decode() for name, text in files.items() if name.startswith("data-")
-    ),
-    "index": lambda files, results, page: index_page(files),
-    "release": lambda files, results, page: release_page(files),
-    "comparison": lambda files, results, page: comparison_page(results, page),
-}
+def data_card(files, *_):
+    return next(text.decode() for name, text in files.items() if name.startswith("data-"))
+
+
+PAGES = {"report": lambda files, *_: files["report.html"].decode(), "own table": own_table_page}
+PAGES |= {"data card": data_card, "index": index_page, "release": release_page, "comparison": comparison_page}
 
 
 @pytest.fixture(params=PAGES)

@@ -12,14 +12,8 @@ from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import find_study
 from reports.results import validate_results
+from tasks.problems.measures import prediction
 from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support_recall
-from tasks.problems.measures.prediction import (
-    CLASSIFICATION,
-    MISCLASSIFICATION,
-    OVER_PRINTED,
-    SQUARED_ERROR,
-    classification,
-)
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.reference_answer import reference_answer
 from tasks.problems.sources.genotypes import groups_bytes
@@ -213,25 +207,27 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order():
     scores, y = rng.integers(-3, 4, 200).astype(float), rng.integers(0, 2, 200).astype(float)
     ones, zeros = scores[y == 1], scores[y == 0]
     pairs = (ones[:, None] > zeros).mean() + 0.5 * (ones[:, None] == zeros).mean()
-    found = classification(scores, y)
+    found = prediction.classification(scores, y)
     assert found["auc"] == pytest.approx(pairs)
     assert found["misclassification"] == np.mean((scores > 0) != y)
-    assert set(found) == set(CLASSIFICATION)
+    assert set(found) == set(prediction.CLASSIFICATION)
 
 
 def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     data = labeled_frames()
     rows = validate_results(compute_block(split_block(), data))
-    assert set(rows["metric"]) == set(CLASSIFICATION)
+    assert set(rows["metric"]) == set(prediction.CLASSIFICATION)
     assert set(rows["status"]) == {"ok"}
     assert set(rows["s"]) == {2}
-    errors = rows[(rows["metric"] == MISCLASSIFICATION) & (rows["estimator"] == "iht_glm")]["value"]
+    errors = rows[(rows["metric"] == prediction.MISCLASSIFICATION) & (rows["estimator"] == "iht_glm")][
+        "value"
+    ]
     assert (errors < 0.2).all()
     # Labels of the test rows that are turned round turn the errors round; the fit does not see them.
     draw = next(SPLIT.draws(split_block().replicates, data))
     coef = np.zeros((2401, 4))
     coef[:2] = 1
-    measured = measured_of(SPLIT, draw, made_answer(coef))[MISCLASSIFICATION]
+    measured = measured_of(SPLIT, draw, made_answer(coef))[prediction.MISCLASSIFICATION]
     X, y = draw.sample.X, draw.sample.response()
     for r in range(4):
         test = ~draw.sample.row_mask[:, r]
@@ -301,13 +297,13 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, t
     rows = compute_block(block, prepared_table(problem, tmp_path))
     assert set(rows["status"]) == {"ok"}
     wide = rows.pivot_table(index=["cell", "replicate"], columns="metric", values="value")
-    ratio = wide[OVER_PRINTED]
+    ratio = wide[prediction.OVER_PRINTED]
     at_one = ratio.index.get_level_values("cell").str.contains("eps=1:")
     assert ratio[~at_one].isna().all()
-    np.testing.assert_allclose(ratio[at_one], wide[SQUARED_ERROR][at_one] / 0.25)
+    np.testing.assert_allclose(ratio[at_one], wide[prediction.SQUARED_ERROR][at_one] / 0.25)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
-    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == SQUARED_ERROR)]["value"]
+    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == prediction.SQUARED_ERROR)]["value"]
     (draw,) = problem.draws(block.replicates, prepared_table(problem, tmp_path))
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import httpx
 import pytest
@@ -23,12 +24,11 @@ def test_a_server_without_its_database_does_not_answer(web, ready, well):
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(web, status, tmp_path):
     web.serve("/api/admin/version", status)
-    refused(
-        lambda: client.authentication_at(tmp_path, f"{web.address}/api"),
-        ServerError,
-        "PREFECT_API_AUTH_STRING",
-        hidden=[client.own_authentication(tmp_path)],
+    ask, own = (
+        partial(client.authentication_at, tmp_path, f"{web.address}/api"),
+        client.own_authentication(tmp_path),
     )
+    refused(ask, ServerError, "PREFECT_API_AUTH_STRING", hidden=[own])
 
 
 def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
