@@ -18,15 +18,11 @@ from data.store.folders import mirror_from_environment
 
 def cohort(calls, group, missing=None):
     calls, group = np.asarray(calls, dtype=np.int8), np.asarray(group, dtype=np.int8)
-    return Genotypes(
-        calls=calls,
-        group=group,
-        missing=(calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing),
-        n_snps_stored=calls.shape[1],
-        group_names=("cases", "controls"),
-        labels=tuple(("case", "control", "other")[code] for code in group),
-        snps=pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS}),
-    )
+    about = {"n_snps_stored": calls.shape[1], "group_names": ("cases", "controls")}
+    about["missing"] = (calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing)
+    about["labels"] = tuple(("case", "control", "other")[code] for code in group)
+    snps = pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS})
+    return Genotypes(calls=calls, group=group, snps=snps, **about)
 
 
 def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):

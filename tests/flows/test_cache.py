@@ -150,7 +150,6 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
 
 @pytest.fixture
 def shared(in_shared_store, home):
-    """A shared store with two results, a prepared table and a report."""
     for name in "ab":
         stored(name)
     write_shared("store/parquet/table.parquet", b"a table")

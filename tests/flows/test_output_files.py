@@ -21,7 +21,6 @@ MINE = b"nobody else has this\n"
 
 @pytest.fixture(scope="session")
 def study(tmp_path_factory):
-    """A folder with an analyst's study, its table and its report in ``out/good``."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("study")
         patch.setenv("DPCOST_HOME", str(folder / "home"))

@@ -70,7 +70,6 @@ def test_results_that_are_not_the_manifests_are_refused(out):
 
 @pytest.fixture
 def written_run(tmp_path):
-    """A function that writes a run's table and manifest below a folder, and returns the folder."""
 
     def write(name, study, digest, cell="ols:public:n=100"):
         folder = tmp_path / name

@@ -1,19 +1,14 @@
 """One rendering per session: drawing is what costs time."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from synthetic import synthetic_page, synthetic_results
 
 from data.dataset import Column
 from data.datasets import get_dataset
 from reports.page import Axis, DataCard
 from reports.pages.study import render_study
+from tests.reports.synthetic import synthetic_page, synthetic_results
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 

@@ -32,7 +32,6 @@ PRIVATE = (
     ("preconditioned_regression", "", "tight", 0.109, 0.26, 0.0, 0.9999),
 )
 
-
 BASE = {"study": "housing", "dataset": "california_housing", "data_source": "real", "form": "", "steps": None}
 BASE |= {"delta_rule": "", "d": 5, "s": None, "metric": "l2_error", "status": "ok", "message": ""}
 BASE |= dict.fromkeys(PRIVACY_COLUMNS, math.nan)
@@ -107,7 +106,6 @@ CARD = DataCard(HOUSING, READ | {"sha256": "cd" * 32})
 
 
 def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:
-    """Return a page whose data have another source, or whose panels do."""
     cards = [replace(each, read={**each.read, "data_source": source}) for each in page.data_cards]
     return replace(page, data_cards=tuple(cards), panel_sources=panels)
 

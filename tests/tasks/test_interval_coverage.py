@@ -16,7 +16,6 @@ PROBLEM = find_study("intervals").panels[0].problem
 
 
 def metrics(target, estimate, half, naive):
-    """Return what is measured of one answer with intervals, with half-widths with noise and without it."""
     half, naive = np.array(half)[:, None], np.array(naive)[:, None]
     about = {"certified_epsilon": 1.0, "delta": 1e-5, "events": (), "diagnostics": {}}
     intervals = Interval(half_width=half, without_noise=naive)

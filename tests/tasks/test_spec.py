@@ -22,7 +22,6 @@ def test_smoke_keeps_the_ends_and_one_budget():
 
 SIZES = {"n": 1000, "d": 20, "s": 5}
 
-
 RULES = {"10/n^1.1": 10 / math.pow(1000, 1.1), "1/n^2": 1e-6, "4*sqrt(log(n))": 4 * math.sqrt(math.log(1000))}
 RULES |= {
     "10 + sqrt(2*log(2*n*d/.01))": 10 + math.sqrt(2 * math.log(2 * 1000 * 20 / 0.01)),

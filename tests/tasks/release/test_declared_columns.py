@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-import dpalgos
 from data.errors import DataError
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
@@ -16,7 +15,7 @@ from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES
-from tests.tasks.analyst_tables import edited, initialized, release, study_of
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release, study_of
 
 COLUMNS = ("age", "region", "smoker")
 COST = ReleaseColumns(x=COLUMNS, y="cost")
@@ -39,13 +38,6 @@ def asked(folder, ledger, estimator="preconditioned_regression", epsilon=100.0, 
 
 
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
-
-
-def drawn_from_a_seed(plan, sample):
-    """Draw research noise instead of the operating system's, some of whose draws are far off."""
-    assert plan.params.intercept  # the constant is the last column
-    asked = {"epsilon": plan.params.epsilon, "delta": plan.params.delta, "interval": plan.params.interval}
-    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **asked)
 
 
 def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monkeypatch):

@@ -80,7 +80,6 @@ def test_other_questions_are_charged(ledger, tmp_path):
 
 
 def study_of(folder):
-    """Write a study of the table whose columns age, site and cost are declared."""
     people().to_csv(folder / "people.csv", index=False)
     init_study("mine", folder / "people.csv", folder=folder, response="cost")
     levels = ["north", "south", "west", "None"]
