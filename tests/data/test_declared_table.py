@@ -35,21 +35,15 @@ def test_types_are_read_from_csv_and_parquet_alike(tmp_path):
     path = written(tmp_path, "a,b,c,d,e\n1,1.5,x,,true\n2,2,NA,,false\n")
     types = {"a": "whole number", "b": "number", "c": "text", "d": "empty", "e": "text"}
     assert table_schema(path) == (types, 2)
-    table = pd.DataFrame(
-        {"a": [1, 2], "b": [1.5, 2], "c": ["x", None], "d": [None, None], "e": [True, False]}
-    )
-    table.to_parquet(tmp_path / "table.parquet")
+    columns = {"a": [1, 2], "b": [1.5, 2], "c": ["x", None], "d": [None, None], "e": [True, False]}
+    pd.DataFrame(columns).to_parquet(tmp_path / "table.parquet")
     assert table_schema(tmp_path / "table.parquet") == (types, 2)
 
 
 def test_categories_become_columns_of_zero_and_one(tmp_path):
     ref = stored(written(tmp_path, "region,age\nnorth,1\n 2.0,2\nwest,3\n"), [REGION, AGE])
-    assert read_table(ref).to_dict("list") == {
-        "region=2": [0, 1, 0],
-        "region=west": [0, 0, 1],
-        "region": [0, 1, 2],
-        "age": [1, 2, 3],
-    }
+    columns = {"region=2": [0, 1, 0], "region=west": [0, 0, 1], "region": [0, 1, 2], "age": [1, 2, 3]}
+    assert read_table(ref).to_dict("list") == columns
     assert (ref.data_source, ref.n_rows, ref.rows_read, ref.repairs) == ("real", 3, 3, ())
 
 
@@ -62,16 +56,9 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     ref = stored(path, [AGE, REGION], "drop")
     assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
-    imputing = [
-        DeclaredColumn(name="age", upper=120, impute=40.0),
-        DeclaredColumn(name="region", categories=REGION.categories, impute="west"),
-    ]
-    assert read_table(stored(path, imputing)).to_dict("list") == {
-        "age": [1, 2, 40],
-        "region=2": [0, 0, 0],
-        "region=west": [0, 1, 1],
-        "region": [0, 2, 2],
-    }
+    imputing = [DeclaredColumn(name="age", upper=120, impute=40.0), replace(REGION, impute="west")]
+    columns = {"age": [1, 2, 40], "region=2": [0, 0, 0], "region=west": [0, 1, 1], "region": [0, 2, 2]}
+    assert read_table(stored(path, imputing)).to_dict("list") == columns
 
 
 @pytest.mark.parametrize("level", [marker for marker in MISSING if marker] + ["NONE", "Nan"])
@@ -138,34 +125,24 @@ def test_what_may_be_two_users_or_none_is_refused(id_):
         codes_in_a_release([id_, *rest])
 
 
-def csv(folder, text):
-    path = folder / "mine.csv"
-    path.write_text(text)
-    return path
-
-
 def test_without_names_every_column_must_be_numbers(tmp_path):
-    assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
+    assert load_numbers(written(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
     with pytest.raises(DataError, match="column number 2"):
-        load_numbers(csv(tmp_path, "a,b\n1,x\n"))
+        load_numbers(written(tmp_path, "a,b\n1,x\n"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'x,"y, or\nz"\n1.5,-2\n.25,3e2\n',
-        '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n',
-        'x;"y, or\nz"\n1.5;-2\n0.25;300\n',
-        'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n',
-    ],
-)
+HEADERS = ['x,"y, or\nz"\n1.5,-2\n.25,3e2\n', '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n']
+HEADERS += ['x;"y, or\nz"\n1.5;-2\n0.25;300\n', 'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n']
+
+
+@pytest.mark.parametrize("text", HEADERS)
 def test_the_header_says_what_separates_cells(tmp_path, text):
-    found = load_numbers(csv(tmp_path, text)).to_dict("list")
+    found = load_numbers(written(tmp_path, text)).to_dict("list")
     assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
 
 
 def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
-    file = csv(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
+    file = written(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
     seen: list[pa.RecordBatch] = []
     load_numbers(file, ["x"], watch=seen.append)
     assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]

@@ -84,7 +84,6 @@ def test_a_home_that_another_account_uses_is_refused_and_a_free_one_is_taken(tmp
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")
 
-
 LOCAL = ["ext4", "tmpfs", "overlay", "zfs", "fuseblk", "fuse.fuse-overlayfs"]
 NETWORK = ["nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"]
 

@@ -12,29 +12,17 @@ from data.fetch.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotype
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch_or_stand_in
 from data.formats.cohort import MISSING, SnpBlock
-from data.prepare.genotype_groups import (
-    VALUE_BOUND,
-    choose_by_frequency,
-    draw_people,
-    group_difference,
-    paired_rows,
-    person_mask,
-    traced_group,
-)
+from data.prepare import genotype_groups as prepare
 from data.store.folders import mirror_from_environment
 
 
 def cohort(calls, group, missing=None):
     calls, group = np.asarray(calls, dtype=np.int8), np.asarray(group, dtype=np.int8)
-    return Genotypes(
-        calls=calls,
-        group=group,
-        missing=(calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing),
-        n_snps_stored=calls.shape[1],
-        group_names=("cases", "controls"),
-        labels=tuple(("case", "control", "other")[code] for code in group),
-        snps=pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS}),
-    )
+    about = {"n_snps_stored": calls.shape[1], "group_names": ("cases", "controls")}
+    about["missing"] = (calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing)
+    about["labels"] = tuple(("case", "control", "other")[code] for code in group)
+    snps = pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS})
+    return Genotypes(calls=calls, group=group, snps=snps, **about)
 
 
 def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):
@@ -45,23 +33,19 @@ def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):
 
 
 def block_of(genotypes):
-    calls = genotypes.calls.T
-    half = len(calls) // 2
-    return [
-        SnpBlock(genotypes.snps.iloc[:half], calls[:half]),
-        SnpBlock(genotypes.snps.iloc[half:], calls[half:]),
-    ]
+    calls, half = genotypes.calls.T, genotypes.calls.shape[1] // 2
+    return [SnpBlock(genotypes.snps.iloc[part], calls[part]) for part in (slice(half), slice(half, None))]
 
 
 @pytest.mark.parametrize("sizes", [(25, 25), (31, 12)])
 def test_the_rows_are_centered_calls_and_their_mean_is_the_difference_of_group_means(sizes):
     genotypes = random_cohort(sizes=sizes)
-    prepared = group_difference(genotypes)
+    prepared = prepare.group_difference(genotypes)
     groups = [genotypes.calls[genotypes.group == code] for code in (0, 1)]
     np.testing.assert_allclose(prepared.target, groups[0].mean(axis=0) - groups[1].mean(axis=0))
     assert prepared.sizes == sizes
-    np.testing.assert_array_equal(prepared.X[: sizes[0]], VALUE_BOUND * (groups[0] - 1.0))
-    np.testing.assert_array_equal(prepared.X[sizes[0] :], -VALUE_BOUND * (groups[1] - 1.0))
+    np.testing.assert_array_equal(prepared.X[: sizes[0]], prepare.VALUE_BOUND * (groups[0] - 1.0))
+    np.testing.assert_array_equal(prepared.X[sizes[0] :], -prepare.VALUE_BOUND * (groups[1] - 1.0))
     assert prepared.X.flags.c_contiguous
     if sizes[0] == sizes[1]:
         np.testing.assert_allclose(prepared.X.mean(axis=0), prepared.target)
@@ -69,24 +53,19 @@ def test_the_rows_are_centered_calls_and_their_mean_is_the_difference_of_group_m
 
 def test_missing_calls_are_the_center():
     few = np.zeros(4, dtype=int)  # of all SNPs, of which these are a choice
-    prepared = group_difference(cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1], few))
+    prepared = prepare.group_difference(
+        cohort([[2, MISSING], [0, 1], [MISSING, MISSING], [2, 2]], [0, 0, 1, 1], few)
+    )
     np.testing.assert_array_equal(prepared.X, [[2, 0], [-2, 0], [0, 0], [-2, -2]])
 
 
 def test_people_with_too_many_missing_calls_are_left_out():
     genotypes = cohort(np.ones((5, 6)), [0, 0, 1, 1, NO_GROUP], missing=[1, 0, 3, 0, 6])
-    assert group_difference(replace(genotypes, n_snps_stored=12)).sizes == (2, 1)
+    assert prepare.group_difference(replace(genotypes, n_snps_stored=12)).sizes == (2, 1)
 
 
 def chosen(genotypes, n_snps, selection="all_subjects"):
-    return choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
-
-
-def test_the_panel_is_who_is_in_neither_group():
-    found = group_difference(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP], missing=[0] * 5))
-    np.testing.assert_array_equal(found.panel, 2 * (np.where(CALLS[3:] == MISSING, 1, CALLS[3:]) - 1.0))
-    assert found.panel_labels.tolist() == [0, 0]
-    assert group_difference(random_cohort()).public_rows is None
+    return prepare.choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
 
 
 def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_the_first():
@@ -117,23 +96,23 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
 def test_draws_are_distinct_and_smaller_ones_begin_the_larger(n_first, n_second, data, seed):
     m = data.draw(st.integers(1, min(n_first, n_second)))
     sizes = (n_first, n_second)
-    draw = draw_people(sizes, m, np.random.default_rng(seed).spawn(3))
+    draw = prepare.draw_people(sizes, m, np.random.default_rng(seed).spawn(3))
     assert draw.first.shape == draw.second.shape == (m, 3)
-    mask = person_mask(draw, sum(sizes))
+    mask = prepare.person_mask(draw, sum(sizes))
     np.testing.assert_array_equal(mask[:n_first].sum(axis=0), m)
     np.testing.assert_array_equal(mask[n_first:].sum(axis=0), m)
-    smaller = draw_people(sizes, 1, np.random.default_rng(seed).spawn(3))
+    smaller = prepare.draw_people(sizes, 1, np.random.default_rng(seed).spawn(3))
     np.testing.assert_array_equal(smaller.first, draw.first[:1])
     np.testing.assert_array_equal(smaller.second, draw.second[:1])
-    alone = draw_people(sizes, m, np.random.default_rng(seed).spawn(3)[2:])
+    alone = prepare.draw_people(sizes, m, np.random.default_rng(seed).spawn(3)[2:])
     np.testing.assert_array_equal(alone.first, draw.first[:, 2:])
     np.testing.assert_array_equal(alone.second, draw.second[:, 2:])
 
 
 def test_draws_are_uniform():
     replicates = 4_000
-    draw = draw_people((12, 9), 4, np.random.default_rng(5).spawn(replicates))
-    share = person_mask(draw, 21).mean(axis=1)
+    draw = prepare.draw_people((12, 9), 4, np.random.default_rng(5).spawn(replicates))
+    share = prepare.person_mask(draw, 21).mean(axis=1)
     for part, p in ((share[:12], 4 / 12), (share[12:], 4 / 9)):
         assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
 
@@ -144,7 +123,7 @@ def test_a_person_moves_the_answer_by_two_over_m_never_more():
     group = np.repeat([0, 1], m)
     calls = rng.integers(0, 3, (2 * m, 6))
 
-    claimed = 2 * VALUE_BOUND / (2 * m)
+    claimed = 2 * prepare.VALUE_BOUND / (2 * m)
     assert claimed == pytest.approx(2 / m)
     for person in (0, m):
         low, high = calls.copy(), calls.copy()
@@ -161,33 +140,26 @@ def test_a_person_moves_the_answer_by_two_over_m_never_more():
 
 
 def answers_of(calls, group):
-    prepared = group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)))
-    draw = draw_people(prepared.sizes, len(group) // 2, [np.random.default_rng(9)])
+    prepared = prepare.group_difference(cohort(calls, group, missing=np.zeros(len(calls), dtype=int)))
+    draw = prepare.draw_people(prepared.sizes, len(group) // 2, [np.random.default_rng(9)])
     return [
-        prepared.X[person_mask(draw, len(group))[:, 0]].mean(axis=0),
-        paired_rows(prepared.X, draw, 0).mean(axis=0),
+        prepared.X[prepare.person_mask(draw, len(group))[:, 0]].mean(axis=0),
+        prepare.paired_rows(prepared.X, draw, 0).mean(axis=0),
     ]
 
 
-def ingested(name, home):
-    dataset = get_dataset(name)
-    raw = fetch_or_stand_in(dataset, home=home, mirror=mirror_from_environment(), offline=True)
-    return to_parquet(dataset, raw, home=home)
+ZERO = [("snp_hapmap3", "public_panel", 16.04), ("snp_hapmap3", "all_subjects", 16.09)]
+ZERO += [("snp_penncath", "all_subjects", 1.665)]
 
 
-@pytest.mark.parametrize(
-    ("name", "selection", "zero_error"),
-    [
-        ("snp_hapmap3", "public_panel", 16.04),
-        ("snp_hapmap3", "all_subjects", 16.09),
-        ("snp_penncath", "all_subjects", 1.665),
-    ],
-)
+@pytest.mark.parametrize(("name", "selection", "zero_error"), ZERO)
 def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection, zero_error):
-    ref = ingested(name, tmp_path)
+    dataset = get_dataset(name)
+    raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=mirror_from_environment(), offline=True)
+    ref = to_parquet(dataset, raw, home=tmp_path)
     group = read_genotypes(ref, np.array([0])).group
-    snps = choose_by_frequency(stream_blocks(ref), group, 2_000, selection)
-    prepared = group_difference(read_genotypes(ref, snps))
+    snps = prepare.choose_by_frequency(stream_blocks(ref), group, 2_000, selection)
+    prepared = prepare.group_difference(read_genotypes(ref, snps))
     assert prepared.sizes == ref.group_sizes
     if ref.data_source == "real":
         assert np.linalg.norm(prepared.target) == pytest.approx(zero_error, abs=0.005)
@@ -198,7 +170,12 @@ CALLS = np.array([[0, 1, 2], [2, MISSING, 0], [1, 1, 1], [2, 2, 0], [2, 0, MISSI
 
 
 def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither():
-    group = traced_group(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP]))
+    groups = [0, 0, 1, NO_GROUP, NO_GROUP]
+    compared = prepare.group_difference(cohort(CALLS, groups, missing=[0] * 5))
+    np.testing.assert_array_equal(compared.panel, 2 * (np.where(CALLS[3:] == MISSING, 1, CALLS[3:]) - 1.0))
+    assert compared.panel_labels.tolist() == [0, 0]
+    assert prepare.group_difference(random_cohort()).public_rows is None
+    group = prepare.traced_group(cohort(CALLS, groups))
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
     assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])

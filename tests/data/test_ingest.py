@@ -51,10 +51,8 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monk
     first = to_parquet(dataset, raw, home=tmp_path)
     with monkeypatch.context() as patch:
         patch.setitem(housing.PARSERS, "cal_housing_tgz", None)
-        assert to_parquet(dataset, replace(raw, origin="store"), home=tmp_path) == replace(
-            first, origin="store"
-        )
-
+        again = to_parquet(dataset, replace(raw, origin="store"), home=tmp_path)
+        assert again == replace(first, origin="store")
     parsed, parse = [], housing.PARSERS["cal_housing_tgz"]
     with monkeypatch.context() as patch:
         patch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parsed.append(p) or parse(p))
@@ -63,11 +61,8 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monk
 
     whole = Path(first.path).read_bytes()
     sidecar = Path(first.path).with_suffix(".json")
-    for damage in (
-        lambda: Path(first.path).write_bytes(whole[:-1]),
-        lambda: sidecar.write_text("{"),
-        sidecar.unlink,
-    ):
+    cut = lambda: Path(first.path).write_bytes(whole[:-1])  # noqa: E731
+    for damage in (cut, lambda: sidecar.write_text("{"), sidecar.unlink):
         damage()
         caplog.clear()
         with caplog.at_level(logging.WARNING):
@@ -76,16 +71,12 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monk
         assert Path(first.path).read_bytes() == whole
 
 
-@pytest.mark.parametrize(
-    ("field", "text", "reason"),
-    [
-        (3, f"x{SENTINEL}", "text in number column total_rooms"),
-        (3, "", "blank or NaN in column total_rooms"),
-        (3, "NaN", "blank or NaN in column total_rooms"),
-        (0, "-inf", "infinity in column longitude"),
-        (3, SENTINEL, "fraction in a whole-number column total_rooms"),
-    ],
-)
+BAD = [(3, f"x{SENTINEL}", "text in number column total_rooms"), (0, "-inf", "infinity in column longitude")]
+BAD += [(3, text, "blank or NaN in column total_rooms") for text in ("", "NaN")]
+BAD += [(3, SENTINEL, "fraction in a whole-number column total_rooms")]
+
+
+@pytest.mark.parametrize(("field", "text", "reason"), BAD)
 def test_a_bad_row_is_dropped_and_counted(tmp_path, small, caplog, field, text, reason):
     dataset, payload = small(replacing(7, field, text))
     with caplog.at_level(logging.WARNING):

@@ -103,13 +103,10 @@ def test_some_failures_may_pass_and_none_leaves_a_file(tmp_path, small, web, mon
     assert fetch(later, home=tmp_path, mirror=None, offline=False).origin == "official"
 
 
-@pytest.mark.parametrize(
-    ("raised", "error"),
-    [
-        (OSError(errno.ENOSPC, "No space left"), StoreError),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-    ],
-)
+EARLY = [(OSError(errno.ENOSPC, "No space left"), StoreError), (KeyboardInterrupt(), KeyboardInterrupt)]
+
+
+@pytest.mark.parametrize(("raised", "error"), EARLY)
 def test_a_download_that_ends_early_leaves_nothing(tmp_path, small, monkeypatch, raised, error):
     def ends_early(self, url, output_file, pooch, check_only=False):
         output_file.write(b"part")
@@ -148,11 +145,10 @@ def set_of(web=None, *, urls=True):
     return replace(get_dataset("snp_hapmap3"), source=first)
 
 
-def mirrored_set(folder, *parts, **changed):
+def mirrored_set(folder, *parts):
+    (folder / "mirror" / "snp").mkdir(parents=True)
     for part in parts:
-        file = folder / "mirror" / "snp" / f"x.{part}"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(changed.get(part, PAYLOADS[part]))
+        (folder / "mirror" / "snp" / f"x.{part}").write_bytes(PAYLOADS[part])
     return folder / "mirror"
 
 
@@ -165,9 +161,8 @@ def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path):
     first = fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
     assert first.origin == "mirror"
     assert contents(first) == PAYLOADS
-    assert [file.sha256 for file in first.companions] == [
-        hashlib.sha256(PAYLOADS[part]).hexdigest() for part in ("bim", "fam")
-    ]
+    digests = [hashlib.sha256(PAYLOADS[part]).hexdigest() for part in ("bim", "fam")]
+    assert [file.sha256 for file in first.companions] == digests
     again = fetch(set_of(), home=tmp_path / "home", mirror=None, offline=True)
     assert again.origin == "store"
     assert contents(again) == PAYLOADS
@@ -196,12 +191,10 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])
 def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, tmp_path, web):
-    dataset = get_dataset(name)
-    source = dataset.source
-    dataset = replace(dataset, source=replace(source, url=web.serve("/data", b"junk")))
+    dataset = at(get_dataset(name), web.serve("/data", b"junk"))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert raw.origin == "embedded"
-    assert [file.sha256 for file in (raw, *raw.companions)] == [file.sha256 for file in source.files]
+    assert [file.sha256 for file in (raw, *raw.companions)] == [file.sha256 for file in dataset.source.files]
     assert web.asked == []
 
 
@@ -213,8 +206,8 @@ def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_addres
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "cal_housing.tgz.gz").write_bytes(packed)
     dataset, payload = small()
-    source = replace(dataset.source, url=web.serve("/data", payload), embedded=True)
-    dataset = replace(dataset, source=source)
+    dataset = at(dataset, web.serve("/data", payload))
+    dataset = replace(dataset, source=replace(dataset.source, embedded=True))
     with pytest.raises(CorruptSource, match="truncated or damaged"):
         fetch(dataset, home=tmp_path / "home", mirror=None, offline=True)
     assert stored_files(tmp_path / "home") == []

@@ -5,36 +5,17 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer
 
-import dpalgos
-from data.store.folders import PROJECT_ROOT
+from data.store.folders import PROJECT_ROOT as PROJECT
 from flows.cli.main import app
-from flows.studies.evidence import evidence as evidence_rows
 from flows.studies.evidence import facts
 
-PROJECT = Path(__file__).resolve().parents[2]
 REQUEST = re.compile(
     r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
 )
-
-
-@pytest.fixture
-def generate(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT / "docs"))
-    return lambda name: importlib.import_module(f"generate.{name}")
-
-
-def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
-    evidence = generate("evidence")
-    rows = evidence_rows()
-    assert set(rows.estimator) <= {entry.name for entry in dpalgos.catalog()}
-    assert set(rows.profile) <= {"standard", "paper"}
-    assert "preconditioned_regression" in evidence.pages()["evidence/decisions.txt"]
 
 
 def test_what_the_prose_quotes_was_measured():
@@ -61,37 +42,10 @@ def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
     assert {name: requests for name, requests in found.items() if requests} == {}
 
 
-def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkeypatch):
-    rows = [
-        {"table": "t", "method": "a", "family": "linear", "epsilon": 1.0, "value": 0.123456}
-        | {"standard_error": None, "seconds": 1.0, "repetitions": 1, "halves": None},
-        {"table": "t", "method": "b", "family": "linear", "epsilon": 1.0, "error": "it wants more rows"},
-    ]
-    about = {"library": "c==1", "file": "c.py", "versions": ["c==1"]}
-    table = {"family": "linear", "source": "x of y", "n": 9, "d": 1, "constant": 1.0, "developed": False}
-    methods = {"a": {"ours": True, **about}, "b": {"ours": False, **about}}
-    results = {"rows": rows, "methods": methods, "tables": {"t": table}, "complete": True}
-    results |= {"audits": [], "machines": ["here"]}
-    league = generate("league")
-    manifest = {"command": "dpcost run league", "finished": "2026-01-01", "dpcost": "1"}
-    page = SimpleNamespace(layout_facts=results, manifest=manifest)
-    monkeypatch.setattr(league, "stored_page", lambda *_: (page, None))
-    monkeypatch.setattr(league, "FILE", tmp_path / "league.json")
-    (tmp_path / "history.csv").write_text("finished,run,judging,developed,means,changed\n")
-    monkeypatch.setattr(league, "HISTORY", tmp_path / "history.csv")
-    league.main(tmp_path, "more steps")
-    assert "more steps" in league.history_table()
-    back = league.lengthened(league.shortened(results))
-    assert back == results | {"rows": [rows[0] | {"value": 0.1235}, rows[1]]}
-    league.copy_page(tmp_path / "site")
-    assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
-
-
-DOCS = Path(__file__).parents[2] / "docs"
 WRITTEN = "\n".join(
     page.read_text(encoding="utf-8")
     for folder in ("guide", "tutorials", ".")
-    for page in (DOCS / folder).glob("*.md")
+    for page in (PROJECT / "docs" / folder).glob("*.md")
 )
 
 
@@ -122,7 +76,7 @@ def words_of_table(table):
 
 @pytest.mark.slow
 def test_the_table_of_the_readme_is_what_a_release_writes(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(PROJECT / "docs"))
     generate = importlib.import_module("generate.release_table")
     monkeypatch.chdir(tmp_path)
     for name in ("DPCOST_HOME", "PATH"):  # which the tutorial sets

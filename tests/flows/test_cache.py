@@ -110,13 +110,9 @@ def leftover(path, seconds_ago=60):
 
 def test_what_killed_runs_left_goes_from_store_cache_and_reports(home, stocked):
     reports = home.parent / "out"
-    gone = [
-        leftover(folder / ".a.parquet.0123abcd.part")
-        for folder in (
-            *(home / "store" / "raw" / "housing", home / "store" / "parquet"),
-            *(home / "cache" / "blocks", reports, reports / "small", reports / "small" / "figures"),
-        )
-    ]
+    folders = [home / name for name in ("store/raw/housing", "store/parquet", "cache/blocks")]
+    folders += [reports, reports / "small", reports / "small" / "figures"]
+    gone = [leftover(folder / ".a.parquet.0123abcd.part") for folder in folders]
     mine = leftover(reports / ".notes.part")
     clear_leftovers(home, reports)
     assert not any(path.exists() for path in gone)
@@ -154,7 +150,6 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
 
 @pytest.fixture
 def shared(in_shared_store, home):
-    """A shared store with two results, a prepared table and a report."""
     for name in "ab":
         stored(name)
     write_shared("store/parquet/table.parquet", b"a table")

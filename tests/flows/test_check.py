@@ -48,10 +48,8 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     edited(config, 'y = "cost"', 'y = "costs"\nz = 1')
     edited(config, 'name = "mine"', 'name = "?"')
     budget = {"epsilon": 1.0, "delta": 1e-7}
-    for said in (
-        command_line("check", config)[2],
-        refusal(read_request, config, "preconditioned_regression", **budget),
-    ):
+    refused = refusal(read_request, config, "preconditioned_regression", **budget)
+    for said in (command_line("check", config)[2], refused):
         for words in ("dataset.name", "columns.z: ", "'age': lower must be below"):
             assert words in said
     edited(config, "\nz = 1", "")

@@ -16,15 +16,7 @@ from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
 from tests import builders
 from tests.builders import CATEGORIES
-from tests.tasks.analyst_tables import (
-    completed,
-    computed,
-    edited,
-    init_study,
-    manifest_of,
-    refusal,
-    study_of,
-)
+from tests.tasks.analyst_tables import completed, computed, edited, init_study, manifest_of, refusal, study_of
 
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
@@ -67,22 +59,16 @@ def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
     assert refusal(find_study, str(file)).endswith("yours to declare: data.columns.0.upper")
 
 
-@pytest.mark.parametrize(
-    ("response", "family", "task", "d"),
-    [
-        ("region", "multinomial", "glm", 5),
-        ("", "", "mean", 6),
-        ("cost", "", "linear_regression", 6),
-        ("visits", "poisson", "glm", 6),
-        ("smoker", "", "glm", 6),
-    ],
-)
+STUDIES = [("region", "multinomial", "glm", 5), ("", "", "mean", 6), ("cost", "", "linear_regression", 6)]
+STUDIES += [("visits", "poisson", "glm", 6), ("smoker", "", "glm", 6)]
+
+
+@pytest.mark.parametrize(("response", "family", "task", "d"), STUDIES)
 def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, family, task, d):
     spec = find_study(str(study(tmp_path, response=response, family=family)))
     assert (spec.task, spec.datasets, spec.head_panel.problem.sizes(100)["d"]) == (task, ("mine",), d)
-    units = {
-        column.name: (column.center, column.scale) for column in spec.analyst_table.dataset("mine").columns
-    }
+    columns = spec.analyst_table.dataset("mine").columns
+    units = {column.name: (column.center, column.scale) for column in columns}
     assert units["age"] == (60, 30)
     assert units["region=south"] == (0.333, 0.472)  # (1 / 3, √2 / 3)
     assert units["smoker=yes"] == (0.5, 0.5)

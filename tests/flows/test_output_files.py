@@ -21,7 +21,6 @@ MINE = b"nobody else has this\n"
 
 @pytest.fixture(scope="session")
 def study(tmp_path_factory):
-    """A folder with an analyst's study, its table and its report in ``out/good``."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("study")
         patch.setenv("DPCOST_HOME", str(folder / "home"))
@@ -50,12 +49,13 @@ def place(study, tmp_path, monkeypatch):
 
 @pytest.fixture
 def record(place, command_line):
-    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    assert command_line(*OPEN)[0] == 0
     status, _, err = command_line(*RELEASE, "--record", "record")
     assert status == 0, err
     return place / "record"
 
 
+OPEN = ["ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5]
 RELEASE = release_words("dp_mean", "people.csv", "release.toml", 0.5)
 FIGURE = ["figure", "good.toml", "--reports", "out", "--format", "svg"]
 
@@ -97,7 +97,7 @@ def test_an_input_is_never_replaced(name, spelling, record, command_line):
 
 
 def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_line, home):
-    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    assert command_line(*OPEN)[0] == 0
     (place / "full").write_bytes(MINE)
     (place / "release.json").write_bytes(MINE)
     (home / "x.csv").write_bytes(MINE)
@@ -110,7 +110,7 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
 
 
 def test_a_backup_replaces_no_other_file(place, command_line, home):
-    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    assert command_line(*OPEN)[0] == 0
     before = Path("people.csv").read_bytes()
     os.symlink(home / "ledger.key", "link")
     for file in ("people.csv", home / "ledger.key", "link"):

@@ -42,13 +42,11 @@ def test_a_cell_has_to_exist_at_that_profile(out):
         rerun(out, "run_block", "ols:public:n=200")
 
 
-@pytest.mark.parametrize(
-    ("last", "now", "folder"),
-    [
-        *[("standard", "smoke", "smoke"), ("paper", "smoke", "smoke"), ("paper", "standard", "standard")],
-        *[("smoke", "standard", ""), ("standard", "standard", ""), ("unknown", "smoke", "")],
-    ],
-)
+PROFILES = [("standard", "smoke", "smoke"), ("paper", "smoke", "smoke"), ("paper", "standard", "standard")]
+PROFILES += [("smoke", "standard", ""), ("standard", "standard", ""), ("unknown", "smoke", "")]
+
+
+@pytest.mark.parametrize(("last", "now", "folder"), PROFILES)
 def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_the_richer(
     out, last, now, folder
 ):
@@ -72,7 +70,6 @@ def test_results_that_are_not_the_manifests_are_refused(out):
 
 @pytest.fixture
 def written_run(tmp_path):
-    """A function that writes a run's table and manifest below a folder, and returns the folder."""
 
     def write(name, study, digest, cell="ols:public:n=100"):
         folder = tmp_path / name

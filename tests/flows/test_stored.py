@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import namedtuple
+from unittest.mock import Mock
 
 import pytest
 import requests
@@ -77,14 +78,6 @@ def one(folder, pattern):
     return next(iter(sorted(folder.glob(pattern))))
 
 
-OF_REPORT = {
-    "the results": "results.parquet",
-    "measured times": "timings.parquet",
-    "the page": "report.html",
-    "the manifest": "manifest.json",
-}
-
-
 def spoil(path, damage):
     if damage == "gone":
         path.unlink()
@@ -96,10 +89,10 @@ def spoil(path, damage):
 
 
 @pytest.mark.parametrize("damage", ["gone", "flipped"])
-@pytest.mark.parametrize("what", OF_REPORT)
-def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, what, damage):
+@pytest.mark.parametrize("file", ["results.parquet", "timings.parquet", "report.html", "manifest.json"])
+def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, file, damage):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
-    spoil(ran.project.out / "small" / OF_REPORT[what], damage)
+    spoil(ran.project.out / "small" / file, damage)
     assert not is_finished(ran)
     run_again(ran)
     assert is_finished(ran)
@@ -120,40 +113,28 @@ def test_data_that_changed_in_the_store_are_fetched_again(ran):
     assert path.read_bytes() == content
 
 
-@pytest.fixture
-def nowhere(ran, tmp_path, monkeypatch):
-    """No place has the data any more."""
+def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    return ran
-
-
-def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypatch):
-    assert not is_finished(nowhere)
-    run_again(nowhere)
-    assert is_finished(nowhere)
-    monkeypatch.setattr("requests.get", no_network)
-    run_plainly(nowhere.study, nowhere.options.model_copy(update={"offline": False}))
-    assert is_finished(nowhere, offline=False)
-    monkeypatch.setattr("requests.get", too_slow)  # it may answer the retries of a run
-    assert not is_finished(nowhere, offline=False)
-    online = nowhere.options.model_copy(update={"offline": False})
-    assert tables_at_hand(find_study(nowhere.study), online) is None  # though a stand-in is stored
+    online = ran.options.model_copy(update={"offline": False})
+    assert not is_finished(ran)
+    run_again(ran)
+    assert is_finished(ran)
+    monkeypatch.setattr("requests.get", Mock(side_effect=requests.ConnectionError))
+    run_plainly(ran.study, online)
+    assert is_finished(ran, offline=False)
+    monkeypatch.setattr(
+        "requests.get", Mock(side_effect=requests.ReadTimeout)
+    )  # it may answer the retries of a run
+    assert not is_finished(ran, offline=False)
+    assert tables_at_hand(find_study(ran.study), online) is None  # though a stand-in is stored
 
 
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
     made = RawFile("housing", "", "", "", "", "official")
     monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
     assert tables_at_hand(find_study(ran.study), ran.options) is None
-
-
-def no_network(*_, **__):
-    raise requests.ConnectionError
-
-
-def too_slow(*_, **__):
-    raise requests.ReadTimeout
 
 
 @pytest.mark.parametrize("options", [{"seed": 1}, {"reps": 3}, {"profile": "standard"}])
@@ -164,11 +145,8 @@ def test_what_is_asked_anew_is_computed(ran, options):
 @pytest.mark.parametrize(
     ("task", "cell", "n_again"),
     [
-        ("prepare", None, 2),
-        ("run_block", None, 4),
-        ("run_block", "ols:public:n=100", 1),
-        ("collect", None, 1),
-        ("render", None, 1),
+        *[("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)],
+        *[("collect", None, 1), ("render", None, 1)],
     ],
 )
 def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):

@@ -1,19 +1,14 @@
 """One rendering per session: drawing is what costs time."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from synthetic import synthetic_page, synthetic_results
 
 from data.dataset import Column
 from data.datasets import get_dataset
 from reports.page import Axis, DataCard
 from reports.pages.study import render_study
+from tests.reports.synthetic import synthetic_page, synthetic_results
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 
@@ -32,10 +27,8 @@ CARD = DataCard(
 )
 
 
-EARLIER = [
-    {"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"},
-    {"source_sha256": HOSTILE, "finished": ""},
-]
+EARLIER = [{"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"}]
+EARLIER += [{"source_sha256": HOSTILE, "finished": ""}]
 
 
 @pytest.fixture(scope="session")
@@ -64,20 +57,11 @@ def standin_page(standin_results):
     """A stand-in page on which every free text is hostile."""
     page = synthetic_page(standin_results)
     estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)
-    return replace(
-        page,
-        title=HOSTILE,
-        question=HOSTILE,
-        estimators=estimators,
-        notes=(HOSTILE,),
-        data_cards=(CARD,),
-        risk="a suspicion grows at most from 1 % to 2 %",
-        axis=Axis("m <i>"),
-        metric_label="error <i>",
-        manifest=page.manifest
-        | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
-        | {"earlier_contents": EARLIER},
-    )
+    texts = {"title": HOSTILE, "question": HOSTILE, "notes": (HOSTILE,), "metric_label": "error <i>"}
+    texts |= {"risk": "a suspicion grows at most from 1 % to 2 %", "axis": Axis("m <i>")}
+    manifest = page.manifest | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
+    manifest |= {"earlier_contents": EARLIER}
+    return replace(page, estimators=estimators, data_cards=(CARD,), manifest=manifest, **texts)
 
 
 @pytest.fixture(scope="session")

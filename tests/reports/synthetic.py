@@ -32,7 +32,6 @@ PRIVATE = (
     ("preconditioned_regression", "", "tight", 0.109, 0.26, 0.0, 0.9999),
 )
 
-
 BASE = {"study": "housing", "dataset": "california_housing", "data_source": "real", "form": "", "steps": None}
 BASE |= {"delta_rule": "", "d": 5, "s": None, "metric": "l2_error", "status": "ok", "message": ""}
 BASE |= dict.fromkeys(PRIVACY_COLUMNS, math.nan)
@@ -67,11 +66,9 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
             mean *= 0.94
         proved = epsilon * share * (1 - 0.02 * (m < 1000))
         cell = {"estimator": name, "panel": panel, "form": form, "delta_rule": rule, "n": m}
-        cell |= {
-            "cell": f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}",
-            "calibration": calibration,
-        }
-        cell |= {"privacy_model": "central", "epsilon": epsilon, "delta": delta}
+        key = f"{name}/{calibration}/{panel}/{form}/{epsilon}/{rule}/{m}"
+        cell |= {"cell": key, "calibration": calibration, "privacy_model": "central"}
+        cell |= {"epsilon": epsilon, "delta": delta}
         cell |= dict.fromkeys(("certified_epsilon", "estimator_epsilon"), proved)
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
@@ -89,19 +86,15 @@ def _about(order: int, name: str, title: str, reference: str = "") -> Estimator:
     return replace(get_estimator(name), title=title, reference=reference, summary=summary, order=order)
 
 
-ESTIMATORS = tuple(
-    _about(order, *words)
-    for order, words in enumerate(
-        (
-            ("zero", "Zero vector"),
-            ("ols", "Ordinary least squares"),
-            ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
-            ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
-            ("adassp", "AdaSSP", "Wang 2018"),
-            ("preconditioned_regression", "Preconditioned regression", "this project"),
-        )
-    )
+TITLES = (
+    ("zero", "Zero vector"),
+    ("ols", "Ordinary least squares"),
+    ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
+    ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
+    ("adassp", "AdaSSP", "Wang 2018"),
+    ("preconditioned_regression", "Preconditioned regression", "this project"),
 )
+ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(TITLES))
 
 HOUSING = replace(
     get_dataset("housing"), title="California housing, 1990 census", privacy_unit="a census block group"
@@ -113,21 +106,42 @@ CARD = DataCard(HOUSING, READ | {"sha256": "cd" * 32})
 
 
 def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:
-    """Return a page whose data have another source, or whose panels do."""
     cards = [replace(each, read={**each.read, "data_source": source}) for each in page.data_cards]
     return replace(page, data_cards=tuple(cards), panel_sources=panels)
 
 
-def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
-    sizes = tuple(float(m) for m in SIZES)
-    page = StudyPage(
+MANIFEST = {
+    **{"version": "0.1.0", "commit": "745a704", "machine": "2 cores, 8 GiB, Linux", "profile": "standard"},
+    **{"started": "2026-03-12T14:05:00+00:00", "finished": "2026-03-12T14:05:48+00:00", "seed": 20240501},
+    "rerun_commands": ("dpcost rerun housing --task run_block --cell adassp/tight/public/0.5/2000",),
+    "command": "dpcost run housing --profile standard --seed 20240501",
+    "budgets": [
+        {"estimator": "sheffet_ols", "form": "", "shares": {"sketch": 1.0}},
+        {"estimator": "adassp", "form": "", "shares": {"XᵀX": 0.5, "Xᵀy": 0.5}},
+    ],
+    "blocks": {"computed": 3, "stored": 9},
+    "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
+    "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},
+}
+QUESTION = (
+    "How well can a linear regression of house value on five covariates be learned from m of 20,640 "
+    "block groups under differential privacy? Private and non-private ones are compared by their "
+    "distance from the regression on all rows."
+)
+FOUND = "Predicting the more frequent label for every row is wrong for 0.051 of the rows."
+
+
+def synthetic_page(results: pd.DataFrame) -> StudyPage:
+    rate = (
+        "the paper's rate d√log(1/δ)/(mε)",
+        tuple(map(float, SIZES)),
+        tuple(60.0 * 5 / (m * 0.5) for m in SIZES),
+    )
+    value = Assumption("house value", "0 to 500,001 dollars", "the census caps it there")
+    return StudyPage(
         name="housing",
         title="House values in California",
-        question=(
-            "How well can a linear regression of house value on five covariates be learned from m of 20,640 "
-            "block groups under differential privacy? Private and non-private ones are compared by their "
-            "distance from the regression on all rows."
-        ),
+        question=QUESTION,
         data_cards=(CARD,),
         estimators=ESTIMATORS,
         headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
@@ -139,39 +153,9 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             "paper": "Standardized with the mean and deviation of all rows, as the paper did. Not private.",
             "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
         },
-        guides=(
-            Guide("the paper's rate d√log(1/δ)/(mε)", sizes, tuple(60.0 * 5 / (m * 0.5) for m in sizes)),
-        ),
-        assumptions=(
-            Assumption("row norm ‖x‖₂", "3", "the registry's public units"),
-            Assumption("house value", "0 to 500,001 dollars", "the census caps it there"),
-        ),
-        findings=(
-            Finding(
-                "the more frequent label",
-                0.051,
-                "Predicting the more frequent label for every row is wrong for 0.051 of the rows.",
-                "Without a look at x",
-            ),
-        ),
+        guides=(Guide(*rate),),
+        assumptions=(Assumption("row norm ‖x‖₂", "3", "the registry's public units"), value),
+        findings=(Finding("the more frequent label", 0.051, FOUND, "Without a look at x"),),
         notes=("Repetitions are separate hypothetical releases; they are not composed.",),
-        manifest={
-            "version": "0.1.0",
-            "machine": "2 cores, 8 GiB, Linux",
-            "finished": "2026-03-12T14:05:48+00:00",
-            "started": "2026-03-12T14:05:00+00:00",
-            "profile": "standard",
-            "rerun_commands": ("dpcost rerun housing --task run_block --cell adassp/tight/public/0.5/2000",),
-            "command": "dpcost run housing --profile standard --seed 20240501",
-            "commit": "745a704",
-            "seed": 20240501,
-            "budgets": [
-                {"estimator": "sheffet_ols", "form": "", "shares": {"sketch": 1.0}},
-                {"estimator": "adassp", "form": "", "shares": {"XᵀX": 0.5, "Xᵀy": 0.5}},
-            ],
-            "blocks": {"computed": 3, "stored": 9},
-            "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
-            "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},
-        },
+        manifest=MANIFEST,
     )
-    return replace(page, **changes)  # type: ignore[arg-type]

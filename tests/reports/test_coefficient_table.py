@@ -1,6 +1,7 @@
 """The table of coefficients for publication, alone and side by side, in every format."""
 
 import io
+import math
 
 import pytest
 
@@ -52,22 +53,18 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
 def test_latex_is_escaped():
     tex = render_coefficients([LINEAR, LOGISTIC], "tex").decode()
     assert r"sick \\& tired" not in tex
-    assert "sick \\& tired" in tex
-    assert "region=s\\_1" in tex
-    assert "\\toprule" in tex
+    assert [words for words in (r"sick \& tired", r"region=s\_1", r"\toprule") if words not in tex] == []
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "written"),
-    [
-        (1.01015, 1.00934, 1.01096, "1.0102"),
-        (0.0352, 0.0341, 0.0363, "0.0352"),
-        (2943.0, 2936.0, 3013.0, "2,943"),
-        (-0.067, -0.0996, -0.034, "−0.067"),
-        (123_456_789.0, 123_456_000.0, 123_457_000.0, "1.234568 × 10⁸"),
-        (1.5, 1.5, 1.5, "1.50"),
-        (0.5, float("-inf"), 1.0, "0.500"),
-    ],
-)
+NUMBERS = [(1.01015, 1.00934, 1.01096, "1.0102"), (0.0352, 0.0341, 0.0363, "0.0352"), (1.5, 1.5, 1.5, "1.50")]
+NUMBERS += [
+    (2943.0, 2936.0, 3013.0, "2,943"),
+    (-0.067, -0.0996, -0.034, "−0.067"),
+    (0.5, -math.inf, 1.0, "0.500"),
+]
+NUMBERS += [(123_456_789.0, 123_456_000.0, 123_457_000.0, "1.234568 × 10⁸")]
+
+
+@pytest.mark.parametrize(("value", "low", "high", "written"), NUMBERS)
 def test_a_number_is_written_with_two_digits_of_its_intervals_width(value, low, high, written):
     assert num_in(value, low, high) == written

@@ -45,9 +45,8 @@ def test_rows_that_tell_the_same_without_privacy_follow_from_the_factor(results,
     assert low < cost.worth < high
     worth = f"{float(f'{low:.2g}'):,.0f} to {float(f'{high:.2g}'):,.0f} rows instead of 20,000"
     assert worth in plain(headline_of(view), page)
-    assert "instead of" not in headline_of(
-        view_of(results, page, error=0.1, metric_label="", axis=Axis("T", "steps"))
-    )
+    of_steps = view_of(results, page, error=0.1, metric_label="", axis=Axis("T", "steps"))
+    assert "instead of" not in headline_of(of_steps)
 
 
 def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
@@ -63,9 +62,7 @@ def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
 
 
 @pytest.mark.parametrize("sizes", [(100, 1000, 10_000, 20_000, 20_600), (2000, 4000, 8000), (500, 1000)])
-@pytest.mark.parametrize(
-    "noise_at", [300.0, 5000.0, 80_000.0]
-)  # the rows at which noise is as large as chance
+@pytest.mark.parametrize("noise_at", [300.0, 5000.0, 80_000.0])  # rows where noise is as large as chance
 @pytest.mark.parametrize("deviation", [0.02, 0.08])
 def test_limits_cover_where_errors_really_fall_to_what_is_wanted(sizes, noise_at, deviation):
     rng, covered = np.random.default_rng(0), 0
@@ -102,9 +99,8 @@ def view_of_chance(results, page, privacy):
 def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     view = view_of_chance(results, page, lambda m, e: 1.2 * chance(m) / e)
     told = enough_epsilon(view)
-    assert told.startswith(
-        f"20,000 rows drawn from a large population miss its answer by {num(chance(20_000))} "
-    )
+    missed = num(chance(20_000))
+    assert told.startswith(f"20,000 rows drawn from a large population miss its answer by {missed} ")
     assert f"From ε = 2 on, privacy adds less than that ({num(0.6 * chance(20_000))})." in told
     assert "the smallest that was tried" in enough_epsilon(view_of_chance(results, page, lambda m, e: 0.001))
     never = enough_epsilon(view_of_chance(results, page, lambda m, e: 6 * chance(m) / e))

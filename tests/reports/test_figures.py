@@ -1,4 +1,4 @@
-"""What leaves the machine: figures for papers, and pages of several runs."""
+"""Lines of charts, and what leaves the machine: figures for papers, and pages of several runs."""
 
 import io
 import re
@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import vl_convert
 
+from reports import palette
+from reports.charts.drawing import specification
 from reports.charts.figure import FigureChoice, draw_figure
+from reports.charts.lines import Axes, Line, line_chart
 from reports.pages.compare import ComparedRun, render_comparison
 
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
@@ -40,3 +44,11 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert ">branch</text>" in html
     same = render_comparison([both[0], replace(both[0], name="again")]).decode()
     assert "No number differs" in same
+
+
+def test_every_line_is_named_at_its_end_or_in_the_legend():
+    look = palette.look("private", 0)
+    lines = [Line(name, [(1.0, 1.0), (2.0, end)], look) for name, end in (("a", 0.1), ("b", 0.105))]
+    for y_log in (True, False):
+        svg = vl_convert.vegalite_to_svg(specification(line_chart(lines, Axes("", "", [1, 2], y_log=y_log))))
+        assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]

@@ -4,13 +4,13 @@ import html
 import re
 
 import pytest
-from test_browser import look
 
 import dpalgos
 from flows.studies.find_study import study_names
 from flows.studies.scorecard import write_scorecard
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
+from tests.reports.test_browser import look
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -49,16 +49,9 @@ def made_answer(estimate):
     )
 
 
-def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine", panel="one", seed=7):
-    drawn = Replicates(
-        study=study,
-        panel=panel,
-        n=n,
-        first=first,
-        count=replicates,
-        of=replicates if of is None else of,
-        seed=seed,
-    )
+def made_block(problem, *cells, n, replicates=3, study="mine", panel="one", seed=7):
+    count = {"first": 0, "count": replicates, "of": replicates}
+    drawn = Replicates(study=study, panel=panel, n=n, seed=seed, **count)
     source = "real" if isinstance(problem, DatasetSource) else "simulated"
     return Block(replicates=drawn, problem=problem, data_source=source, work=1, n_bytes=0, cells=cells)
 

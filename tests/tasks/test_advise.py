@@ -1,4 +1,4 @@
-"""`dpcost advise`: errors foreseen from declarations alone, and what it refuses."""
+"""`dpcost advise` and `dpcost plan`: errors foreseen from declarations alone, and times from short runs."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import AskedRelease, forecast_release, release_costs
 from tasks.own_table.declared_rows import Guesses
 from tests.tasks.analyst_tables import advice_of, computed, initialized, refusal
+from tests.tasks.blocks import STEPS
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -42,25 +43,18 @@ def few_tables(monkeypatch):
     monkeypatch.setattr(releases, "_TABLES", 3)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"response": "visits", "family": "poisson"},
-        {"response": "region", "family": "multinomial"},
-        {"response": "cost", "user_id": "person"},
-    ],
-)
+RESPONSES = [{}, {"response": "cost", "user_id": "person"}]
+RESPONSES += [{"response": "visits", "family": "poisson"}, {"response": "region", "family": "multinomial"}]
+
+
+@pytest.mark.parametrize("options", RESPONSES)
 def test_no_task_touches_the_data(tmp_path, monkeypatch, home, few_tables, options):
     table = people(400).assign(person=np.arange(400) // 2)
     file = study(tmp_path, table if "user_id" in options else table.drop(columns="person"), **options)
     (tmp_path / "table.csv").unlink()
 
-    def trap(path):
-        raise AssertionError("the data were opened")
-
-    monkeypatch.setattr(reading, "opened_table", trap)
-    monkeypatch.setattr(declared, "opened_table", trap)
+    for module in (reading, declared):
+        monkeypatch.setattr(module, "opened_table", lambda path: pytest.fail("the data were opened"))
     spec = find_study(str(file))
     advice = advise(spec)
     private = [each for each in advice.forecasts if each.private]
@@ -133,10 +127,10 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "--error" in refusal(command, "housing", -1.0, None, False)
 
 
-@pytest.mark.parametrize(
-    ("n", "target", "least", "most"),
-    [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)],
-)
+SKEWED = [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)]
+
+
+@pytest.mark.parametrize(("n", "target", "least", "most"), SKEWED)
 def test_the_chance_of_no_interval_is_that_of_releases_of_a_skewed_response(
     tmp_path, home, n, target, least, most
 ):
@@ -145,8 +139,7 @@ def test_the_chance_of_no_interval_is_that_of_releases_of_a_skewed_response(
     bounds = {"age": (18, 91), "visits": (0, 30), "cost": (0, 60_000)}
     spec = find_study(str(initialized(tmp_path, table, bounds=bounds, response="cost")))
     params = {"interval": 0.95, "interval_target": target}
-    asked = AskedRelease(estimator="preconditioned_regression", epsilon=1.0, delta=1e-8, params=params)
-    assert least <= forecast_release(spec, asked).none <= most
+    assert least <= forecast_release(spec, regression(1.0, 1e-8, params=params)).none <= most
 
 
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
@@ -156,3 +149,13 @@ def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tm
     assert sizes == [1500] * 4
     monkeypatch.setattr(forecasts, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
+
+
+def test_a_plan_from_the_command_line(command_line):
+    status, out, err = command_line("plan", STEPS, "--profile", "smoke", "--workers", "2", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["seconds"] <= found["core_seconds"]
+    assert found["panels"][0]["core_seconds"] > 0
+    status, out, _ = command_line("plan", STEPS, "--profile", "smoke")
+    assert "  dense: " in out

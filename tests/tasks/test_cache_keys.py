@@ -14,14 +14,12 @@ from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
-BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
-AUDIT, PREPARE = "tasks.run.headline", "tasks.run.block"
-PAGES = {"page": "tasks.report.write", "scorecard": "tasks.scorecard.judging"}
+BLOCK = "tasks.run.block"
 
 
 def roots():
     """Return the modules of each result's key: blocks, designs, tables and pages of the studies."""
-    found = {"results": [COLLECT], "audits": [AUDIT]}
+    found = {"results": ["tasks.run.collect"], "audits": ["tasks.run.headline"]}
     for name in ("housing", "snp", "swarm", "tracing_attack", "glm_lowdim"):
         spec = find_study(name)
         for panel in spec.panels:
@@ -29,11 +27,11 @@ def roots():
                 code = [BLOCK, *modules_of(panel.problem, [item.name])]
                 found.setdefault(f"{name} {item.name}", []).extend(code)
             if isinstance(panel.problem, DatasetSource):
-                found[f"{name} design"] = [PREPARE, *modules_of(panel.problem)]
-        found[f"{name} page"] = [PAGES["page"], *spec.modules()]
+                found[f"{name} design"] = [BLOCK, *modules_of(panel.problem)]
+        found[f"{name} page"] = ["tasks.report.write", *spec.modules()]
         for dataset in spec.datasets:
             found[f"{dataset} table"] = ["data.fetch.ingest", f"data.datasets.{dataset}"]
-    return {**found, "scorecard page": [PAGES["scorecard"]]}
+    return {**found, "scorecard page": ["tasks.scorecard.judging"]}
 
 
 ROOTS = roots()
@@ -162,34 +160,25 @@ def test_other_code_than_the_runs_is_refused(monkeypatch):
         made.require_same_code()
 
 
-def _changed(value):
-    return (value or 0) + 1 if value is None or isinstance(value, (int, float)) else f"{value} changed"
+def changed_fields(facts, *others):
+    """Return copies of a dataclass, in each of which another field is changed."""
+    for field in fields(facts):
+        value = getattr(facts, field.name)
+        if field.name not in others:
+            is_number = value is None or isinstance(value, (int, float))
+            yield replace(facts, **{field.name: (value or 0) + 1 if is_number else f"{value} changed"})
 
 
-def _facts(of):
+def test_a_block_with_another_seed_cell_or_size_has_another_key():
+    """Whatever is asked for is a part of the key: stored rows never answer another question."""
     cell = made_cell("dp_mean", n=50, value_bound=3.0)
     block = made_block(made_problem("simulation", model="gaussian_mean", d=3), cell, n=50)
-    if of == "replicates":
-        return block.replicates, lambda new: replace(block, replicates=new)
-    if of == "cell":
-        return cell, lambda new: replace(block, cells=(new,))
-    return block, lambda new: new
-
-
-@pytest.mark.parametrize("of", ["block", "replicates", "cell"])
-def test_a_block_with_another_seed_cell_or_size_has_another_key(of):
-    """Whatever is asked for is a part of the key: stored rows never answer another question."""
-    facts, block_with = _facts(of)
+    cells = [*changed_fields(cell, "params"), replace(cell, params={"value_bound": 4.0})]
     others = [
-        field.name
-        for field in fields(facts)
-        if field.name not in ("replicates", "problem", "cells", "params")
+        *changed_fields(block, "replicates", "problem", "cells"),
+        *(replace(block, replicates=each) for each in changed_fields(block.replicates)),
+        *(replace(block, cells=each) for each in ((), *((other,) for other in cells))),
+        replace(block, problem=block.problem.model_copy(update={"d": 4})),
     ]
-    changes = [{name: _changed(getattr(facts, name))} for name in others]
-    if of == "block":
-        changes += [{"cells": ()}, {"problem": facts.problem.model_copy(update={"d": 4})}]
-    if of == "cell":
-        changes.append({"params": {"value_bound": 4.0}})
-    blocks = [block_with(facts), *(block_with(replace(facts, **change)) for change in changes)]
-    keys = {result("block", [BLOCK], block.described()).name for block in blocks}
-    assert len(keys) == 1 + len(changes)
+    names = {result("block", [BLOCK], each.described()).name for each in (block, *others)}
+    assert len(names) == 1 + len(others)

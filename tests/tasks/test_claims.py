@@ -8,46 +8,29 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.results import COLUMNS, validate_results
-from tasks.scorecard.claims import (
-    Claim,
-    Evidence,
-    difference_interval,
-    load_scorecard,
-    mean_interval,
-)
+from tasks.scorecard.claims import Claim, Evidence, difference_interval, load_scorecard, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
 
 SPEC = find_study("mean_comparison")
 PANEL = "low-dimensional"
 
 
-def results(
-    errors,
-    *,
-    calibration="tight",
-    certified=0.5,
-    replicates=20,
-    spec=SPEC,
-    panel=PANEL,
-    metric="l2_error",
-    epsilon=None,
-):
+def results(errors, *, calibration="tight", certified=0.5, replicates=20):
     """Return a results table: errors is estimator → size → mean error."""
-    head, parts = spec.headline, []
+    head, parts = SPEC.headline, []
     noise = 0.05 * np.random.default_rng(5).normal(size=replicates)
-    everywhere = {"study": spec.name, "dataset": "gaussian_mean", "panel": panel, "metric": metric, "d": 20}
-    everywhere |= {"data_source": "stand-in" if spec.datasets else "simulated", "status": "ok", "seed": 1}
+    everywhere = {"study": SPEC.name, "dataset": "gaussian_mean", "panel": PANEL, "metric": "l2_error"}
+    everywhere |= {"data_source": "simulated", "status": "ok", "seed": 1, "d": 20, "form": "", "message": ""}
     for estimator, by_size in errors.items():
         same = {"estimator": estimator, "calibration": "none", "privacy_model": "none", "delta_rule": ""}
         if estimator.startswith(("dp", "karwa")):
             same |= {"calibration": calibration, "privacy_model": "central", "delta_rule": head.delta}
-            same |= {"epsilon": epsilon or head.epsilon, "delta": 1e-4}
+            same |= {"epsilon": head.epsilon, "delta": 1e-4}
             same |= {"certified_epsilon": certified, "estimator_epsilon": certified}
         for n, mean in by_size.items():
-            size = {"n": head.n, "s": n} if spec.axis == "s" else {"n": n}
             rows = pd.DataFrame({"replicate": range(replicates), "value": mean * (1 + noise)})
             cell = ":".join(map(str, (*same.values(), n)))
-            parts.append(rows.assign(**everywhere, **same, **size, cell=cell, form="", message=""))
+            parts.append(rows.assign(**everywhere, **same, n=n, cell=cell))
     return validate_results(pd.concat(parts).reindex(columns=list(COLUMNS)))
 
 
@@ -76,14 +59,6 @@ def test_every_claim_is_about_something_that_its_study_has():
             assert name in {item for item, _ in there}, claim.id
 
 
-def test_a_smaller_error_at_every_size_holds_and_one_larger_fails():
-    test = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
-    small = {"dp_mean": {100: 1.0, 1000: 0.5}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
-    assert verdict(test, small).value == 1.0
-    mixed = {"dp_mean": {100: 1.0, 1000: 0.9}, "karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}
-    assert verdict(test, mixed).value == 0.0
-
-
 @pytest.mark.parametrize(
     "test",
     [
@@ -94,8 +69,7 @@ def test_a_smaller_error_at_every_size_holds_and_one_larger_fails():
 def test_nothing_holds_against_its_own_evidence(test):
     """At one of three sizes the mean is beyond what is claimed, by chance or not: that is left open."""
     table = results(
-        {"dp_mean": {100: 1.0, 1000: 1.0, 5000: 1.0}, "karwa_vadhan_mean": {100: 1.0, 1000: 1.0, 5000: 1.0}},
-        replicates=3,
+        dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), dict.fromkeys((100, 1000, 5000), 1.0)), replicates=3
     )
     table.loc[(table["estimator"] == "dp_mean") & (table["n"] == 1000), "value"] = [0.1, 0.2, 5.6]
     claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
@@ -103,30 +77,45 @@ def test_nothing_holds_against_its_own_evidence(test):
     assert math.isnan(found.value)
 
 
-def test_gaps_must_shrink_and_stay():
-    test = {"kind": "gap_shrinks", "baseline": "sample_mean"}
-    baseline = {100: 0.5, 1000: 0.4}
-    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.9}, "sample_mean": baseline}).value == 1.0
-    assert verdict(test, {"dp_mean": {100: 0.9, 1000: 2.0}, "sample_mean": baseline}).value == 0.0
-    assert verdict(test, {"dp_mean": {100: 2.0, 1000: 0.3}, "sample_mean": baseline}).value == 0.0
-    assert math.isnan(verdict(test, {"dp_mean": {100: 2.0}, "sample_mean": {100: 1.0}}).value)
+RATIO = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
+GAP = {"kind": "gap_shrinks", "baseline": "sample_mean"}
+GUARANTEE = {"kind": "guarantee"}
+ONE, LEVELS, BASELINE = {100: 1.0}, {100: 2.0, 1000: 3.0}, {100: 0.5, 1000: 0.4}
+
+
+def level(metric="l2_error", **bounds):
+    return {"kind": "level", "metric": metric, **bounds}
+
+
+# A test, errors of the estimator and of another one by size, and the verdict: no number where it is open
+VERDICTS = [
+    (RATIO, {100: 1.0, 1000: 0.5}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 1.0),
+    (RATIO, {100: 1.0, 1000: 0.9}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 0.0),
+    (GAP, {100: 2.0, 1000: 0.9}, {"sample_mean": BASELINE}, 1.0),
+    (GAP, {100: 0.9, 1000: 2.0}, {"sample_mean": BASELINE}, 0.0),
+    (GAP, {100: 2.0, 1000: 0.3}, {"sample_mean": BASELINE}, 0.0),
+    (GAP, {100: 2.0}, {"sample_mean": ONE}, math.nan),
+    (level(at_least=1.9), LEVELS, {}, 1.0),
+    (level(at_most=2.5), LEVELS, {}, 0.0),
+    (level(at_least="log(n)"), LEVELS, {}, 0.0),
+    (level("auc", at_most=1.0), LEVELS, {}, math.nan),
+]
+
+
+@pytest.mark.parametrize(("test", "errors", "others", "expected"), VERDICTS)
+def test_a_verdict_is_about_every_size(test, errors, others, expected):
+    assert verdict(test, {"dp_mean": errors, **others}).value == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_level_needs_a_bound():
+    with pytest.raises(ValueError, match="at_least"):
+        verdict(level("auc"), {"dp_mean": LEVELS})
 
 
 def test_a_guarantee_is_what_the_noise_proves():
-    test, errors = {"kind": "guarantee"}, {"dp_mean": {100: 1.0}}
-    assert verdict(test, errors, certified=0.5).value == 1.0
-    assert verdict(test, errors, calibration="paper", certified=0.52).value == 0.0
-    assert math.isnan(verdict(test, {"zero": {100: 1.0}}).value)
-
-
-def test_a_level_at_every_size():
-    errors = {"dp_mean": {100: 2.0, 1000: 3.0}}
-    assert verdict({"kind": "level", "metric": "l2_error", "at_least": 1.9}, errors).value == 1.0
-    assert verdict({"kind": "level", "metric": "l2_error", "at_most": 2.5}, errors).value == 0.0
-    assert verdict({"kind": "level", "metric": "l2_error", "at_least": "log(n)"}, errors).value == 0.0
-    assert math.isnan(verdict({"kind": "level", "metric": "auc", "at_most": 1.0}, errors).value)
-    with pytest.raises(ValueError, match="at_least"):
-        verdict({"kind": "level", "metric": "auc"}, errors)
+    assert verdict(GUARANTEE, {"dp_mean": ONE}, certified=0.5).value == 1.0
+    assert verdict(GUARANTEE, {"dp_mean": ONE}, calibration="paper", certified=0.52).value == 0.0
+    assert math.isnan(verdict(GUARANTEE, {"zero": ONE}).value)
 
 
 def test_intervals_against_scipy():

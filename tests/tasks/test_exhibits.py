@@ -33,19 +33,18 @@ def made(tmp_path_factory):
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(get_dataset("swarm"), raw, home=folder, stand_in_rows=SMALL)
     spec = find_study("swarm")
-    whole = next(
-        block
-        for block in spec.blocks("standard", replicates=2, seed=1, data_sources={"swarm": "stand-in"})
-        if block.replicates.panel == "public"
-    )
-    wanted = ("iht_glm", "screened_sparse_glm", "dp_sparse_glm", "zero")
+    blocks = spec.blocks("standard", replicates=2, seed=1, data_sources={"swarm": "stand-in"})
+    whole = next(block for block in blocks if block.replicates.panel == "public")
+    wanted = {
+        ("iht_glm", "none"),
+        ("screened_sparse_glm", "tight"),
+        ("dp_sparse_glm", "paper"),
+        ("zero", "none"),
+    }
     cells = [
         replace(cell, n=SMALL // 2)
         for cell in whole.cells
-        if cell.estimator in wanted
-        and cell.s == 100
-        and cell.epsilon in (None, 0.5)
-        and (cell.estimator != "dp_sparse_glm" or cell.calibration == "paper")
+        if (cell.estimator, cell.calibration) in wanted and cell.s == 100 and cell.epsilon in (None, 0.5)
     ]
     block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
     design, part = result_at(folder / "design.json"), result_at(folder / "1.parquet")

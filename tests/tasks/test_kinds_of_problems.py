@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,20 +12,14 @@ from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import find_study
 from reports.results import validate_results
+from tasks.problems.measures import prediction
 from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support_recall
-from tasks.problems.measures.prediction import (
-    CLASSIFICATION,
-    MISCLASSIFICATION,
-    OVER_PRINTED,
-    SQUARED_ERROR,
-    classification,
-)
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.reference_answer import reference_answer
 from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
-from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of, prepared_data
 
 SNP = find_study("snp")
 
@@ -48,12 +41,9 @@ def two_groups(n_snps, sizes=(30, 25)):
 
 @pytest.fixture
 def of_groups():
-    panel = SNP.head_panel.model_copy(
-        update={
-            "problem": SNP.head_panel.problem.model_copy(update={"n_snps": 40, "s": 5}),
-            "grid": SNP.grid.model_copy(update={"n": (10,), "delta": ("1/n^2",)}),
-        }
-    )
+    problem = SNP.head_panel.problem.model_copy(update={"n_snps": 40, "s": 5})
+    grid = SNP.grid.model_copy(update={"n": (10,), "delta": ("1/n^2",)})
+    panel = SNP.head_panel.model_copy(update={"problem": problem, "grid": grid})
     small = SNP.model_copy(update={"panels": (panel,)})
     (found,) = small.blocks("standard", replicates=3, seed=7)
     return found
@@ -82,22 +72,17 @@ def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
     assert len(set(design.public_groups)) == 4
 
 
-def mapped(of_groups, design, folder):
-    (folder / "design.npz").write_bytes(groups_bytes(design))
-    of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
-    run = HeadlineRun(table=None, design=folder / "design.npz", **of_block)
-    (content,) = json.loads(json.dumps(of_groups.problem.exhibits(run))).values()
-    return SimpleNamespace(**content)
-
-
 def test_the_map_shows_the_very_release_of_the_first_repetition(of_groups, tmp_path):
     design = two_groups(40)
-    genome = mapped(of_groups, design, tmp_path)
-    assert genome.truth == pytest.approx(design.target, abs=1e-6)
+    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
+    of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
+    run = HeadlineRun(table=None, design=tmp_path / "design.npz", **of_block)
+    (genome,) = json.loads(json.dumps(of_groups.problem.exhibits(run))).values()
+    assert genome["truth"] == pytest.approx(design.target, abs=1e-6)
     rows = compute_block(of_groups, design)
     first = rows[(rows["replicate"] == 0) & (rows["metric"] == "l2_error")].set_index("cell")["value"]
-    assert set(first.index) == set(genome.estimates)
-    for cell, estimate in genome.estimates.items():
+    assert set(first.index) == set(genome["estimates"])
+    for cell, estimate in genome["estimates"].items():
         assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
 
 
@@ -107,7 +92,7 @@ HELD_OUT = made_problem("held_out_regression", **ASKED)
 PLAIN = made_cell("ols", n=200, panel="houses")
 
 
-def drawn_regression(n=300, replicates=4):
+def drawn_regression(n=300):
     rng = np.random.default_rng(0)
     X = np.column_stack([2 * rng.standard_normal((n, 2)), np.ones(n)])
     table = PreparedTable(
@@ -117,9 +102,7 @@ def drawn_regression(n=300, replicates=4):
         to_standard=np.array([[2.0, 0, 0], [0, 2.0, 0]]),
         groups=None,
     )
-    block = made_block(
-        HELD_OUT, PLAIN, n=200, replicates=replicates, study="regressions", panel="houses", seed=3
-    )
+    block = made_block(HELD_OUT, PLAIN, n=200, replicates=4, study="regressions", panel="houses", seed=3)
     (draw,) = HELD_OUT.draws(block.replicates, table)
     return table, draw
 
@@ -161,8 +144,8 @@ def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
     assert ((private["certified_epsilon"] > 3.99) & (private["certified_epsilon"] <= 4)).all()
 
 
-def separable(n=400, seed=0):
-    rng = np.random.default_rng(seed)
+def separable(n=400):
+    rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal(n), (rng.random(n) < 0.3) * 1.0, np.ones(n)])
     return rng, X
 
@@ -190,33 +173,33 @@ def test_a_whole_answer_is_that_of_glm():
 SPLIT = made_problem("train_test_split", dataset="swarm", family="logistic", units="public")
 
 
-def labeled_frames(n=600, seed=0):
+def labeled_frames(n=600):
     """Twelve features of 200 boids; the first two determine the label."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n, 2401)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] + 0.2 * rng.standard_normal(n) > 0).astype(float)
     names = (*(f"f{j}" for j in range(2400)), "intercept")
     return PreparedTable(X=X, y=y, column_names=names, to_standard=None, groups=np.arange(n) // 4)
 
 
-def split_cell(name="iht_glm", **params):
-    found = made_cell(name, n=300, panel="public", epsilon=2.0, delta=1e-4, **params)
-    return replace(found, s=params.get("sparsity"))
+def split_cell(name, **params):
+    same = {
+        "n": 300,
+        "panel": "public",
+        "epsilon": 2.0,
+        "delta": 1e-4,
+        "family": "logistic",
+        "step_size": 2.0,
+    }
+    return replace(made_cell(name, sparsity=2, **same, **params), s=2)
 
 
-IHT = split_cell(family="logistic", sparsity=2, n_iterations=5, step_size=2.0)
-PRIVATE_IHT = split_cell(
-    "dp_sparse_glm", family="logistic", covariate_bound=1.0, sparsity=2, n_iterations=2, step_size=2.0
-)
+IHT = split_cell("iht_glm", n_iterations=5)
+PRIVATE_IHT = split_cell("dp_sparse_glm", covariate_bound=1.0, n_iterations=2)
 
 
-def split_block(first=0, replicates=4, cells=(IHT, PRIVATE_IHT), problem=SPLIT):
-    asked = {"study": "swarm", "panel": "public", "seed": 3, "first": first, "of": 4}
-    return made_block(problem, *cells, n=300, replicates=replicates, **asked)
-
-
-def value_of(rows, metric="misclassification", name="iht_glm"):
-    return rows[(rows["metric"] == metric) & (rows["estimator"] == name)]["value"].to_numpy()
+def split_block(cells=(IHT, PRIVATE_IHT)):
+    return made_block(SPLIT, *cells, n=300, replicates=4, study="swarm", panel="public", seed=3)
 
 
 def test_the_area_is_the_share_of_pairs_in_the_right_order():
@@ -224,24 +207,27 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order():
     scores, y = rng.integers(-3, 4, 200).astype(float), rng.integers(0, 2, 200).astype(float)
     ones, zeros = scores[y == 1], scores[y == 0]
     pairs = (ones[:, None] > zeros).mean() + 0.5 * (ones[:, None] == zeros).mean()
-    found = classification(scores, y)
+    found = prediction.classification(scores, y)
     assert found["auc"] == pytest.approx(pairs)
     assert found["misclassification"] == np.mean((scores > 0) != y)
-    assert set(found) == set(CLASSIFICATION)
+    assert set(found) == set(prediction.CLASSIFICATION)
 
 
 def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     data = labeled_frames()
     rows = validate_results(compute_block(split_block(), data))
-    assert set(rows["metric"]) == set(CLASSIFICATION)
+    assert set(rows["metric"]) == set(prediction.CLASSIFICATION)
     assert set(rows["status"]) == {"ok"}
     assert set(rows["s"]) == {2}
-    assert (value_of(rows) < 0.2).all()
+    errors = rows[(rows["metric"] == prediction.MISCLASSIFICATION) & (rows["estimator"] == "iht_glm")][
+        "value"
+    ]
+    assert (errors < 0.2).all()
     # Labels of the test rows that are turned round turn the errors round; the fit does not see them.
     draw = next(SPLIT.draws(split_block().replicates, data))
     coef = np.zeros((2401, 4))
     coef[:2] = 1
-    measured = measured_of(SPLIT, draw, made_answer(coef))[MISCLASSIFICATION]
+    measured = measured_of(SPLIT, draw, made_answer(coef))[prediction.MISCLASSIFICATION]
     X, y = draw.sample.X, draw.sample.response()
     for r in range(4):
         test = ~draw.sample.row_mask[:, r]
@@ -279,18 +265,13 @@ def wang_study(tmp_path, monkeypatch):
 
 
 def prepared_table(problem, tmp_path):
-    content, suffix = problem.prepare(parquet(fetch(problem.source, offline=True))), problem.file_type
-    path = tmp_path / f"design{suffix}"
-    path.write_bytes(content)
-    return problem.load(path)
+    return prepared_data(problem, parquet(fetch(problem.source, offline=True)), tmp_path)
 
 
 def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(wang_study, tmp_path):
     problem = wang_study.panel("rivers").problem
     table = prepared_table(problem, tmp_path)
-    block = made_block(
-        problem, made_cell("ols", n=52, panel="rivers"), n=52, replicates=20, study="wang_tables"
-    )
+    block = made_block(problem, made_cell("ols", n=52), n=52, replicates=20, study="wang_tables")
     (draw,) = problem.draws(block.replicates, table)
     left_out = ~draw.sample.row_mask
     assert (left_out.sum(axis=0) == 5).all()
@@ -311,19 +292,18 @@ def test_the_data_prepare_themselves_as_the_paper_says(wang_study, tmp_path):
 
 def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, tmp_path):
     problem = wang_study.panel("rivers").problem
-    (block,) = (
-        b for b in wang_study.blocks("standard", replicates=10, seed=1) if b.replicates.panel == "rivers"
-    )
+    blocks = wang_study.blocks("standard", replicates=10, seed=1)
+    (block,) = (each for each in blocks if each.replicates.panel == "rivers")
     rows = compute_block(block, prepared_table(problem, tmp_path))
     assert set(rows["status"]) == {"ok"}
     wide = rows.pivot_table(index=["cell", "replicate"], columns="metric", values="value")
-    ratio = wide[OVER_PRINTED]
+    ratio = wide[prediction.OVER_PRINTED]
     at_one = ratio.index.get_level_values("cell").str.contains("eps=1:")
     assert ratio[~at_one].isna().all()
-    np.testing.assert_allclose(ratio[at_one], wide[SQUARED_ERROR][at_one] / 0.25)
+    np.testing.assert_allclose(ratio[at_one], wide[prediction.SQUARED_ERROR][at_one] / 0.25)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
-    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == SQUARED_ERROR)]["value"]
+    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == prediction.SQUARED_ERROR)]["value"]
     (draw,) = problem.draws(block.replicates, prepared_table(problem, tmp_path))
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]

@@ -49,9 +49,8 @@ MARKED = (
 
 def said(code, *files):
     environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, files))}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
-    )
+    asked = {"capture_output": True, "text": True, "env": environment, "check": False}
+    done = subprocess.run([sys.executable, "-c", code], **asked)
     return done.stdout.strip(), done.stderr
 
 

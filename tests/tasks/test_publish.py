@@ -9,22 +9,21 @@ from reports.pages.index import Card
 from tasks.errors import SpecError
 from tasks.report.publish import publish
 
+WHEN = "2026-11-01T00:00:00+00:00"
 CARD = Card(
-    name="housing", title="Houses", headline="Privacy costs.", data_source="real",
-    when="2026-11-01T00:00:00+00:00",
+    name="housing", title="Houses", headline="Privacy costs.", data_source="real", when=WHEN,
     seconds=1.0, href="housing/report.html", profile="standard", value=0.1, value_error=0.01,
 )  # fmt: skip
-MANIFEST = {"finished": "2026-11-01T00:00:00+00:00", "profile": "standard", "replicates": 30}
+MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30}
 
 
-def finished(folder, name="housing", *, page="<p>x</p>", **manifest):
+def finished(folder, name="housing", **manifest):
     place = folder / name
-    place.mkdir(parents=True)
-    (place / "report.html").write_text(page)
+    (place / "figures").mkdir(parents=True)
+    (place / "report.html").write_text("<p>x</p>")
     (place / "card.json").write_text(replace(CARD, name=name, href=f"{name}/report.html").to_json())
     (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
     (place / "results.parquet").write_bytes(b"rows")
-    (place / "figures").mkdir()
     (place / "figures" / "main.svg").write_text("<svg/>")
     return place
 

@@ -48,12 +48,6 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     assert fetch("housing", offline=True).origin == "store"
 
 
-def made_block(block, design, path):
-    part = result_at(path)
-    write_block(part, block, design)
-    return part
-
-
 def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
     problem = find_study("housing").panel("public").problem
@@ -75,7 +69,9 @@ def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     first, *others = block.cells
     halves = [replace(block, cells=(first,)), replace(block, cells=tuple(others))]
-    parts = [made_block(half, ready, tmp_path / f"{len(half.cells)}.parquet") for half in halves]
+    parts = [result_at(tmp_path / f"{len(half.cells)}.parquet") for half in halves]
+    for part, half in zip(parts, halves, strict=True):
+        write_block(part, half, ready)
     rows = pd.read_parquet(made_results(parts[::-1], tmp_path / "out").path)
     assert list(rows["cell"].unique()) == [cell.key for cell in (*others, first)]
     stored = [pd.read_parquet(part.path) for part in parts[::-1]]
@@ -89,10 +85,9 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
     found = result_at(tmp_path / "audit.json", "tasks.run.headline")
     write_audit(found, cell, 3, 1000, 5)
-    part = made_block(block, ready, tmp_path / "block.parquet")
-    rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path).dropna(
-        subset="audited_epsilon"
-    )
+    write_block(part := result_at(tmp_path / "block.parquet"), block, ready)
+    rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path)
+    rows = rows.dropna(subset="audited_epsilon")
     assert set(rows["cell"]) == {cell.key}
     assert set(rows["audited_epsilon"]) == {0.25}
 

@@ -15,10 +15,7 @@ from tasks.release.request import checked_request
 from tests.builders import visits
 from tests.tasks.analyst_tables import computed, edited, release, study_of
 
-BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
-
-
-study = study_of(visits, bounds=BOUNDS, user_id="patient")
+study = study_of(visits, bounds={"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}, user_id="patient")
 
 
 def full_answer(file, folder):
@@ -30,11 +27,8 @@ def full_answer(file, folder):
 def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     file = study(tmp_path, response="effect")
     spec = find_study(str(file))
-    assert (spec.analyst_table.user_id, spec.analyst_table.users, spec.analyst_table.units) == (
-        "patient",
-        60,
-        (60, "users"),
-    )
+    table = spec.analyst_table
+    assert (table.user_id, table.users, table.units) == ("patient", 60, (60, "users"))
     assert max(spec.grid.n) == 54
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()
@@ -79,18 +73,10 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     table = visits()
     table.assign(patient=ids(table["patient"])).to_parquet(tmp_path / "table.parquet")
     assert count_users(tmp_path / "table.parquet", "patient") == 60
-    declaration = Declaration(
-        columns=(DeclaredColumn(name="dose", lower=-2, upper=2),),
-        missing="refuse",
-        n_rows=len(table),
-        user_id="patient",
-        n_users=60,
-    )
+    about = {"columns": (DeclaredColumn(name="dose", lower=-2, upper=2),), "missing": "refuse"}
+    declaration = Declaration(n_rows=len(table), user_id="patient", n_users=60, **about)
     read = read_declared(tmp_path / "table.parquet", declaration)
-    together = pd.DataFrame(
-        {"code": read.table["patient"], "id": table["patient"].to_numpy()}
-    ).drop_duplicates()
-    assert len(together) == 60
+    assert len(set(zip(read.table["patient"], table["patient"], strict=True))) == 60
 
 
 def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):

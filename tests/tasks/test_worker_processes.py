@@ -13,6 +13,7 @@ import pytest
 
 from data.store.folders import PROJECT_ROOT
 from tasks.workers import WorkerKilled, Workers, compute, compute_here, local_workers, opened
+from tests.flows.small_project import until
 from tests.tasks import worker_calls
 
 ASKING = """
@@ -36,13 +37,6 @@ def importable():
 def workers():
     with local_workers(1):
         yield
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_calls_are_made_in_another_process_with_this_environment(monkeypatch):
@@ -78,7 +72,7 @@ def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
 def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path):
     with local_workers(2), ThreadPoolExecutor(3) as pool:
         first = pool.submit(compute, worker_calls.waiting, tmp_path, 2)
-        wait_for(lambda: list(tmp_path.glob("begun *")))
+        until(lambda: list(tmp_path.glob("begun *")))
         alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, last_try_of="it")
         time.sleep(0.2)
         last = pool.submit(compute, worker_calls.waiting, tmp_path, 3)
@@ -89,7 +83,7 @@ def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_
 def test_workers_end_with_the_process_that_asked(tmp_path, end):
     begun = tmp_path / "begun"
     process = subprocess.Popen([sys.executable, "-c", ASKING, str(begun)], cwd=PROJECT_ROOT)
-    wait_for(lambda: begun.exists() and begun.read_text())
+    until(lambda: begun.exists() and begun.read_text())
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(end)
     process.wait()

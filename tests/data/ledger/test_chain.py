@@ -36,7 +36,6 @@ def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
 
 CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
 
-
 DELETE = "DELETE FROM dpcost_"
 # A statement, what the problem names, and whether it is of the tail, after which nothing more is charged
 TAMPERING = [

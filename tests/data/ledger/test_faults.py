@@ -23,17 +23,17 @@ def refused(use, message):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda content: b"privacy " * 1000, "SQLITE_NOTADB.*dpcost ledger restore"),
-        (
-            lambda content: content[:4096] + b"\xff" * (len(content) - 4096),
-            "SQLITE_(CORRUPT|NOTADB).*dpcost ledger restore",
-        ),
-        (lambda content: content[:5000], "SQLITE_(CORRUPT|NOTADB)"),
-    ],
-)
+DAMAGE = [
+    (lambda content: b"privacy " * 1000, "SQLITE_NOTADB.*dpcost ledger restore"),
+    (
+        lambda content: content[:4096].ljust(len(content), b"\xff"),
+        "SQLITE_(CORRUPT|NOTADB).*dpcost ledger restore",
+    ),
+    (lambda content: content[:5000], "SQLITE_(CORRUPT|NOTADB)"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
 def test_a_damaged_file_and_one_that_is_no_ledger(home, fits, ask, damage, message):
     path = home / "ledger.sqlite"
     path.write_bytes(damage(path.read_bytes()))

@@ -43,11 +43,8 @@ def format_of(home):
 def test_it_opens_whole_and_is_upgraded_by_the_first_writing(home):
     ledger = Ledger(home)
     assert ledger.verify(HEAD).ok
-    assert [charge["state"] for charge in ledger.show("people")[0]["charges"]] == [
-        "released",
-        "no answer",
-        "released",
-    ]
+    states = [charge["state"] for charge in ledger.show("people")[0]["charges"]]
+    assert states == ["released", "no answer", "released"]
     assert format_of(home) == [(1,)]
     ledger.open_dataset("more", 1.0, 0.0)
     assert format_of(home) == [(2,)]

@@ -39,11 +39,8 @@ class Ledgers(RuleBasedStateMachine):
         self.opened.add(name)
 
     @rule(
-        name=st.sampled_from(NAMES),
-        content=st.sampled_from(CONTENTS),
-        bound=st.sampled_from(BOUNDS),
-        again=st.booleans(),
-        new=st.booleans(),
+        **{"name": st.sampled_from(NAMES), "content": st.sampled_from(CONTENTS)},
+        **{"bound": st.sampled_from(BOUNDS), "again": st.booleans(), "new": st.booleans()},
     )
     def charge(self, name, content, bound, again, new):
         self.ask(Question(name, content, "dp_mean", {"bound": bound}, EPSILON, 0.0), again, new)
@@ -114,11 +111,8 @@ class Ledgers(RuleBasedStateMachine):
             charges = self.ledger.account(name).charges
             assert [charge.id for charge in charges] == [k for k, of in self.charged.items() if of == name]
             assert sum(charge.epsilon for charge in charges) <= TOTAL
-            assert {c.id: c.answer for c in charges if c.answer is not None} == {
-                key: self.answers[key]
-                for key, of in self.charged.items()
-                if of == name and key in self.answers
-            }
+            answers = {key: answer for key, answer in self.answers.items() if self.charged[key] == name}
+            assert {c.id: c.answer for c in charges if c.answer is not None} == answers
         # Each head is noted, and compared once, when the ledger may have gone on.
         report = self.ledger.verify(*self.heads[-3:][:1])
         assert report.ok

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import httpx
 import pytest
@@ -23,12 +24,11 @@ def test_a_server_without_its_database_does_not_answer(web, ready, well):
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(web, status, tmp_path):
     web.serve("/api/admin/version", status)
-    refused(
-        lambda: client.authentication_at(tmp_path, f"{web.address}/api"),
-        ServerError,
-        "PREFECT_API_AUTH_STRING",
-        hidden=[client.own_authentication(tmp_path)],
+    ask, own = (
+        partial(client.authentication_at, tmp_path, f"{web.address}/api"),
+        client.own_authentication(tmp_path),
     )
+    refused(ask, ServerError, "PREFECT_API_AUTH_STRING", hidden=[own])
 
 
 def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
@@ -44,6 +44,15 @@ def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_mach
     assert client.authentication_at(tmp_path / "home", "https://prefect.example.org/api") == ""
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "chosen")
     assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
+
+
+def test_a_machine_that_cannot_reach_itself_is_refused_within_seconds(home, monkeypatch):
+    def unreachable(address, timeout):
+        assert timeout <= 10
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(client.socket, "create_connection", unreachable)
+    refused(client.prefect_server(home).__enter__, ServerError, "127.0.0.1", "unreachable", "loopback")
 
 
 def test_what_is_lost_is_told_once_and_what_answers_is_not():

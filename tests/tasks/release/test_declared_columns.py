@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-import dpalgos
 from data.errors import DataError
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
@@ -16,7 +15,7 @@ from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES
-from tests.tasks.analyst_tables import edited, initialized, release, study_of
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release, study_of
 
 COLUMNS = ("age", "region", "smoker")
 COST = ReleaseColumns(x=COLUMNS, y="cost")
@@ -39,13 +38,6 @@ def asked(folder, ledger, estimator="preconditioned_regression", epsilon=100.0, 
 
 
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
-
-
-def drawn_from_a_seed(plan, sample):
-    """Draw research noise instead of the operating system's, some of whose draws are far off."""
-    assert plan.params.intercept  # the constant is the last column
-    asked = {"epsilon": plan.params.epsilon, "delta": plan.params.delta, "interval": plan.params.interval}
-    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **asked)
 
 
 def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monkeypatch):
@@ -102,26 +94,21 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     np.testing.assert_allclose([*binned.estimate.values()], [*released.estimate.values()])
     bins = record_of(binned)["release"]["binned_fit"]
     assert sum(bins["rows"]) == pytest.approx(len(frame), rel=0.05)
-    assert bins["observed"][-1] == pytest.approx(
-        frame.cost[frame.cost > frame.cost.quantile(0.9)].mean(), rel=0.15
-    )
+    most = frame.cost[frame.cost > frame.cost.quantile(0.9)].mean()
+    assert bins["observed"][-1] == pytest.approx(most, rel=0.15)
     assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("upper = 120", "upper = 120\ncenter = 50"),
-        ("scale = 5\n", "scale = 2000\n"),
-        ("center = 5\n", 'transform = "log"\ncenter = 5\n'),
-    ],
-)
+UNITS = [("upper = 120", "upper = 120\ncenter = 50"), ("scale = 5\n", "scale = 2000\n")]
+UNITS += [("center = 5\n", 'transform = "log"\ncenter = 5\n')]
+
+
+@pytest.mark.parametrize(("old", "new"), UNITS)
 def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger, old, new):
     table = people().assign(cost=lambda table: table["cost"].clip(lower=1))
     file = study(tmp_path, table, response="cost")
     edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
-    first = asked(tmp_path, ledger)
-    again = asked(tmp_path, ledger)
+    first, again = asked(tmp_path, ledger), asked(tmp_path, ledger)
     assert again.replayed
     assert list(again.estimate.items()) == list(first.estimate.items())
     assert [*first.estimate] == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]
@@ -131,45 +118,38 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     assert len(other.account.charges) == len(first.account.charges) + 1
 
 
-def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
-    table = people()
-    table.loc[:1999, "age"] = np.nan
-    file = study(tmp_path, table)
-    means = {}
-    for age in (20, 100):
-        edited(file, "upper = 120", f"upper = 120\nimpute = {age}")
-        means[age] = asked(tmp_path, ledger, "dp_mean").estimate["age"]
-        assert asked(tmp_path, ledger, "dp_mean").replayed
-        edited(file, f"\nimpute = {age}", "")
-    assert means[100] - means[20] == pytest.approx(40, abs=2)
+# A declaration, the estimated mean that two values of it have, and the least difference of the means
+PREPARED = [
+    ("upper = 120\nimpute = {}", np.nan, (100, 20), 38),
+    ("upper = {}\ncenter = 60\nscale = 30", 110, (120, 70), 15),  # decides where values are cut, and no units
+]
 
 
-def test_other_bounds_are_another_question_where_values_are_moved_to_them(tmp_path, ledger):
-    """The units are stated, so that bounds decide nothing but where values are cut."""
+@pytest.mark.parametrize(("line", "cell", "values", "least"), PREPARED)
+def test_another_value_for_cells_that_miss_or_lie_beyond_is_another_question(
+    tmp_path, ledger, line, cell, values, least
+):
     table = people()
-    table.loc[:1999, "age"] = 110
+    table.loc[:1999, "age"] = cell
     file = study(tmp_path, table)
     edited(file, 'outside = "refuse"', 'outside = "clip"')
-    answers = {}
-    for upper in (120, 70):
-        edited(file, "upper = 120", f"upper = {upper}\ncenter = 60\nscale = 30")
-        answers[upper] = asked(tmp_path, ledger, "dp_mean")
-        edited(file, f"upper = {upper}\ncenter = 60\nscale = 30", "upper = 120")
-    assert not answers[70].replayed
-    assert answers[120].estimate["age"] - answers[70].estimate["age"] > 15
+    means, written = [], "upper = 120"
+    for value in values:
+        edited(file, written, written := line.format(value))
+        answer = asked(tmp_path, ledger, "dp_mean")
+        assert not answer.replayed
+        assert asked(tmp_path, ledger, "dp_mean").replayed
+        means.append(answer.estimate["age"])
+    assert least < means[0] - means[1] < 42
 
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
-    spec = find_study(str(study(tmp_path, response="cost")))
-    table, path = people(), tmp_path / "table.csv"
-
-    def read():
-        return table_as_declared(path, spec.analyst_table, COST, family="", watch=lambda batch: None)
-
-    before = read()
+    spec, table = find_study(str(study(tmp_path, response="cost"))), people()
+    asked = tmp_path / "table.csv", spec.analyst_table, COST
+    before = table_as_declared(*asked, family="", watch=lambda batch: None)
     table.loc[7] = [110.0, "west", "no", 9000.0]
-    table.to_csv(path, index=False)
-    after = read()
+    table.to_csv(tmp_path / "table.csv", index=False)
+    after = table_as_declared(*asked, family="", watch=lambda batch: None)
     changed = (before.X != after.X).any(axis=1) | (before.y != after.y)
     assert np.flatnonzero(changed).tolist() == [7]
     south, west = -0.333 / 0.472, 0.667 / 0.472
@@ -177,19 +157,13 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     np.testing.assert_allclose(after.y[7], (9000 - 2500) / 3750)
 
 
-def with_gaps():
-    """Return the people, the eldest third of whom do not say their age."""
-    table = people()
-    table.loc[table["age"] > 75, "age"] = np.nan
-    return table
-
-
 def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tmp_path):
-    file = study(tmp_path, with_gaps(), response="cost")
+    table = people()
+    table["age"] = table["age"].where(table["age"] <= 75)
+    file = study(tmp_path, table, response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    table = find_study(str(file)).analyst_table
-    read = table_as_declared(tmp_path / "table.csv", table, COST, family="", watch=lambda batch: None)
-    gap = with_gaps()["age"].isna().to_numpy()
+    declared, gap = find_study(str(file)).analyst_table, table["age"].isna().to_numpy()
+    read = table_as_declared(tmp_path / "table.csv", declared, COST, family="", watch=lambda batch: None)
     assert len(read.X) == len(gap)
     assert not read.X[gap].any()
     assert not read.y[gap].any()
@@ -216,9 +190,9 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
 def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, estimator, response):
     table = builders.people(4000)
     table.loc[5, "age"] = np.nan
-    file = study(tmp_path, table, user_id="person", **({"response": response} if response else {}))
-    text = (tmp_path / "mine-release.toml").read_text()
-    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    file = study(tmp_path, table, user_id="person", response=response)
+    config = tmp_path / "mine-release.toml"
+    config.write_text(config.read_text().replace('"?"', "4.0"))
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     with pytest.raises(DataError, match="only regressions on rows"):
         asked(tmp_path, ledger, estimator)
@@ -229,8 +203,8 @@ def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
     """It is not public: a neighbor may have more rows."""
     file = study(tmp_path, builders.people(4000), user_id="person")
     edited(file, "rows = 4000", "rows = 3999")
-    text = (tmp_path / "mine-release.toml").read_text()
-    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    config = tmp_path / "mine-release.toml"
+    config.write_text(config.read_text().replace('"?"', "4.0"))
     assert asked(tmp_path, ledger, "user_level_mean").estimate
 
 

@@ -90,9 +90,8 @@ def test_progress_tells_how_many_rows_were_read_unless_that_is_private(tmp_path,
     Ledger(home).open_dataset("people", 100.0, 1e-5)
     users = 'user_id = "person"\n' if user_id else ""
     bounds = "[bounds]\nvalue_bound = 1.0\n" + "concentration_radius = 1.0\n" * bool(user_id)
-    (tmp_path / "release.toml").write_text(
-        f'[dataset]\nname = "people"\n[columns]\nx = ["age", "weight"]\n{users}{bounds}'
-    )
+    config = f'[dataset]\nname = "people"\n[columns]\nx = ["age", "weight"]\n{users}{bounds}'
+    (tmp_path / "release.toml").write_text(config)
     files = tmp_path / "people.csv", tmp_path / "release.toml"
     name = "user_level_mean" if user_id else "dp_mean"
     release(Ledger(home), name, *files, epsilon=50.0, delta=1e-6, progress=told.append)

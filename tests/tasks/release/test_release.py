@@ -23,6 +23,7 @@ def dpcost(command_line):
         assert str(SECRET) not in out + err
         return status, out, err
 
+    assert call("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5)[0] == 0
     return call
 
 
@@ -45,12 +46,7 @@ def ask(dpcost, data, config, *more, estimator="dp_mean", epsilon=0.5):
     return dpcost(*release_words(estimator, data, config, epsilon), *more)
 
 
-def opened(dpcost, epsilon=1.0, delta=1e-5):
-    assert dpcost("ledger", "open", "patients", "--epsilon", epsilon, "--delta", delta)[0] == 0
-
-
 def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
-    opened(dpcost)
     answers = [json.loads(ask(dpcost, data, config(), "--json")[1]) for _ in range(2)]
     assert answers[0]["release"]["answer"] == answers[1]["release"]["answer"]
     ledgers = [answer["release"]["ledger"] for answer in answers]
@@ -63,7 +59,6 @@ def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
 
 
 def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(dpcost, data, config):
-    opened(dpcost)
     answers = [json.loads(ask(dpcost, data, config(), "--json", "--interval", 0.95)[1]) for _ in range(2)]
     first, second = (answer["release"] for answer in answers)
     assert first["answer"] == second["answer"]
@@ -78,7 +73,6 @@ def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(
 
 def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
     """What is fingerprinted and what is answered about are the same bytes, whatever changes in between."""
-    opened(dpcost)
     times, real = [], Path.open
 
     def count(path, *arguments, **options):
@@ -91,7 +85,6 @@ def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
 
 
 def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
-    opened(dpcost)
     assert ask(dpcost, data, config())[0] == 0
     assert dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)[0] == 0
     path = config()
@@ -103,7 +96,6 @@ def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
 
 
 def test_the_budget_ends(dpcost, data, config):
-    opened(dpcost)
     statuses = [ask(dpcost, data, config(), epsilon=epsilon)[0] for epsilon in (0.5, 0.55, 0.6, 0.65, 0.7)]
     assert statuses[0] == 0
     assert statuses[-1] == 2
@@ -113,16 +105,12 @@ def test_the_budget_ends(dpcost, data, config):
 
 
 def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
-    opened(dpcost)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(-1, 1, (200, 2)), columns=["age", "weight"])
     path = tmp_path / "classes.csv"
     table.assign(cost=rng.integers(0, 3, 200)).to_csv(path, index=False)
-    settings = config(
-        bounds="covariate_bound = 1.5",
-        params='family = "multinomial"\nn_classes = 3\nn_iterations = 2',
-        columns='y = "cost"',
-    )
+    params = 'family = "multinomial"\nn_classes = 3\nn_iterations = 2'
+    settings = config(bounds="covariate_bound = 1.5", params=params, columns='y = "cost"')
     answers = [json.loads(ask(dpcost, path, settings, "--json", estimator="dp_glm")[1]) for _ in range(2)]
     named = [f"{column}, class {k}" for column in ("age", "weight") for k in range(3)]
     first, second = (answer["release"] for answer in answers)
@@ -135,7 +123,6 @@ def test_a_backup_comes_back_an_older_one_only_when_asked_and_an_edited_ledger_i
     dpcost, data, config, home, tmp_path
 ):
     copy = tmp_path / "copy"
-    opened(dpcost)
     status, out, _ = dpcost("ledger", "backup", copy)
     assert status == 0
     head = json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
@@ -155,7 +142,6 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
     plan = tasks.release.release.rehearse_release
-    opened(dpcost)
     monkeypatch.setattr(tasks.release.release, "rehearse_release", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
@@ -180,7 +166,6 @@ REGISTRY = {
 def test_a_record_of_a_release_has_the_registrys_fields_and_holds_no_private_value_and_no_path(
     dpcost, data, config, tmp_path
 ):
-    opened(dpcost)
     folder = tmp_path / "record"
     assert ask(dpcost, data, config(), "--record", folder)[0] == 0
     text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))

@@ -26,10 +26,7 @@ from tests.tasks.analyst_tables import numbers_of
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
-REGRESSION = (
-    CONFIG.replace('"steps"]', '"steps"]\ny = "cost"')
-    + "[bounds]\ncovariate_bound = 15.0\nresponse_bound = 5.0\n"
-)
+REGRESSION = CONFIG + 'y = "cost"\n[bounds]\ncovariate_bound = 15.0\nresponse_bound = 5.0\n'
 
 
 @pytest.fixture
@@ -41,11 +38,8 @@ def dpcost(command_line):
 def rides(n=20_000):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal([7.0, -3.0], 1.0, (n, 2)), columns=["hours", "steps"])
-    return table.assign(
-        cost=table["hours"] * 0.2 - table["steps"] * 0.5,
-        driver=np.arange(n).astype(str),
-        even=np.arange(n) % 2,
-    )
+    cost = table["hours"] * 0.2 - table["steps"] * 0.5
+    return table.assign(cost=cost, driver=np.arange(n).astype(str), even=np.arange(n) % 2)
 
 
 @pytest.fixture
@@ -60,11 +54,6 @@ def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5, opt
     path.write_text(config)
     asked = ["--data", data, "--config", path, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
     return dpcost("release", estimator, *asked, *options)
-
-
-@pytest.fixture
-def never_in_memory(monkeypatch):
-    monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
 
 
 def plain_parquet(table, path):
@@ -92,8 +81,10 @@ def folder(tmp_path):
     return folder
 
 
-@pytest.mark.usefixtures("never_in_memory")
-def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(dpcost, folder, parquet, tmp_path):
+def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(
+    dpcost, folder, parquet, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
     first = json.loads(ask(dpcost, folder, tmp_path)[1])
     assert numbers_of(first) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
     rides().to_csv(tmp_path / "copy.csv", index=False)

@@ -140,19 +140,11 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
 
 CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
 DROPPED = ("mine.toml", 'missing = "refuse"', 'missing = "drop"')
+OF_FIT = [("mine-release.toml", "[params]", '[params]\ncoef = "released.json"')]
+OF_FIT += [("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0")]
 QUESTIONS = {
     "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED, DROPPED], {"interval": 0.9}),
-    "fit": (
-        "binned_fit",
-        {"response": "cost"},
-        [
-            CLIPPED,
-            DROPPED,
-            ("mine-release.toml", "[params]", '[params]\ncoef = "released.json"'),
-            ("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0"),
-        ],
-        {},
-    ),
+    "fit": ("binned_fit", {"response": "cost"}, [CLIPPED, DROPPED, *OF_FIT], {}),
     "mean": ("dp_mean", {}, [CLIPPED], {"interval": 0.9}),
     "users": ("user_level_mean", {"user_id": "person"}, [], {}),
 }
