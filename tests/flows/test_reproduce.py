@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+import dpalgos
 from flows.studies import evidence as stored
 
 
@@ -25,6 +26,16 @@ def test_differences_count_both_errors_and_name_what_is_missing():
     assert ":gone:" in found["only_first"][0]
     assert ":new:" in found["only_second"][0]
     assert stored.differences(shown.assign(s=20.0), shown.assign(s=20))["identical"]
+
+
+def test_what_is_shown_was_measured_by_code_and_commands_that_are_there():
+    rows = stored.evidence()
+    assert set(rows.estimator) <= {entry.name for entry in dpalgos.catalog()}
+    assert set(rows.profile) <= {"standard", "paper"}
+    for figure in stored.figures():
+        assert stored.digest(figure.modules)  # which reads each module
+        assert ("{out}" in figure.command) == bool(figure.file)
+        assert not figure.file or (stored.DOCS / figure.file).exists()
 
 
 def test_what_other_code_measured_is_stale(monkeypatch):
