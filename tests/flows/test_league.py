@@ -242,7 +242,9 @@ def test_verdicts_on_the_fits_of_the_published_run_are_those_that_were_published
     fresh = {name for name, about in STORED["tables"].items() if not about["developed"]}
     judged = [each for each in found if each.family != "means" and each.table in fresh]
     counts = Counter(each.verdict for each in judged)
-    assert counts == {"better": 73, "worse": 6, "undecided": 26}
+    published = (PROJECT_ROOT / "docs" / "league_history.csv").read_text().splitlines()[-1]
+    listed = " / ".join(str(counts[verdict]) for verdict in ("better", "worse", "undecided"))
+    assert f",{listed} of {counts.total()}," in published
 
 
 @pytest.mark.parametrize("name", LOCAL)
