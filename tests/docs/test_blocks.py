@@ -20,7 +20,7 @@ SOURCES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"] + [
 ]
 BLOCK = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CELL = "{code-cell}"  # runs when the site is built
-DIRECTIVES = {"{toctree}", "{include}", "{eval-rst}", "{csv-table}"}
+DIRECTIVES = {"{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "{csv-table}"}
 ADDING = PROJECT / "docs" / "contributing" / "adding"  # its examples run in tests/test_adding.py
 # What the blocks call that needs other machines, a running server or an hour.
 ELSEWHERE = ("make", "prefect", "docker", "dask")

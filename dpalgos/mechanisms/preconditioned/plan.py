@@ -42,6 +42,7 @@ class FitPlan:
     n_searches: int = 0  # of levels, at the first steps
     public_levels: tuple[float, float] | None = None  # of rows and of scores, in the place of searches
     is_constant: bool = False
+    for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is public or released
     longest: float | None = None  # that white coefficients may be
     origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
@@ -54,6 +55,7 @@ def plan_of(
     *,
     intercept: bool,
     has_offset: bool = False,
+    for_interval: bool = False,
 ) -> FitPlan:
     """Return how the budget is spent where ``size`` is nμ."""
     root = float(np.sqrt(n_features))
@@ -96,5 +98,6 @@ def plan_of(
         n_steps=_N_STEPS,
         n_whitenings=_N_WHITENINGS,
         n_searches=_N_SEARCHES,
+        for_interval=for_interval,
         origin_columns=columns,
     )

@@ -1,12 +1,13 @@
 """Newton-like steps on white rows, by released means of scores clipped to norm C: 2C/n.
 
 Each of the first steps may whiten the rows again in its place: √2 C²/n, of white rows clipped to norm C. It
-does so where columns vary far less or more than their units and released moments leave a direction unknown
-that new ones would show (:meth:`dpalgos.mechanisms.preconditioned.whitening.Whitening.hides`): once, and
-again where scores of steps before show that such a direction matters, lest one in which only a rare group
-differs is stretched for nothing. The decision follows from what was released before, and both releases have
-the same noise for a sensitivity of 1, so that either costs the same. A replicate whose rows are whitened
-takes no step: it counts as one of infinite noise.
+does so where columns vary far less or more than their units, or for an interval, and released moments leave a
+direction unknown that new ones would show
+(:meth:`dpalgos.mechanisms.preconditioned.whitening.Whitening.hides`): once, and again where scores of steps
+before show that such a direction matters, lest one in which only a rare group differs is stretched for
+nothing. The decision follows from what was released before, and both releases have the same noise for a
+sensitivity of 1, so that either costs the same. A replicate whose rows are whitened takes no step: it counts
+as one of infinite noise.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`),
 corrected where released scores say otherwise (:mod:`dpalgos.models.secant_curvature`), and raised by √d times
@@ -74,7 +75,8 @@ def released_steps(
     matters = white.has_large
     for t in range(plan.n_steps):
         multiplier, may_whiten = budget.gaussian_multiplier(f"step {t}"), t < plan.n_whitenings
-        whitens = white.hides(multiplier, n_rows) & (matters | ~is_whitened) & may_whiten
+        hides = white.hides(multiplier, n_rows, for_interval=plan.for_interval)
+        whitens = hides & (matters | ~is_whitened) & may_whiten
         at = rows.at(theta)
         level = levels.step(at, t, whitens)
         sensitivity = step_sensitivity(level, n_rows, whitens)

@@ -79,19 +79,19 @@ class Whitening:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
 
-    def hides(self, noise_multiplier: float, n_rows: FloatArray) -> BoolArray:
+    def hides(self, noise_multiplier: float, n_rows: FloatArray, *, for_interval: bool = False) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
-        So it is where the variance of a column is far from 1, beyond noise, and a doubt is four times what
-        noise would leave: ``noise_multiplier`` is that of moments, and their level is taken to be 1.25 √d.
-        Up to a doubt of .05 a direction is known.
+        So it is where the variance of a column is far from 1, beyond noise, or an interval has to know each
+        direction, and a doubt is four times what noise would leave: ``noise_multiplier`` is that of moments,
+        and their level is taken to be 1.25 √d. Up to a doubt of .05 a direction is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
         noise = (noise_multiplier * outer_product(level, n_rows)) ** 2
         worst = np.diagonal(self.doubt, axis1=1, axis2=2).max(axis=1)
         small = self._variances + _BLUR * self.noise_std[:, None] < _SMALL
         far = small.any(axis=1) | self.has_large
-        return np.asarray(far & (worst > np.maximum(_WORTH * noise, _UNKNOWN)))
+        return np.asarray((far | for_interval) & (worst > np.maximum(_WORTH * noise, _UNKNOWN)))
 
     @property
     def has_large(self) -> BoolArray:
