@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 
 CLIPPED = "clipping may have moved it by more than its half-width"
 HIDDEN = "it takes part in a direction whose second moment the noise hides"
@@ -114,18 +114,6 @@ class Interval:
             center=np.where(used, combinations * middle, 0.0).sum(axis=1)[:, None],
             reasons=np.array(why, dtype=float)[:, None],
             about=self.about,
-        )
-
-    def withheld(self, chosen: BoolArray, reason: str) -> "Interval":
-        """Return the intervals without those of the ``chosen`` replicates (R,), for a reason."""
-        if not chosen.any():
-            return self
-        code = 1 << REASONS.index(reason)
-        return replace(
-            self,
-            half_width=np.where(chosen, np.nan, self.half_width),
-            reasons=np.where(chosen, self.codes.astype(int) | code, self.codes).astype(float),
-            released=None,
         )
 
     def after_offset(self) -> "Interval":

@@ -63,8 +63,7 @@ of 1 is a part of the answer.
 
 Interval (:mod:`dpalgos.intervals.regression`, no classes): it leaves plan and levels as they are, on what it
 does not take, and the answer, but that rows may be whitened again also in good units; it is centered at steps
-that are not shrunk. Below nμ = 30 √d it takes nothing, and there is none; nor is there where a level is the
-largest.
+that are not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the start;
 ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
@@ -84,9 +83,9 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.cautions import UNRESOLVED, beyond_levels
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.goodness import note_moments
-from dpalgos.interval import CLIPPED, FEW, Interval
+from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.intervals.regression import (
     RegressionIntervalParams,
@@ -301,10 +300,7 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         if not family.is_linear:
             middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
         around = made._replace(released=centered)
-        interval = interval_of(transcript, params, budget, around, middle)
-        if interval is not None:
-            interval = interval.withheld(beyond_levels(transcript.diagnostics), CLIPPED)
-        transcript.interval = interval
+        transcript.interval = interval_of(transcript, params, budget, around, middle)
     answer = _answer(made, n_combined, start_variance, levels.clipped_share, params.intercept)
     if plan.longest is not None:
         answer = answer * clip_factor(np.linalg.norm(answer, axis=0), plan.longest)
