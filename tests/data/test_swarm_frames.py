@@ -16,23 +16,35 @@ from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.simulations.flock import FRAMES, simulate
 from data.store.references import Repair, ref_from_dict
 
-N, N_FRAMES = 100, 320
+N = 100
+LABELS = {"Flocking": "Class", "Aligned": "Class", "Grouped": "Class"}
 
 
-def made(n, n_boids):
+def made(n, seed=0, n_boids=200):
     """Values with two decimals within the public bounds, sorted by x1, and labels."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     values = rng.uniform(-1, 1, (n, n_boids, 12)).round(2)
     values[:, :, 10:] = rng.integers(0, 199, (n, n_boids, 2))
     values = values.reshape(n, -1)
     return values[np.argsort(values[:, 0])], rng.integers(0, 2, n)
 
 
-def text_of(dataset, values, labels):
+def lines_of(dataset, values, labels):
     """The published text: blanks around names, the last row without its x1."""
     header = " ,".join([*dataset.frame_columns, f" {dataset.label} "])
-    rows = [",".join(f"{value:g}" for value in row) for row in np.column_stack([values, labels])]
-    return "\n".join([header, *rows[:-1], rows[-1][rows[-1].index(",") :]])
+    rows = [
+        ",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in zip(values, labels, strict=True)
+    ]
+    rows[-1] = rows[-1][rows[-1].index(",") :]
+    return [header, *rows]
+
+
+def zipped(texts):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(f"Swarm Behavior Data/{name}.csv", text)
+    return buffer.getvalue()
 
 
 def read_back(ref):
@@ -43,10 +55,8 @@ def read_back(ref):
 def test_the_official_zip_through_a_web_server(tmp_path, web):
     dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
     values, labels = made(N, n_boids=3)
-    with zipfile.ZipFile(buffer := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
-        for i, name in enumerate(("Flocking", "Aligned", "Grouped")):
-            archive.writestr(f"Swarm Behavior Data/{name}.csv", text_of(dataset, values, (labels + i) % 2))
-    url = web.serve("/swarm+behavior.zip", buffer.getvalue())
+    texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
+    url = web.serve("/swarm+behavior.zip", zipped(texts))
     dataset = replace(dataset, source=replace(dataset.source, url=url))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     ref = to_parquet(dataset, raw, home=tmp_path)
@@ -60,12 +70,19 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     assert web.asked == ["/swarm+behavior.zip"]
 
 
+N_FRAMES = 320
+
+
 @pytest.fixture(scope="module")
 def swarm(tmp_path_factory):
     dataset = replace(get_dataset("swarm"), n_rows=N_FRAMES)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path_factory.mktemp("home"))
     return dataset, ref
+
+
+def values_of(ref):
+    return np.hstack([block for block, _ in stream_frames(ref)]).T.astype(np.float64)
 
 
 def test_public_scales_are_those_of_the_registry(swarm):
@@ -78,7 +95,7 @@ def test_public_scales_are_those_of_the_registry(swarm):
     assert frames.X.flags.c_contiguous
     assert frames.column_names[::600] == ("x1", "x51", "x101", "x151", "intercept")
     assert (frames.X[:, -1] == 1).all()
-    values = read_back(ref)[0].astype(np.float64).reshape(N_FRAMES, 200, 12)
+    values = values_of(ref).reshape(N_FRAMES, 200, 12)
     for j, column in enumerate(dataset.columns):
         expected = np.clip((values[:, :, j] - column.center) / column.scale, -CLIP, CLIP)
         np.testing.assert_allclose(frames.X[:, j:-1:12], expected, atol=1e-5)
@@ -90,7 +107,7 @@ def test_public_scales_are_those_of_the_registry(swarm):
 def test_standardized_scales_are_those_of_the_data(swarm):
     dataset, ref = swarm
     found = scales(ref, dataset, "standardised")
-    values = read_back(ref)[0].astype(np.float64)
+    values = values_of(ref)
     np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)
     frames = load_frames(found)
@@ -104,10 +121,18 @@ def test_a_public_scale_does_not_depend_on_the_data(swarm):
     assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
 
 
+def small(n=40, simulated=True):
+    return PreparedTable(
+        X=np.ones((n, 1), dtype=np.float32),
+        y=np.zeros(n),
+        column_names=("intercept",),
+        to_standard=None,
+        groups=np.arange(n) // 4 if simulated else None,
+    )
+
+
 def test_simulations_stay_together():
-    X, same = np.ones((40, 1), dtype=np.float32), {"column_names": ("intercept",), "to_standard": None}
-    small = PreparedTable(X=X, y=np.zeros(40), groups=np.arange(40) // 4, **same)
-    masks = draw_training_rows(small, 20, np.random.default_rng(0).spawn(200), whole_groups=True)
+    masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
     together = masks.reshape(10, 4, 200)
     assert (together == together[:, :1]).all()
     assert (masks.sum(axis=0) == 20).all()
