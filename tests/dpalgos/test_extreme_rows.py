@@ -88,6 +88,16 @@ def test_all_that_is_released_before_the_steps_is_charged(form):
     assert 0.999 * keywords["epsilon"] <= certified_epsilon(made.events, 1e-6) <= keywords["epsilon"]
 
 
+def test_an_interval_depends_on_what_was_released_alone():
+    rng, keywords = np.random.default_rng(4), {"epsilon": 2.0, "intercept": True, "interval": 0.95}
+    X, y = np.column_stack([rng.standard_normal((4000, 2)), np.ones(4000)]), rng.standard_normal(4000)
+    first, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + y), keywords)
+    second, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + 1 + 2 * y), keywords, first.published)
+    assert np.isfinite(first.interval.half_width).all()
+    for name in ("half_width", "center", "without_noise"):
+        np.testing.assert_array_equal(getattr(first.interval, name), getattr(second.interval, name))
+
+
 @pytest.mark.parametrize("constant", [1.0, 0.0, -1e12, LARGEST_VALUE])
 @each_form
 def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
