@@ -131,6 +131,21 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     assert tables_at_hand(find_study(ran.study), online) is None  # though a stand-in is stored
 
 
+def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
+    one(ran.project.home, "store/raw/**/*.tgz").unlink()
+    page = ran.project.out / "small" / "report.html"
+    run_again(ran)
+    assert "no such file" in page.read_text()
+    assert is_finished(ran)
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    assert not is_finished(ran)
+    run_again(ran)
+    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
+    assert "no such file" not in page.read_text()
+
+
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
     made = RawFile("housing", "", "", "", "", "official")
     monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
