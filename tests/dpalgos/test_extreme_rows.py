@@ -151,24 +151,38 @@ def test_no_warning_tells_that_a_row_is_large():
     assert warned(1.0) == warned(1e37) == []
 
 
+def of_units(form, scales, slopes, published=None):
+    """Return what is recorded of rows whose columns have spreads ``scales``, and slopes over those."""
+    rng = np.random.default_rng(1)
+    Z = rng.standard_normal((4000, 3))
+    u = Z @ slopes + rng.logistic(size=4000)
+    X, y = np.column_stack([Z * scales, np.ones(4000)]), np.where(u > 0, 1.0, 0.0)
+    name, keywords, _ = FORMS[form]
+    sample = Sample(X, y if form == "events" else u, n_replicates=2)
+    return recorded(name, sample, {**keywords, "epsilon": 30.0}, published)
+
+
 @pytest.mark.parametrize("form", ["whitened again", "events"])
 def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form):
     """A replicate that whitens releases moments in the place of a step: ten numbers."""
 
     def whitenings(scales, slopes):
-        rng = np.random.default_rng(1)
-        Z = rng.standard_normal((4000, 3))
-        u = Z @ slopes + rng.logistic(size=4000)
-        X, y = np.column_stack([Z * scales, np.ones(4000)]), np.where(u > 0, 1.0, 0.0)
-        name, keywords, _ = FORMS[form]
-        sample = Sample(X, y if form == "events" else u, n_replicates=2)
-        made, _ = recorded(name, sample, {**keywords, "epsilon": 30.0})
+        made, _ = of_units(form, scales, slopes)
         steps = [each.value for each in made.releases if each.events[0].label == SCORE]
         return sum(np.abs(each[-1]) > 0 for each in steps if len(each) == 10)
 
     assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
     assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()
     assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) > 1).all()
+
+
+@pytest.mark.parametrize("form", ["whitened again", "events"])
+def test_what_was_released_alone_decides_whether_rows_are_whitened_again(form):
+    scales = [1, 0.005, 0.005]
+    first, answer = of_units(form, scales, [1, 3, 3])
+    second, same = of_units(form, scales, [0, 0, 0], first.published)
+    assert charges(second) == charges(first)
+    np.testing.assert_array_equal(answer, same)
 
 
 @pytest.mark.parametrize("whitens", [False, True])
