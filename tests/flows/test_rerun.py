@@ -1,15 +1,18 @@
-"""Finished runs are listed, compared, repeated and rebuilt."""
+"""One run at a time in a home; finished runs are listed, compared, repeated and rebuilt."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from small_project import sentence
 
 from data.store.folders import sha256_file
 from flows.history import recent_runs
-from flows.lock import exclusive_run
+from flows.lock import exclusive_run, holder
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
+from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
 from tests.tasks.blocks import results_table
 
@@ -96,3 +99,52 @@ def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):
         (run,) = recent_runs(tmp_path / "home", tmp_path / "out")
     assert run["status"] == "running"
     assert recent_runs(tmp_path / "home", tmp_path / "out") == []
+
+
+def test_a_worker_closes_its_home_to_other_accounts(home):
+    (home / "cache").mkdir(parents=True)
+    (home / "cache").chmod(0o755)
+    assert dask_engine.check_worker(dask_engine._code(), dask_engine._results_at()) == ""
+    assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
+
+
+LOCKER = """
+import signal, sys, time
+from pathlib import Path
+from flows.lock import exclusive_run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with exclusive_run(Path(sys.argv[1])):
+    print("has it", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def locker(home, seconds):
+    return subprocess.Popen(
+        [sys.executable, "-c", LOCKER, str(home), str(seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_second_run_waits_and_gets_the_place_of_a_killed_one(tmp_path):
+    first = locker(tmp_path, 60)
+    assert first.stdout.readline() == "has it\n"
+    assert holder(tmp_path).startswith(f"{first.pid} of ")
+    waiting = locker(tmp_path, 0)
+    assert f"process {first.pid} of " in waiting.stdout.readline()
+    first.kill()
+    first.wait()
+    assert waiting.communicate(timeout=10)[0].endswith("has it\n")
+    assert waiting.returncode == 0
+    assert holder(tmp_path) == ""
+
+
+def test_its_holder_may_take_it_again_and_it_is_free_after_an_error(tmp_path, capsys):
+    with pytest.raises(ZeroDivisionError), exclusive_run(tmp_path), exclusive_run(tmp_path):
+        raise ZeroDivisionError
+    assert holder(tmp_path) == ""
+    with exclusive_run(tmp_path):
+        assert holder(tmp_path)
+    assert capsys.readouterr().err == ""

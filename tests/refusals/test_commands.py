@@ -1,18 +1,21 @@
-"""Commands that are refused before anything starts: with status 2, in one line that names what is wrong."""
+"""Commands that are refused, in one line that names what is wrong: before anything starts, or for the ledger's rights."""
 
 import os
 import re
 import shlex
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from data.errors import StoreError
+from data.ledger import Ledger
 from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
 from flows.serve import deployments
 from flows.studies.find_study import STUDIES
 from tasks.errors import SpecError
-from tests.builders import people, refused, words
+from tests.builders import people, refused, release_file, words
 from tests.flows.small_project import sentence
 
 # A command, and what its line names
@@ -95,3 +98,49 @@ def test_a_table_in_the_folder_of_its_own_report_is_refused(tmp_path):
     check_table_is_no_output(tmp_path / "results.parquet", tmp_path / "mine")
     own = tmp_path / "mine"
     refused(lambda: check_table_is_no_output(own / "results.parquet", own), SpecError, "--out", own)
+
+
+NOBODY = 65534
+OPEN = "ledger open more --epsilon 1 --delta 1e-6"
+RELEASE = "release dp_mean --data people.csv --config release.toml --delta 1e-7 --epsilon"
+# What has which mode, the home, a command, and what its line names
+RIGHTS = [
+    ("ledger.sqlite", 0o444, "", OPEN, ("ledger.sqlite cannot be written", "SQLITE_READONLY")),
+    ("ledger.sqlite", 0o444, "", RELEASE + " 0.4", ("ledger.sqlite cannot be written", "SQLITE_READONLY")),
+    ("ledger.sqlite", 0o000, "", "ledger show", ("ledger.sqlite cannot be read", "SQLITE_CANTOPEN")),
+    ("ledger.key", 0o000, "", "ledger show", ("ledger.key cannot be read", "readable")),
+    (".", 0o555, "", OPEN, "ledger.sqlite cannot be written"),
+    (".", 0o555, "below", OPEN, ("below", "cannot be created", "DPCOST_HOME")),
+]
+
+
+@pytest.fixture
+def folder(command_line, monkeypatch):
+    """The current folder, with data and a home with a ledger; the account is not root."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("DPCOST_HOME", str(folder / "home"))
+        people(60).to_csv("people.csv", index=False)
+        release_file(folder, "people", ["age"], bounds="value_bound = 120.0")
+        for command in ("ledger open people --epsilon 1 --delta 1e-6", RELEASE + " 0.5", "ledger show"):
+            assert command_line(*shlex.split(command))[0] == 0  # and everything is imported
+        former = os.geteuid()
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, former or NOBODY, -1)
+        os.seteuid(former or NOBODY)
+        yield folder
+        os.seteuid(former)
+
+
+@pytest.mark.parametrize(("file", "mode", "home", "command", "named"), RIGHTS)
+def test_what_may_not_be_read_or_written_is_named(
+    folder, command_line, monkeypatch, file, mode, home, command, named
+):
+    (folder / "home" / file).chmod(mode)
+    monkeypatch.setenv("DPCOST_HOME", str(folder / "home" / home))
+    said = sentence(command_line(*shlex.split(command)))
+    assert mode != 0o444 or command_line("ledger", "show")[0] == 0
+    (folder / "home" / file).chmod(0o700)
+    assert [word for word in words(named) if word not in said] == [], said
+    assert len(Ledger(folder / "home").account("people").charges) == 1
