@@ -7,6 +7,7 @@ import dpalgos
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from tests.builders import refused
 from tests.contract.forms import EVERY, IDS, PRIVATE, answered, keywords, response, whose
 
 FORMS = {form.label: form for form, _ in EVERY}
@@ -217,8 +218,7 @@ def test_a_transcript_refuses_what_no_noise_can_cover(scale):
         lambda: transcript.publish(one, lambda: one, sketch),
     )
     for call in calls:
-        with pytest.raises(dpalgos.InputError, match="of the release 'v'"):
-            call()
+        refused(call, dpalgos.InputError, "of the release 'v'")
     with pytest.raises(dpalgos.InputError, match="noise scale"):  # which underflows
         transcript.gaussian(one, l2_sensitivity=1e-200, noise_multiplier=1e-200, label="v")
     assert not transcript.events

@@ -155,8 +155,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
     monkeypatch.setenv("DPCOST_STORE", "memory://x")
     monkeypatch.setattr(shared, "_folder", lambda address: Closed())
     assert shared.read_shared("gone") is None
-    with pytest.raises(StoreError, match="Access Denied"):
-        shared.read_shared("closed")
+    refused(lambda: shared.read_shared("closed"), StoreError, "Access Denied")
 
 
 @pytest.mark.server
@@ -164,8 +163,7 @@ def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch
     for variable, value in s3_server.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("DPCOST_STORE", "s3://no-such-bucket/folder")
-    with pytest.raises(StoreError, match="DPCOST_STORE=s3://no-such-bucket/folder"):
-        shared.check_shared_store()
+    refused(shared.check_shared_store, StoreError, "DPCOST_STORE=s3://no-such-bucket/folder")
 
 
 def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from tasks.cache import digest, result
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
+from tests.builders import refused
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK = "tasks.run.block"
@@ -156,8 +157,7 @@ def test_other_code_than_the_runs_is_refused(monkeypatch):
     made = result("block", [BLOCK])
     made.require_same_code()
     monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
-    with pytest.raises(SpecError, match="another version"):
-        made.require_same_code()
+    refused(made.require_same_code, SpecError, "another version")
 
 
 def changed_fields(facts, *others):

@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 
 from data.errors import LedgerBroken, LedgerError, StoreError
+from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
 
 
@@ -27,8 +28,7 @@ def test_a_lost_home_comes_back_with_its_answers_and_is_its_owners_alone(backed_
     assert ledger.restore(copy) == (whole := ledger.verify())
     shutil.rmtree(place.home)
     if place.url:
-        with pytest.raises(LedgerError, match=r"ledger\.key"):
-            ledger.show()
+        refused(ledger.show, LedgerError, "ledger.key")
     assert ledger.restore(copy).head == whole.head
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (place.home, place.home / "ledger.key")]
@@ -40,10 +40,8 @@ def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up
     ledger, copy = backed_up
     head = ledger.verify().head
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
-    with pytest.raises(LedgerError, match=r"has 2 charges.*has 1"):
-        ledger.restore(copy)
-    with pytest.raises(LedgerError, match="would be forgotten"):
-        ledger.restore(copy, noted=head)
+    refused(lambda: ledger.restore(copy), LedgerError, "has 2 charges", "has 1")
+    refused(lambda: ledger.restore(copy, noted=head), LedgerError, "would be forgotten")
     assert counts(ledger) == (1, 2, 1)
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
@@ -54,8 +52,7 @@ def test_a_backup_without_the_last_answer_is_older(ledger, tmp_path, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.backup(tmp_path / "copy")
     ledger.store(charge, {"estimate": 1})
-    with pytest.raises(LedgerError, match="would be forgotten"):
-        ledger.restore(tmp_path / "copy")
+    refused(lambda: ledger.restore(tmp_path / "copy"), LedgerError, "would be forgotten")
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1}
     ledger.backup(tmp_path / "copy")
     assert ledger.restore(tmp_path / "copy").n_releases == 1
@@ -68,12 +65,10 @@ def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     ledger.backup(copy)
     ledger.restore(early, forget_newer=True)
-    with pytest.raises(LedgerBroken, match="ledger lacks"):
-        ledger.backup(copy)
+    refused(lambda: ledger.backup(copy), LedgerBroken, "ledger lacks")
     assert ledger.restore(copy).n_charges == 2
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(LedgerError, match="no backup"):
-        ledger.backup(tmp_path / "notes")
+    refused(lambda: ledger.backup(tmp_path / "notes"), LedgerError, "no backup")
     assert (tmp_path / "notes").read_text() == "mine"
 
 
@@ -84,10 +79,8 @@ def test_the_noted_head_tells_an_older_backup(backed_up, tmp_path, place, fits, 
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     head = ledger.backup(copy).head
     place.run("UPDATE dpcost_charges SET rho = 0")
-    with pytest.raises(LedgerError, match="--noted"):
-        ledger.restore(copy)
-    with pytest.raises(LedgerError, match="not in the backup"):
-        ledger.restore(early, noted=head)
+    refused(lambda: ledger.restore(copy), LedgerError, "--noted")
+    refused(lambda: ledger.restore(early, noted=head), LedgerError, "not in the backup")
     assert ledger.restore(copy, noted=head).ok
 
 
@@ -98,8 +91,7 @@ def test_a_deleted_or_damaged_file_is_replaced_and_kept(backed_up, place, conten
         pytest.skip("about the file")
     path = place.home / "ledger.sqlite"
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match="--noted"):
-        ledger.restore(copy)
+    refused(lambda: ledger.restore(copy), LedgerError, "--noted")
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     aside = [each.read_bytes() for each in place.home.glob("*.damaged-*")]
     assert aside == ([content] if content else [])
@@ -115,8 +107,7 @@ def test_an_edited_backup_is_refused(backed_up, change):
     with closing(sqlite3.connect(copy)) as connection:
         connection.execute(change)
         connection.commit()
-    with pytest.raises(LedgerBroken, match="as it was written"):
-        ledger.restore(copy, forget_newer=True)
+    refused(lambda: ledger.restore(copy, forget_newer=True), LedgerBroken, "as it was written")
     assert counts(ledger) == (1, 1, 1)
 
 
@@ -126,22 +117,17 @@ def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
     _, copy = backed_up
     other = Ledger(tmp_path / "other")
     other.open_dataset("patients", 1.0, 1e-5)
-    with pytest.raises(LedgerError, match="another ledger"):
-        other.restore(copy, forget_newer=True)
+    refused(lambda: other.restore(copy, forget_newer=True), LedgerError, "another ledger")
     assert counts(other) == (1, 0, 0)
     assert not list((tmp_path / "other").glob("tmp*"))
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(place, tmp_path):
     ledger = place.ledger()
-    with pytest.raises(LedgerError, match="no ledger"):
-        ledger.backup(tmp_path / "copy")
+    refused(lambda: ledger.backup(tmp_path / "copy"), LedgerError, "no ledger")
     ledger.open_dataset("patients", 1.0, 1e-5)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="folder is needed"):
-        ledger.backup(tmp_path / "file" / "copy")
-    with pytest.raises(LedgerError, match="cannot be read"):
-        ledger.restore(tmp_path / "missing")
+    refused(lambda: ledger.backup(tmp_path / "file" / "copy"), StoreError, "folder is needed")
+    refused(lambda: ledger.restore(tmp_path / "missing"), LedgerError, "cannot be read")
     place.run("UPDATE dpcost_budgets SET epsilon = 2")
-    with pytest.raises(LedgerBroken, match="not backed up"):
-        ledger.backup(tmp_path / "copy")
+    refused(lambda: ledger.backup(tmp_path / "copy"), LedgerBroken, "not backed up")

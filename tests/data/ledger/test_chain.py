@@ -140,8 +140,7 @@ def test_a_deleted_ledger_is_seen_with_a_noted_head_and_by_its_key(written, plac
         os.unlink(place.home / "ledger.sqlite")
     assert not place.ledger().verify().ok
     for use in (place.ledger().show, lambda: charged(place.ledger(), ask(), COST, fits)):
-        with pytest.raises(LedgerBroken, match="not known"):
-            use()
+        refused(use, LedgerBroken, "not known")
 
 
 @pytest.mark.parametrize("replaced", [True, False])

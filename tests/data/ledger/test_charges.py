@@ -7,6 +7,7 @@ import pytest
 
 from data.errors import AnswerLost, LedgerError
 from data.ledger import PrivacyCost, open_ledger
+from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
 
 
@@ -26,8 +27,7 @@ def test_an_answer_is_written_once(ledger, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.store(charge, {"estimate": 1.5})
     ledger.store(charge, {"estimate": 1.5})
-    with pytest.raises(LedgerError, match="another answer"):
-        ledger.store(charge, {"estimate": 2.5})
+    refused(lambda: ledger.store(charge, {"estimate": 2.5}), LedgerError, "another answer")
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1.5}
     assert ledger.verify().n_releases == 1
 
@@ -77,13 +77,11 @@ def test_the_same_question_has_the_same_id(ask):
 
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask):
     first = charged(ledger, ask(), COST, fits)
-    with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06"):
-        charged(ledger, ask(), COST, fits)
+    refused(lambda: charged(ledger, ask(), COST, fits), AnswerLost, "epsilon 0.3, delta 1e-06")
     second = charged(ledger, ask(), COST, fits, again=True)
     assert second.id == f"{first.question.id}-2"
     assert [charge.epsilon for charge in ledger.account("patients").charges] == [0.3, 0.3]
-    with pytest.raises(LedgerError, match="not the last one"):
-        ledger.store(first, {"estimate": 1})
+    refused(lambda: ledger.store(first, {"estimate": 1}), LedgerError, "not the last one")
     ledger.store(second, {"estimate": 2})
     assert charged(ledger, ask(), COST, fits, again=True).answer == {"estimate": 2}
     assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["no answer", "released"]

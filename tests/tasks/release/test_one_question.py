@@ -10,6 +10,7 @@ import pytest
 from data.errors import ContentRefused
 from data.ledger import Ledger
 from data.ledger.content import Fingerprinter
+from tests.builders import refused
 from tests.tasks.analyst_tables import completed, init_study, release
 
 N = 240
@@ -177,5 +178,4 @@ def test_another_file_is_refused_before_all_of_it_is_read(ledger, tmp_path, chan
 
     release_of(people())
     monkeypatch.setattr(Fingerprinter, "_row_hashes", None)  # nothing may be read of the rows
-    with pytest.raises(ContentRefused, match="'people'"):
-        release_of(change(people()))
+    refused(lambda: release_of(change(people())), ContentRefused, "'people'")
