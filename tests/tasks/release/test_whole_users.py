@@ -47,9 +47,7 @@ def ask(dpcost, data, tmp_path, *, estimator="user_level_mean", columns=USER, bo
 
 
 def test_a_mean_over_users_is_released_and_replayed(dpcost, visits, tmp_path):
-    status, out, err = ask(dpcost, visits, tmp_path)
-    assert status == 0, err
-    answer = numbers_of(json.loads(out))
+    answer = numbers_of(json.loads(ask(dpcost, visits, tmp_path)[1]))
     assert abs(answer["hours"] - 7) < 0.3  # the one with half of all rows has no more weight
     assert abs(answer["steps"] + 3) < 0.3
     again = json.loads(ask(dpcost, visits, tmp_path)[1])
