@@ -23,9 +23,7 @@ def refused(use, error, *named, hidden=()):
 
 def refusals(table):
     """Parametrize a test by a table of refusals: the exception, what its sentence names, what is tried."""
-    rows = [
-        pytest.param(error, *rest, id=f"{number}: {rest[0]}") for number, (error, *rest) in enumerate(table)
-    ]
+    rows = [pytest.param(error, *rest, id=f"{k}: {rest[0]}") for k, (error, *rest) in enumerate(table)]
     return pytest.mark.parametrize(("error", "named", "use"), rows)
 
 

@@ -34,9 +34,8 @@ def made(n, seed=0, n_boids=200):
 def lines_of(dataset, values, labels):
     """The published text: blanks around names, the last row without its x1."""
     header = " ,".join([*dataset.frame_columns, f" {dataset.label} "])
-    rows = [
-        ",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in zip(values, labels, strict=True)
-    ]
+    pairs = zip(values, labels, strict=True)
+    rows = [",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in pairs]
     rows[-1] = rows[-1][rows[-1].index(",") :]
     return [header, *rows]
 
@@ -124,13 +123,9 @@ def test_a_public_scale_does_not_depend_on_the_data(swarm):
 
 
 def small(n=40, simulated=True):
-    return PreparedTable(
-        X=np.ones((n, 1), dtype=np.float32),
-        y=np.zeros(n),
-        column_names=("intercept",),
-        to_standard=None,
-        groups=np.arange(n) // 4 if simulated else None,
-    )
+    about = {"column_names": ("intercept",), "to_standard": None}
+    groups = np.arange(n) // 4 if simulated else None
+    return PreparedTable(X=np.ones((n, 1), dtype=np.float32), y=np.zeros(n), groups=groups, **about)
 
 
 def test_simulations_stay_together():

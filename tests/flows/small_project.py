@@ -31,23 +31,7 @@ grid = { n = [100, 5000, 20000], epsilon = [0.5], delta = ["1/n^2"] }
 replicates = { smoke = 2, standard = 4, paper = 200 }
 headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }
 
-[[panels]]
-name = "public"
-[panels.problem]
-kind = "subsamples"
-dataset = "housing"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-units = "public"
-
-[[panels]]
-name = "paper"
-[panels.problem]
-kind = "subsamples"
-dataset = "housing"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-units = "standardised"
+PANELS
 
 [[estimators]]
 name = "zero"
@@ -60,6 +44,17 @@ name = "adassp"
 calibrations = ["tight"]
 params = { covariate_bound = 3.0, response_bound = 2.0 }
 """
+PANEL = """[[panels]]
+name = "{}"
+[panels.problem]
+kind = "subsamples"
+dataset = "housing"
+response = "median_house_value"
+covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+units = "{}"
+"""
+PANELS = PANEL.format("public", "public") + "\n" + PANEL.format("paper", "standardised")
+STUDY = STUDY.replace("PANELS\n", PANELS)
 
 
 def sentence(answer):
@@ -176,11 +171,8 @@ class Project:
         self.study = folder / "small.toml"
         self.study.write_text(STUDY)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        self.environment = inherited | {
-            "DPCOST_HOME": str(self.home),
-            "PYTHONPATH": str(PROJECT),
-            "PREFECT_HOME": str(folder / "client"),
-        }
+        own = {"DPCOST_HOME": self.home, "PYTHONPATH": PROJECT, "PREFECT_HOME": folder / "client"}
+        self.environment = inherited | {name: str(place) for name, place in own.items()}
 
     def start(self, *arguments, code=DPCOST, stderr=subprocess.PIPE, **environment):
         # A shell may have started the tests with Ctrl-C ignored, which children inherit.

@@ -59,10 +59,8 @@ def test_an_error_within_shows_its_type_and_place_and_never_its_message(
 
 def test_starting_is_light():
     """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
-    code = (
-        "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
-        "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
-    )
+    code = "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
+    code += "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n[]\n")
 

@@ -102,10 +102,8 @@ def cluster(tmp_path_factory, project, s3_server):
 
 
 def blocks_of(cluster):
-    return {
-        name: len(list((cluster.folder / name / "home" / "cache" / "blocks").glob("*[0-9a-f].parquet")))
-        for name in "abc"
-    }
+    pattern = "home/cache/blocks/*[0-9a-f].parquet"
+    return {name: len(list((cluster.folder / name).glob(pattern))) for name in "abc"}
 
 
 def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster, project, long):

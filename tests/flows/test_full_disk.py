@@ -8,6 +8,7 @@ import time
 import pytest
 
 from data.ledger import Ledger
+from tests.builders import release_file
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -100,9 +101,7 @@ def test_a_release_on_a_full_disk_shows_nothing_that_is_not_stored(project, disk
     home = tmp_path / "small disk"
     disks(home, "3m")
     (tmp_path / "data.csv").write_text("age,cost\n" + "\n".join(f"0.{i:03},0.5" for i in range(400)))
-    (tmp_path / "release.toml").write_text(
-        '[dataset]\nname = "patients"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 1.0\n'
-    )
+    release_file(tmp_path, "patients", ["age"])
     ask = ["release", "dp_mean", "--data", tmp_path / "data.csv", "--config", tmp_path / "release.toml"]
     ask += ["--epsilon", 0.1, "--delta", 1e-6, "--json"]
     project.dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5, DPCOST_HOME=str(home))

@@ -53,12 +53,8 @@ def test_a_release_and_an_audit_ask_nobody(trapped, tmp_path):
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)))
     (tmp_path / "release.toml").write_text(RELEASE)
     files = f"--data {tmp_path}/people.csv --config {tmp_path}/release.toml"
-    process = project.start(
-        "audit dp_mean --trials 1000",
-        "ledger open people --epsilon 1 --delta 1e-6",
-        f"release dp_mean {files} --epsilon 0.5 --delta 1e-7",
-        code=COMMANDS,
-    )
+    commands = "audit dp_mean --trials 1000", "ledger open people --epsilon 1 --delta 1e-6"
+    process = project.start(*commands, f"release dp_mean {files} --epsilon 0.5 --delta 1e-7", code=COMMANDS)
     said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert "spent of the budget" in said[0]

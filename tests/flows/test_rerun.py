@@ -118,12 +118,8 @@ with exclusive_run(Path(sys.argv[1])):
 
 
 def locker(home, seconds):
-    return subprocess.Popen(
-        [sys.executable, "-c", LOCKER, str(home), str(seconds)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([sys.executable, "-c", LOCKER, str(home), str(seconds)], **pipes)
 
 
 def test_a_second_run_waits_and_gets_the_place_of_a_killed_one(tmp_path):

@@ -124,9 +124,7 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     monkeypatch.setattr("requests.get", Mock(side_effect=requests.ConnectionError))
     run_plainly(ran.study, online)
     assert is_finished(ran, offline=False)
-    monkeypatch.setattr(
-        "requests.get", Mock(side_effect=requests.ReadTimeout)
-    )  # it may answer the retries of a run
+    monkeypatch.setattr("requests.get", Mock(side_effect=requests.ReadTimeout))  # a run's retries may help
     assert not is_finished(ran, offline=False)
     assert tables_at_hand(find_study(ran.study), online) is None  # though a stand-in is stored
 

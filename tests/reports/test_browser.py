@@ -98,10 +98,8 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):
     html = files["report.html"].decode()
-    by_day, by_night = (
-        look(html.replace("(prefers-color-scheme: dark)", media), 800, tmp_path)
-        for media in ("not all", "all")
-    )
+    pages = (html.replace("(prefers-color-scheme: dark)", media) for media in ("not all", "all"))
+    by_day, by_night = (look(each, 800, tmp_path) for each in pages)
     for part in ("background", "ink", "line"):
         assert by_day[part] != by_night[part]
 
@@ -204,16 +202,13 @@ def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+XHTML = "http://www.w3.org/1999/xhtml"
 PICTURES = {
-    "handler": SVG.format("<path d='M0,0h9' onclick='1'/>").replace(
-        "<svg ", "<svg onload=\"document.title='ran'\" "
-    ),
+    "handler": SVG.replace("<svg ", "<svg onload=\"document.title='ran'\" ").format("<path onclick='1'/>"),
     "script": SVG.format("<script>document.title='ran'</script>"),
     "marked section": SVG.format("<title><![CDATA[" + PLANTED + "]]></title>"),
     "comment": SVG.format("<!-- --!>" + PLANTED + "<!-- -->"),
-    "foreign": SVG.format(
-        f"<foreignObject><body xmlns='http://www.w3.org/1999/xhtml'>{PLANTED}</body></foreignObject>"
-    ),
+    "foreign": SVG.format(f"<foreignObject><body xmlns='{XHTML}'>{PLANTED}</body></foreignObject>"),
     "link": SVG.format("<a href=\"javascript:document.title='ran'\"><text>x</text></a>"),
     "no picture": PLANTED,
 }
@@ -264,9 +259,8 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
     cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
-    planted = replace(
-        page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators, panels_and_forms=labels
-    )
+    about = {"data_cards": cards, "estimators": estimators, "panels_and_forms": labels}
+    planted = replace(page, title=f"T {PLANTED}", **about)
     html = render_study(results, planted)["report.html"]
     for guarded in (True, False):
         seen = served(html, guarded=guarded)

@@ -124,11 +124,9 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
     assert ranked.weaker is None
     weak = build_headline(View.build(summarize(results), page)).tiles[0].caption
     best = next(info for info in page.estimators if info.title in weak)
-    others = tuple(
-        replace(info, relation=info.relation and Relation.LOCAL) if info != best else info
-        for info in page.estimators
-    )
-    view = View.build(summarize(results), replace(page, estimators=others))
+    weaker = [replace(info, relation=info.relation and Relation.LOCAL) for info in page.estimators]
+    others = (info if info == best else other for info, other in zip(page.estimators, weaker, strict=True))
+    view = View.build(summarize(results), replace(page, estimators=tuple(others)))
     head = build_headline(view)
     assert best.title not in head.tiles[0].caption
     assert f"With a weaker promise ({best.title}" in head.details

@@ -146,9 +146,8 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
 
 def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
     other = results.copy()
-    far = (
-        other["estimator"].eq("preconditioned_regression") & other["n"].eq(20_000) & other["epsilon"].eq(0.5)
-    )
+    far = other["estimator"].eq("preconditioned_regression") & other["n"].eq(20_000)
+    far &= other["epsilon"].eq(0.5)
     other.loc[far, "value"] *= 30
     both = [ComparedRun("main", page, results), ComparedRun("branch", page, other)]
     html = render_comparison(both).decode()

@@ -117,10 +117,8 @@ def test_a_comparison_says_how_many_differences_chance_predicts():
     rng = np.random.default_rng(0)
 
     def run():
-        values = rng.normal(1, 0.1, (500, 10))
-        return pd.concat(
-            [results_table(list(row), cell=f"ols:public:n={i}") for i, row in enumerate(values, 1)]
-        )
+        rows = enumerate(rng.normal(1, 0.1, (500, 10)), 1)
+        return pd.concat([results_table(list(row), cell=f"ols:public:n={i}") for i, row in rows])
 
     found = compare_results(run(), run())
     assert found["by_chance"] == pytest.approx(500 * 0.0027, rel=0.01)

@@ -68,9 +68,8 @@ def test_every_claim_is_about_something_that_its_study_has():
 )
 def test_nothing_holds_against_its_own_evidence(test):
     """At one of three sizes the mean is beyond what is claimed, by chance or not: that is left open."""
-    table = results(
-        dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), dict.fromkeys((100, 1000, 5000), 1.0)), replicates=3
-    )
+    ones = dict.fromkeys((100, 1000, 5000), 1.0)
+    table = results(dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), ones), replicates=3)
     table.loc[(table["estimator"] == "dp_mean") & (table["n"] == 1000), "value"] = [0.1, 0.2, 5.6]
     claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
     found = judge(claim, Evidence(SPEC, table))["tight"]

@@ -26,11 +26,8 @@ def test_smoke_keeps_the_ends_and_one_budget():
 SIZES = {"n": 1000, "d": 20, "s": 5}
 
 RULES = {"10/n^1.1": 10 / math.pow(1000, 1.1), "1/n^2": 1e-6, "4*sqrt(log(n))": 4 * math.sqrt(math.log(1000))}
-RULES |= {
-    "10 + sqrt(2*log(2*n*d/.01))": 10 + math.sqrt(2 * math.log(2 * 1000 * 20 / 0.01)),
-    "-(s - d)**2": -225,
-}
-RULES |= {"min(n, 2*d)": 40, "max(exp(0), 1e-3)": 1, "1e-6": 1e-6, " n ": 1000, 0.5: 0.5}
+RULES |= {"10 + sqrt(2*log(2*n*d/.01))": 10 + math.sqrt(2 * math.log(2 * 1000 * 20 / 0.01))}
+RULES |= {"-(s - d)**2": -225, "min(n, 2*d)": 40, "max(exp(0), 1e-3)": 1, "1e-6": 1e-6, " n ": 1000, 0.5: 0.5}
 
 
 @pytest.mark.parametrize("rule", RULES)

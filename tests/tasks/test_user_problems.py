@@ -21,9 +21,8 @@ def map_table(monkeypatch):
     """Four cells of the map, one of which has too few rows."""
     rng = np.random.default_rng(0)
     cell = np.repeat([0, 1, 2, 3], [5, 40, 7, 3])
-    table = pd.DataFrame(
-        {column.name: rng.uniform(1, 2, len(cell)) for column in get_dataset("housing").columns}
-    )
+    names = get_dataset("housing").column_names
+    table = pd.DataFrame({name: rng.uniform(1, 2, len(cell)) for name in names})
     table["longitude"], table["latitude"] = -120.5 + cell, 35.5
     table["median_house_value"] = 100_000.0 * cell + rng.uniform(0, 1000, len(cell))
     monkeypatch.setattr("tasks.problems.registered_table.read_table", lambda ref: table)

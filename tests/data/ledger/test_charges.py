@@ -104,10 +104,9 @@ def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask
 
 def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
     ledger.open_dataset("others", 1.0, 1e-5)
-    found = []
-    other = threading.Thread(
-        target=lambda: found.append(charged(place.ledger(), ask("b", "others"), COST, fits)), daemon=True
-    )
+    found, question = [], ask("b", "others")
+    there = lambda: found.append(charged(place.ledger(), question, COST, fits))  # noqa: E731
+    other = threading.Thread(target=there, daemon=True)
     with ledger.answering(ask(), COST, fits):
         other.start()
         other.join(20)

@@ -201,6 +201,5 @@ def test_cells_of_a_column_of_numbers_are_those_they_are_next_to_text(cells, kin
     alone, mixed = (canonical_cells(pa.array([*cells, *more], kind)) for more in ([], ["text"]))
     np.testing.assert_array_equal(alone.numbers, mixed.numbers[: len(cells)])
     np.testing.assert_array_equal(np.signbit(alone.numbers), np.signbit(mixed.numbers[: len(cells)]))
-    assert [None if k < 0 else alone.values[k] for k in alone.texts] == [
-        None if k < 0 else mixed.values[k] for k in mixed.texts[: len(cells)]
-    ]
+    texts = ([None if k < 0 else each.values[k] for k in each.texts[: len(cells)]] for each in (alone, mixed))
+    assert next(texts) == next(texts)

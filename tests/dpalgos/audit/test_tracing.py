@@ -66,13 +66,8 @@ def scores_of(repeats, model, n, d, estimator, release_std=0.0, **options):
     return np.array(members).T, np.array(outsiders).T
 
 
-STEPS = {
-    "covariate_bound": 1.0,
-    "response_bound": 3.0,
-    "coef_bound": 1.0,
-    "n_iterations": 3,
-    "step_size": 90.0,
-}
+STEPS = {"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 1.0, "n_iterations": 3}
+STEPS["step_size"] = 90.0
 ATTACKED = [
     ("dp_mean", "bounded_mean", 600, {"value_bound": 1.0}),
     ("clipped_mean", "bounded_mean", 600, {"center": 0.0, "clip_norm": np.sqrt(600)}),

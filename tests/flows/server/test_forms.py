@@ -99,10 +99,8 @@ def cron(deployment):
 
 
 def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_schedule():
-    found, others = (
-        {each.name: each for each in deployments("home-1")},
-        {"ingest", "scorecard", "report", "rerun"},
-    )
+    found = {each.name: each for each in deployments("home-1")}
+    others = {"ingest", "scorecard", "report", "rerun"}
     assert set(found) == {*find_study.study_names(), *others}
     assert found["housing"].tags == ["home-1", "housing", "standard"]
     assert cron(found["housing"]) == ["0 3 * * 1"]

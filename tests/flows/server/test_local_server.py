@@ -24,10 +24,8 @@ def test_a_server_without_its_database_does_not_answer(web, ready, well):
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(web, status, tmp_path):
     web.serve("/api/admin/version", status)
-    ask, own = (
-        partial(client.authentication_at, tmp_path, f"{web.address}/api"),
-        client.own_authentication(tmp_path),
-    )
+    ask = partial(client.authentication_at, tmp_path, f"{web.address}/api")
+    own = client.own_authentication(tmp_path)
     refused(ask, ServerError, "PREFECT_API_AUTH_STRING", hidden=[own])
 
 

@@ -218,11 +218,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         pq.write_table(pa.table(columns), path)
         (tmp_path / "release.toml").write_text(MEAN)
         asked = ["--data", str(path), "--config", str(tmp_path / "release.toml")]
-        commands = [
-            ["ledger", "open", "rides", "--epsilon", "5", "--delta", "1e-5"],
-            ["release", "dp_mean", *asked, "--epsilon", "1", "--delta", "1e-8"],
-        ]
-        for command in commands:
+        opened = ["ledger", "open", "rides", "--epsilon", "5", "--delta", "1e-5"]
+        for command in (opened, ["release", "dp_mean", *asked, "--epsilon", "1", "--delta", "1e-8"]):
             run = "from flows.cli.main import main; from tests.peak_memory import peak_memory\n"
             run += "try: main()\nfinally: print(peak_memory())"
             words, own = [sys.executable, "-c", run, *command], {**os.environ, "DPCOST_HOME": str(home)}

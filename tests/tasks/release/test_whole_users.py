@@ -85,11 +85,9 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
 )
 def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, monkeypatch, spellings):
     """Otherwise half of a person's rows would be protected as if the other half were another person's."""
-    drawn = []
-    real = tasks.release.release.draw_release
-    monkeypatch.setattr(
-        tasks.release.release, "draw_release", lambda plan, sample: drawn.append(sample) or real(plan, sample)
-    )
+    drawn, real = [], tasks.release.release.draw_release
+    watched = lambda plan, sample: drawn.append(sample) or real(plan, sample)  # noqa: E731
+    monkeypatch.setattr(tasks.release.release, "draw_release", watched)
     person = np.repeat(np.arange(1, 501), len(spellings))
     table = pd.DataFrame({"hours": 1.0, "steps": 2.0}, index=range(len(person)))
     table["person"] = [spellings[k % len(spellings)].format(code) for k, code in enumerate(person)]
