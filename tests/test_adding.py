@@ -2,13 +2,11 @@
 
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[1]
+from tests.builders import PROJECT, copied_project, run_there
+
 EXAMPLE = re.compile(
     r"^`([\w/.]+)`(, one more entry)?:\n\n```(?:python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -90,10 +88,7 @@ def test_every_page_has_an_example():
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("project")
-    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
-        # With its bytecode, which holds for copies as well: they keep the time of the source.
-        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("out"))
+    folder = copied_project(tmp_path_factory.mktemp("project"))
     for path, more, code in examples():
         assert (folder / path).exists() == more, path
         with (folder / path).open("a") as file:
@@ -101,17 +96,8 @@ def extended(tmp_path_factory):
     return folder
 
 
-def run_there(folder, *words, home="home"):
-    variables = {"PATH": "", "HOME": folder, "DPCOST_HOME": folder / home, "PYTHONPATH": folder}
-    own = {name: str(value) for name, value in variables.items()} | {"OMP_NUM_THREADS": "1"}
-    asked = {"cwd": folder, "env": own, "capture_output": True, "text": True, "check": False, "timeout": 600}
-    done = subprocess.run([sys.executable, *words], **asked)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout
-
-
 def test_each_example_is_found_and_runs_to_its_report(extended):
-    said = run_there(extended, "-c", CHECK, str(extended), str(PROJECT))
+    said = run_there(extended, "-c", CHECK, str(extended), str(PROJECT)).stdout
     assert re.search(r"^heights Not the real data: .* ε = 0.5", said, re.MULTILINE)
     assert re.search(r"^outliers .*ε = 0.5", said, re.MULTILINE)
 

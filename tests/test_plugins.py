@@ -1,11 +1,7 @@
 """A broken plugin is named with its file and all its faults, and everything else works."""
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from tests.builders import copied_project, run_there
 
-PROJECT = Path(__file__).resolve().parents[1]
 BROKEN = {
     "dpalgos/comparators/no_python.py": "def no_python(:\n",
     "dpalgos/central/half_an_estimator.py": """
@@ -83,17 +79,11 @@ NAMED = {
 
 
 def test_broken_plugins_are_left_out_with_all_their_faults_and_all_else_works(tmp_path):
-    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
-        # With its bytecode, which holds for copies as well: they keep the time of the source.
-        shutil.copytree(PROJECT / package, tmp_path / package, ignore=shutil.ignore_patterns("out"))
+    copied_project(tmp_path)
     for path, content in BROKEN.items():
         assert not (tmp_path / path).exists(), path
         (tmp_path / path).write_text(content)
-    places = {"HOME": tmp_path, "DPCOST_HOME": tmp_path / "home", "PYTHONPATH": tmp_path}
-    own = {"PATH": "", **{name: str(place) for name, place in places.items()}}
-    asked = {"cwd": tmp_path, "env": own, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], **asked)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_there(tmp_path, "-c", SCRIPT)
     lists, refused, *listed = done.stdout.splitlines()
     assert "'dp_mean'" in lists
     assert "'housing'" in lists

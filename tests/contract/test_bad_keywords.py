@@ -28,7 +28,6 @@ BAD = [
     ("dp_sparse_mean", {"sparsity_choice": "bic"}, "sparsity_choice must be one of"),
     ("dp_sparse_mean", {"sparsity_choice": "holdout", **PAPER}, "sparsity_choice must not be 'holdout'"),
     ("dp_sparse_mean", {"sparsity_choice": "printed_cross_validation"}, "sparsity_choice must not be"),
-    ("dp_sparse_mean", {"sparsity_share": 1.0}, "sparsity_share must lie strictly between"),
     ("dp_mean", {"truncation": "percentiles"}, "truncation must be one of"),
     *[("dp_sparse_mean", {"sparsity_share": x}, "sparsity_share") for x in (0, 1, np.nan, "0.1", True, None)],
     ("box_mean", {"upper": -1.0}, "lower must be below upper in every column"),
@@ -39,8 +38,10 @@ BAD = [
     ("clipped_mean", {**RADIUS, "center": 0.0}, EITHER),
     ("clipped_mean", {"center": 0.0, "clip_norm": 1.0}, EITHER),
     ("clipped_mean", {**RADIUS, "center": [0.0, 1.0], "clip_norm": 1.0}, "center must be a number or one"),
-    ("clipped_mean", {**RADIUS, "center": np.nan, "clip_norm": 1.0}, "center must be a public finite"),
-    ("clipped_mean", {**RADIUS, "center": "zero", "clip_norm": 1.0}, "center must be a public finite"),
+    *[
+        ("clipped_mean", {**RADIUS, "center": bad, "clip_norm": 1.0}, "center must")
+        for bad in (np.nan, "zero", 1e31, -1e31, np.inf, 10**400)
+    ],
     ("clipped_mean", {**RADIUS, "center": 0.0, "clip_norm": 0}, "clip_norm must be a positive"),
     ("clipped_mean", {"std_bounds": (2.0, 1.0)}, PAIR),
     ("clipped_mean", {"std_bounds": 1.0}, PAIR),
@@ -176,13 +177,6 @@ def test_absurd_bounds_are_refused_by_name(estimator):
         for magnitude in (1e-320, 1e-170, 1e-31, 1e31, 1e170, 10**400):
             with pytest.raises(dpalgos.InputError, match=name):
                 answer(form, form.calibrations[0], {name: scaled(form.example[name], magnitude)})
-
-
-@pytest.mark.parametrize("center", [1e31, -1e31, np.inf, np.nan, 10**400])
-def test_an_absurd_center_is_refused(center):
-    params = dpalgos.get_estimator("clipped_mean").parameters
-    with pytest.raises(dpalgos.InputError, match="center must"):
-        params(epsilon=0.5, delta=1e-4, clip_norm=1.0, center=center)
 
 
 @private

@@ -7,8 +7,9 @@ import uuid
 
 import psutil
 import pytest
-from small_project import PROJECT, processes_of, until
+from small_project import processes_of, until
 
+from tests.builders import copied_project
 from tests.own_processes import end_with_parent
 from tests.private_postgres import free_port
 
@@ -16,8 +17,6 @@ pytest.importorskip("distributed")
 from distributed import Client
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
-PACKAGES = ("data", "tasks", "dpalgos", "flows", "reports")
 
 
 class Cluster:
@@ -35,11 +34,7 @@ class Cluster:
         self.client().close()  # it is there
 
     def machine(self, name):
-        folder = self.folder / name
-        for package in PACKAGES:
-            ignored = shutil.ignore_patterns("__pycache__", "out")
-            shutil.copytree(PROJECT / package, folder / package, ignore=ignored)
-        return folder
+        return copied_project(self.folder / name, "__pycache__")
 
     def work(self, name, **environment):
         folder = self.folder / name

@@ -73,16 +73,11 @@ def visits(n=1500, other=False):
 
 
 COEF = {"age": 3.0, "region=south": 1.0, "region=west": -1.0, "smoker=yes": 2.0, "at the centers": 1500.0}
+ANSWER = [{"name": name, "estimate": value, "shrunk": value} for name, value in COEF.items()]
+LOSS = {"privacy_unit": "row", "privacy_parameters": {"epsilon": 1, "delta": 1e-6}}
 RELEASED = {
-    "deployment": {
-        "product": {"name": "mine"},
-        "privacy_loss": {"privacy_unit": "row", "privacy_parameters": {"epsilon": 1, "delta": 1e-6}},
-    },
-    "release": {
-        "estimator": "preconditioned_regression",
-        "level": None,
-        "answer": [{"name": name, "estimate": value, "shrunk": value} for name, value in COEF.items()],
-    },
+    "deployment": {"product": {"name": "mine"}, "privacy_loss": LOSS},
+    "release": {"estimator": "preconditioned_regression", "level": None, "answer": ANSWER},
 }
 
 
