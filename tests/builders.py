@@ -10,6 +10,11 @@ import pandas as pd
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FOUND = [path for path in map(shutil.which, NAMES) if path][:1]
+# The browser and what it is always told, or nothing where there is none.
+CHROMIUM = [*FOUND, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"] if FOUND else []
+CHROMIUM += ["--disable-sync", "--disable-background-networking"] if FOUND else []
 REGIONS = ["north", "south", "west"]
 CATEGORIES = {"region": REGIONS, "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}

@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 
 import fsspec
@@ -66,16 +67,16 @@ def used(folder):
         return folder
 
 
+def locking(folder):
+    return partial(used, folder), lock.locked(folder, "serve.lock", print).__enter__
+
+
 def test_a_home_that_another_account_uses_is_refused_and_a_free_one_is_taken(tmp_path, monkeypatch, home):
     name, mine = folders.account(os.getuid()), os.getuid()
     used(home)
     monkeypatch.setattr(folders.os, "geteuid", lambda: mine + 4242)
-    for use in (
-        lambda: require_own_home(home),
-        lambda: used(home),
-        lambda: lock.locked(home, "serve.lock", print).__enter__(),
-        lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)}),
-    ):
+    launched = lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)})  # noqa: E731
+    for use in (lambda: require_own_home(home), launched, *locking(home)):
         refused(use, StoreError, name, "DPCOST_HOME")
     for free in (tmp_path, tmp_path / "not there"):
         require_own_home(free)
@@ -101,12 +102,8 @@ def test_nothing_that_rests_on_locks_works_on_a_network_folder(tmp_path, monkeyp
         require_local_disk("HOME", tmp_path / disk)
     for folder in () if kind in LOCAL else ("mnt", "link"):
         home = tmp_path / folder / "home"
-        for use in (
-            lambda home=home: require_local_disk("HOME", home),
-            lambda home=home: used(home),
-            lambda home=home: lock.locked(home, "serve.lock", print).__enter__(),
-            lambda home=home: Ledger(home).open_dataset("patients", 1.0, 1e-5),
-        ):
+        opened = partial(Ledger(home).open_dataset, "patients", 1.0, 1e-5)
+        for use in (partial(require_local_disk, "HOME", home), opened, *locking(home)):
             refused(use, StoreError, kind)
         assert not home.exists()
 

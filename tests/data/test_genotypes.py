@@ -56,14 +56,12 @@ class Files:
 
     @property
     def raw(self):
-        first, *others = (
-            RawFile(
-                self.dataset.name, str(self.folder / source.file),
-                hashlib.sha256((self.folder / source.file).read_bytes()).hexdigest(), source.url,
-                source.layout, "mirror",
-            )
-            for source in self.dataset.source.files
-        )  # fmt: skip
+        def raw(source):
+            path = self.folder / source.file
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+            return RawFile(self.dataset.name, str(path), sha256, source.url, source.layout, "mirror")
+
+        first, *others = map(raw, self.dataset.source.files)
         return replace(first, companions=tuple(others))
 
 
@@ -222,6 +220,8 @@ def series_matrix(calls=None, code=TEXT, quote=""):
     def line(key, values):
         return "\t".join([key, *(f'"{value}"' for value in values)])
 
+    texts = [[f"{quote}{code[int(call)]}{quote}" for call in row] for row in calls]
+    cells = [[f'"SNP_A-{j}"', *row] for j, row in enumerate(texts)]
     group = [f"iq group: {'Low' if i % 3 == 0 else 'Average'} IQ" for i in range(len(people))]
     tissue = ["tissue: blood"] * len(people)
     first = [group[i] if i % 2 else tissue[i] for i in range(len(people))]
@@ -238,10 +238,7 @@ def series_matrix(calls=None, code=TEXT, quote=""):
         line("!Sample_platform_id", ["GPL6801"] * len(people)),
         "!series_matrix_table_begin",
         line('"ID_REF"', people),
-        *(
-            "\t".join([f'"SNP_A-{j}"', *(f"{quote}{code[int(call)]}{quote}" for call in row)])
-            for j, row in enumerate(calls)
-        ),
+        *map("\t".join, cells),
         "!series_matrix_table_end",
     ]
 

@@ -116,9 +116,7 @@ def test_a_download_that_ends_early_leaves_nothing(tmp_path, small, monkeypatch,
     assert stored_files(tmp_path) == []
 
 
-def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
-    tmp_path, small
-):
+def test_stand_in_only_when_nothing_was_delivered_with_reasons_without_places(tmp_path, small):
     dataset, _ = small()
     for mirror in (None, tmp_path / "none", tmp_path):
         raw = fetch_or_stand_in(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
@@ -197,9 +195,7 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, 
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(b"published" * 100)[:-10], b"no gzip"])
-def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_address_asked(
-    tmp_path, small, web, monkeypatch, caplog, packed
-):
+def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, small, web, monkeypatch, caplog, packed):
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "cal_housing.tgz.gz").write_bytes(packed)

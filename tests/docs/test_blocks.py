@@ -108,13 +108,9 @@ def test_every_command_exists(path):
 @pytest.mark.server
 @pytest.mark.parametrize("path", having("console"))
 def test_shell_blocks_run(path, folder):
-    scripts = {
-        ".venv/bin/dpcost": DPCOST.format(python=sys.executable),
-        "bin/dpcost": DPCOST.format(python=sys.executable),
-        "bin/editor": EDITOR,
-        "my_file.py": MECHANISM,
-        **{f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE},
-    }
+    scripts = dict.fromkeys((".venv/bin/dpcost", "bin/dpcost"), DPCOST.format(python=sys.executable))
+    scripts |= {"bin/editor": EDITOR, "my_file.py": MECHANISM}
+    scripts |= {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE}
     for name, text in scripts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

@@ -67,9 +67,7 @@ UNPAID += [(name, {"sparsity_choice": "printed_cross_validation"}) for name in S
 
 
 @pytest.mark.parametrize(("name", "keywords"), UNPAID)
-def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_where_something_is_to_be_proved(
-    name, keywords
-):
+def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_for_a_proof(name, keywords):
     result = tuned(name, calibration="paper", **keywords)
     assert result.certified_epsilon == np.inf
     assert any(isinstance(event, UnprotectedEvent) for event in result.events)
@@ -86,12 +84,10 @@ def test_an_audit_sees_that_no_truncation_is_not_private(name):
 
 
 PAID = [  # estimator, keywords, the label of what is paid for, and its share
-    *(
-        (name, {"sparsity_choice": choice, "sparsity_share": share}, sparsity.LABEL, share / part)
-        for name in SPARSE
-        for choice, part in (("holdout", 1), ("cross_validation", 5))
-        for share in (0.1, 0.4)
-    ),
+    (name, {"sparsity_choice": choice, "sparsity_share": share}, sparsity.LABEL, share / part)
+    for name in SPARSE
+    for choice, part in (("holdout", 1), ("cross_validation", 5))
+    for share in (0.1, 0.4)
 ]
 for name, share in zip(BOUNDS, (truncation.COLUMNS_SHARE, truncation.RESPONSE_SHARE) * 2, strict=True):
     PAID.append((name, {"truncation": "private_quantiles"}, truncation.LABEL, share))

@@ -89,14 +89,10 @@ class Standing:
         self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.environment, self.said = environment, ""
+        words = [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=end_with_parent,
+            words, cwd=folder, env=environment, preexec_fn=end_with_parent, **pipes
         )
 
     def __enter__(self):
@@ -176,16 +172,11 @@ class Project:
 
     def start(self, *arguments, code=DPCOST, stderr=subprocess.PIPE, **environment):
         # A shell may have started the tests with Ctrl-C ignored, which children inherit.
-        return subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            cwd=PROJECT,
-            env=self.environment | environment,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+        place = {"cwd": PROJECT, "env": self.environment | environment, "start_new_session": True}
+        pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
+        words = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.Popen(words, preexec_fn=heed, **place, **pipes)
 
     def dpcost(self, *arguments, status=0, **environment):
         """Run a command; return what it said on standard output and on standard error."""

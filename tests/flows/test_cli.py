@@ -47,9 +47,7 @@ def fails_by_ctrl_c():
 @pytest.mark.parametrize(
     ("error", "named"), [(fails, "ValueError in tests/"), (fails_by_ctrl_c, "interrupted")]
 )
-def test_an_error_within_shows_its_type_and_place_and_never_its_message(
-    command_line, monkeypatch, home, error, named
-):
+def test_an_error_within_shows_its_place_and_never_its_message(command_line, monkeypatch, home, error, named):
     home.mkdir()
     monkeypatch.setattr("flows.cli.catalogs.print_rows", lambda *_: error())
     status, out, err = command_line("studies")

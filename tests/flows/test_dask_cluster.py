@@ -44,17 +44,11 @@ class Cluster:
     def _start(self, name, folder, *options, **environment):
         program = name.partition("-")[0]
         with open(self.folder / f"{name}.log", "wb") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{program}", *map(str, options)],
-                cwd=folder,
-                env=self.environment
-                | {"DPCOST_HOME": str(folder / "home"), "PYTHONPATH": str(folder)}
-                | environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=end_with_parent,
-            )
+            words = [sys.executable, "-m", f"distributed.cli.dask_{program}", *map(str, options)]
+            own = {"DPCOST_HOME": str(folder / "home"), "PYTHONPATH": str(folder), **environment}
+            place = {"cwd": folder, "env": self.environment | own, "start_new_session": True}
+            pipes = {"stdout": log, "stderr": subprocess.STDOUT, "preexec_fn": end_with_parent}
+            self.processes[name] = subprocess.Popen(words, **place, **pipes)
 
     def client(self):
         return Client(self.address, timeout=200, set_as_default=False)

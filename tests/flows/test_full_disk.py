@@ -34,9 +34,7 @@ def grow(folder):
     subprocess.run(["mount", "-o", "remount,size=200m", str(folder)], check=True)
 
 
-def test_a_run_says_which_disk_is_full_and_goes_on_when_there_is_space(
-    project, undisturbed, disks, monkeypatch
-):
+def test_a_run_says_which_disk_is_full_and_goes_on_with_space(project, undisturbed, disks, monkeypatch):
     home, results = project.home, project.out / "small"
     monkeypatch.setenv("DPCOST_HOME", str(home))
     stages = [

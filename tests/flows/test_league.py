@@ -29,7 +29,7 @@ from tasks.external.worker import Table as WorkerTable
 from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
 from tasks.run.tables import fetch, parquet
 from tasks.run_options import RunOptions
-from tests.flows.test_check import study as own_study
+from tests.flows.test_init import study as own_study
 from tests.plain_runs import run_plainly
 from tests.tasks.analyst_tables import edited, refusal
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data

@@ -23,12 +23,10 @@ def trapped(tmp_path):
 
 def test_the_trap_sees_a_look_up_and_a_connection(trapped):
     project, notes = trapped
-    code = (
-        "import contextlib, socket\n"
-        "with contextlib.suppress(OSError): socket.getaddrinfo('example.org', 80)\n"
-        "with contextlib.suppress(OSError): socket.create_connection(('192.0.2.1', 80), timeout=1)\n"
-        "with contextlib.suppress(OSError): socket.create_connection(('127.0.0.1', 1), timeout=1)\n"
-    )
+    calls = ["socket.getaddrinfo('example.org', 80)"]
+    calls += [f"socket.create_connection({at}, timeout=1)" for at in (("192.0.2.1", 80), ("127.0.0.1", 1))]
+    suppressed = [f"with contextlib.suppress(OSError): {call}" for call in calls]
+    code = "\n".join(["import contextlib, socket", *suppressed])
     project.start(code=code).communicate(timeout=60)
     events = [line.split()[:2] for line in notes.read_text().splitlines()]
     assert ["socket.getaddrinfo", "example.org"] in events

@@ -49,9 +49,7 @@ PROFILES += [("smoke", "standard", ""), ("standard", "standard", ""), ("unknown"
 
 
 @pytest.mark.parametrize(("last", "now", "folder"), PROFILES)
-def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_the_richer(
-    out, last, now, folder
-):
+def test_a_poorer_profile_lies_next_to_a_richer_report_from_which_reruns_go_on(out, last, now, folder):
     (out / "housing" / "manifest.json").write_text(json.dumps(LAST | {"profile": last}))
     assert folder_of_run(out, "housing", now) == out / folder
     assert folder_of_run(out, "snp", now) == out
@@ -89,6 +87,18 @@ def test_runs_of_different_studies_are_refused_by_their_names(written_run, comma
         said = sentence(command_line("compare", *runs, *option))
         assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []
     assert not (tmp_path / "page.html").exists()
+
+
+def test_recent_runs_are_listed_from_the_newest_on(tmp_path, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    for day, study in ((2, "snp"), (3, "mine"), (1, "housing"), (0, "damaged")):
+        (tmp_path / study).mkdir()
+        run = LAST | {"started": f"2026-01-0{day}T09", "finished": f"2026-01-0{day}T10"} if day else {}
+        run |= {"warning": "one's own"} if study == "mine" else {}
+        (tmp_path / study / "manifest.json").write_text(json.dumps(run))
+    runs = [(run["study"], run["publication"]) for run in recent_runs(tmp_path / "home", tmp_path)]
+    assert runs == [("mine", "not for publication"), ("snp", ""), ("housing", "")]
+    assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["mine"]
 
 
 def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):

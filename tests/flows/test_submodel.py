@@ -27,10 +27,8 @@ def made(tmp_path_factory):
     effect = table.region.map({"north": 0, "south": 10, "west": -5})
     table["cost"] = 100 + 2 * table.age + effect + 20 * rng.standard_normal(n)
     records = {}
-    for name, options in {
-        "formula": {"formula": "cost ~ age + C(region)"},
-        "plain": {"response": "cost"},
-    }.items():
+    asked_of = {"formula": {"formula": "cost ~ age + C(region)"}, "plain": {"response": "cost"}}
+    for name, options in asked_of.items():
         here = folder / name
         here.mkdir()
         options |= {"bounds": BOUNDS, "categories": CATEGORIES, "target": "robust"}
@@ -84,9 +82,7 @@ def test_a_table_of_models_has_a_column_for_each(words, place, command_line):
         *[("cost ~", [], "formula"), ("cost ~ age", ["--test", "bmi = 0"], "bmi")],
     ],
 )
-def test_a_model_or_hypothesis_that_the_release_does_not_hold_is_refused(
-    formula, test, named, place, command_line
-):
+def test_a_model_or_test_that_the_release_does_not_hold_is_refused(formula, test, named, place, command_line):
     status, _, err = command_line("submodel", "formula", "--formula", formula, *test)
     assert (status, err.count("\n"), named in err) == (2, 1, True)
 

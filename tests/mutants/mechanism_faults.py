@@ -127,7 +127,7 @@ MECHANISM_FAULTS = {
     "scores are clipped by the norms of rows before whitening": Fault("dpalgos/models/white_rows.py", "WhiteRows.__init__.prepared", {"row_lengths(rows).T": "np.repeat(row_norms(group.X, None), len(own), axis=1)"}, witness("preconditioned_regression-tight")),
     "scores are not clipped": Fault("dpalgos/models/white_rows.py", "ScoresAt.clipped_mean.part", {"level[own],": "1000000000.0 * level[own],"}, neighbors("preconditioned_glm-tight")),
     "curvature is not clipped": Fault("dpalgos/models/white_rows.py", "CurvatureAt.clipped_mean", {"clip_factor(norms, own)": "1"}, neighbors("preconditioned_glm: interval-tight")),
-    "a config may set delta": Fault("dpalgos/params.py", "_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows"),
+    "a config may set delta": Fault("dpalgos/params.py", "_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_a_refused_request_costs_nothing_and_shows_no_value"),
     "noise may vanish": Fault("dpalgos/release/checks.py", "check_event", {"least >= float_info.min": "(least >= 0)"}, "test_a_transcript_refuses_what_no_noise_can_cover"),
     "bounds may be absurd": Fault("dpalgos/release/checks.py", "check_bound", {" SMALLEST_BOUND": " 0.0"}, "test_absurd_bounds_are_refused_by_name[dp_mean]"),
     "noise in a cube is that of one column fewer": Fault("dpalgos/release/noise_source.py", "Noise.box", {"(size + 1))": "(size))"}, law("box_mean-tight")),

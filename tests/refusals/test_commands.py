@@ -134,9 +134,7 @@ def folder(command_line, monkeypatch):
 
 
 @pytest.mark.parametrize(("file", "mode", "home", "command", "named"), RIGHTS)
-def test_what_may_not_be_read_or_written_is_named(
-    folder, command_line, monkeypatch, file, mode, home, command, named
-):
+def test_what_may_not_be_used_is_named(folder, command_line, monkeypatch, file, mode, home, command, named):
     (folder / "home" / file).chmod(mode)
     monkeypatch.setenv("DPCOST_HOME", str(folder / "home" / home))
     said = sentence(command_line(*shlex.split(command)))

@@ -85,9 +85,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("asked", "exception", "argument", "value"), REQUESTS)
-def test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows(
-    ask, home, asked, exception, argument, value
-):
+def test_a_refused_request_costs_nothing_and_shows_no_value(ask, home, asked, exception, argument, value):
     refused(lambda: ask(**asked), exception, argument, value, hidden=(SECRET,))
     assert open_ledger(home).account("people").charges == []
 

@@ -4,7 +4,6 @@ import html as escaping
 import importlib.resources
 import json
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -21,13 +20,10 @@ from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
+from tests.builders import CHROMIUM
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
 
 # Runs in the page's frame when it has drawn; `answer` is what the test gets.
 LAYOUT = r"""
@@ -74,13 +70,10 @@ FRAME = (
 
 def opened(address, folder):
     """Let Chromium open a page until the page's own clock, which nothing else moves, says hours later."""
-    if CHROMIUM is None:
+    if not CHROMIUM:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
-        *("--disable-background-networking", f"--user-data-dir={folder / 'profile'}", "--dump-dom"),
-        *("--virtual-time-budget=10000000", "--enable-logging=stderr", "--v=0", "--window-size=1400,3200"),
-    ]
+    command = [*CHROMIUM, f"--user-data-dir={folder / 'profile'}", "--dump-dom", "--window-size=1400,3200"]
+    command += ["--virtual-time-budget=10000000", "--enable-logging=stderr", "--v=0"]
     return subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True)
 
 
@@ -111,11 +104,9 @@ def index_page(files, *_):
     return render_index([replace(card, costs=costs), longer])["index.html"].decode()
 
 
+PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
 RECORD = {
-    "deployment": {
-        "product": {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."},
-        "dp_flavor": {"name": "Approximate DP"},
-    },
+    "deployment": {"product": PRODUCT, "dp_flavor": {"name": "Approximate DP"}},
     "release": {
         "answer": [{"name": "age", "estimate": 206.3, "lower": None, "upper": None}],
         "level": 0.95,

@@ -21,6 +21,7 @@ from reports.pages.study import render_study
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
+from reports.writing import error_bar, num
 from tests.reports.synthetic import with_source
 
 
@@ -79,6 +80,20 @@ def test_markdown_links_only_to_files_that_exist(files):
     others = {"results.parquet", "manifest.json"}  # the task writes them
     assert set(re.findall(r"\]\(([^)]+)\)", markdown)) <= set(files) | others
     assert "![" in markdown
+
+
+def test_figures_of_the_page_are_those_of_summary_csv(files):
+    html = re.sub(r"<sup.*?</sup>", "", files["report.html"].decode())
+    rows = re.findall(r"<tr.*?</tr>", html[: html.index("<script")], re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    cells = [[re.sub("<[^>]+>", "", cell).strip() for cell in row] for row in cells]
+    summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
+    asked = "calibration == 'tight' and panel == 'public' and epsilon == 0.5 and delta_rule == '10/n^1.1'"
+    for name, title in (("adassp", "AdaSSP"), ("preconditioned_regression", "Preconditioned regression")):
+        shown = next(row for row in cells if row[0] == f"{title}tight noise")  # of the headline's table
+        found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
+        pairs = zip(found["mean"], found["se"], strict=True)
+        assert shown[1:-1] == [f"{num(mean)}± {error_bar(se, mean)}" for mean, se in pairs]
 
 
 def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):

@@ -133,9 +133,7 @@ UPGRADES = [  # a library, the keys that change with it, and keys that do not
 
 
 @pytest.mark.parametrize(("library", "changed", "unchanged"), UPGRADES)
-def test_an_upgrade_of_a_library_invalidates_what_it_computes(
-    before, monkeypatch, library, changed, unchanged
-):
+def test_an_upgrade_of_a_library_renews_what_it_computes(before, monkeypatch, library, changed, unchanged):
     installed = code_digest.version
     monkeypatch.setattr(code_digest, "version", lambda name: "999" if name == library else installed(name))
     now = keys([*changed, *unchanged])

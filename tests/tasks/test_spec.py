@@ -41,17 +41,13 @@ def test_only_rules_among_keywords_are_evaluated():
     assert found == {**given, "sparsity": 10, "size": 1000}
 
 
-TABLE = AnalystTable(
-    path="people.csv",
-    rows=100,
-    privacy_unit="a row",
-    columns=(
-        AnalystColumn(name="age", lower=18, upper=90, source="law"),
-        AnalystColumn(name="region", categories=("north", "south", "west"), source="map"),
-        AnalystColumn(name="cost", lower=1, upper=5000, source="tariff"),
-        AnalystColumn(name="weight", lower=1, upper=5000, transform="log", source="tariff"),
-    ),
+COLUMNS = (
+    AnalystColumn(name="age", lower=18, upper=90, source="law"),
+    AnalystColumn(name="region", categories=("north", "south", "west"), source="map"),
+    AnalystColumn(name="cost", lower=1, upper=5000, source="tariff"),
+    AnalystColumn(name="weight", lower=1, upper=5000, transform="log", source="tariff"),
 )
+TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=COLUMNS)
 
 
 def test_a_formula_comes_to_columns_that_are_fitted_and_to_a_response():

@@ -63,9 +63,7 @@ TAMPERING = [
 
 
 @pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING)
-def test_tampering_is_found_and_after_that_of_the_tail_nothing_more_is_charged(
-    written, place, fits, ask, statement, problem, of_tail
-):
+def test_tampering_is_found_and_closes_the_ledger(written, place, fits, ask, statement, problem, of_tail):
     place.run(statement)
     report = place.ledger().verify()
     assert not report.ok
@@ -75,9 +73,7 @@ def test_tampering_is_found_and_after_that_of_the_tail_nothing_more_is_charged(
         refused(lambda: charged(place.ledger(), ask(epsilon=0.01), COST, fits), LedgerBroken)
 
 
-def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what_is_stored(
-    written, place, fits, ask
-):
+def test_a_damaged_byte_is_found_or_harmless_and_shows_nothing_stored(written, place, fits, ask):
     if place.url:
         pytest.skip("about the file")
     path, kept = place.home / "ledger.sqlite", place.home / "kept"

@@ -104,9 +104,7 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
 
 @pytest.mark.server
 @pytest.mark.parametrize("after", [1, 2], ids=["the charge", "the answer"])
-def test_a_connection_that_breaks_at_a_commit_says_nothing_that_may_be_wrong(
-    tmp_path, new_schema, fits, ask, monkeypatch, after
-):
+def test_what_a_break_at_a_commit_says_is_never_wrong(tmp_path, new_schema, fits, ask, monkeypatch, after):
     import psycopg
     import sqlalchemy as sa
 
@@ -147,6 +145,13 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
 
     charged(ledger, ask(), COST, meanwhile)
     assert len(ledger.account("patients").charges) == 1
+
+
+@pytest.mark.server
+def test_a_read_only_postgresql_ledger_is_one_sentence(tmp_path, new_schema):
+    url = new_schema.replace("search_path", "default_transaction_read_only%3Don%20-csearch_path")
+    use = lambda: Ledger(tmp_path, url).open_dataset("a", 1.0, 0.0)  # noqa: E731
+    assert not refused(use, "cannot be written .SQLSTATE 25006.*that you may write to it").transient
 
 
 @pytest.mark.server

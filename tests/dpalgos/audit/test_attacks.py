@@ -23,12 +23,9 @@ D = 9
 def clipped_mean(sensitivity):
     def mean(sample, params, transcript):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
-        return transcript.gaussian(
-            np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates],
-            l2_sensitivity=sensitivity,
-            noise_multiplier=params.split_budget({"mean": 1.0}).gaussian_multiplier("mean"),
-            label="mean",
-        )
+        means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
+        z = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+        return transcript.gaussian(means, l2_sensitivity=sensitivity, noise_multiplier=z, label="mean")
 
     return mean
 

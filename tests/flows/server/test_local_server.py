@@ -29,9 +29,7 @@ def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(we
     refused(ask, ServerError, "PREFECT_API_AUTH_STRING", hidden=[own])
 
 
-def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
-    tmp_path, monkeypatch
-):
+def test_the_authentication_string_is_made_once_and_goes_to_this_machine_alone(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
     string = client.own_authentication(tmp_path / "home")
     assert client.own_authentication(tmp_path / "home") == string

@@ -149,9 +149,7 @@ def test_a_second_one_is_refused(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_when_it_ends_nothing_is_left_and_the_next_start_runs_again_what_was_under_way(
-    project, start, number
-):
+def test_when_it_ends_nothing_is_left_and_the_next_start_repeats_runs_under_way(project, start, number):
     """As systemd and compose do it: what dies is started again."""
     write_flow(project, GATE)
     serving = start()

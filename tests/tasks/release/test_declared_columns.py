@@ -126,9 +126,7 @@ PREPARED = [
 
 
 @pytest.mark.parametrize(("line", "cell", "values", "least"), PREPARED)
-def test_another_value_for_cells_that_miss_or_lie_beyond_is_another_question(
-    tmp_path, ledger, line, cell, values, least
-):
+def test_another_value_for_moved_cells_is_another_question(tmp_path, ledger, line, cell, values, least):
     table = people()
     table.loc[:1999, "age"] = cell
     file = study(tmp_path, table)
@@ -205,9 +203,7 @@ def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
     assert asked(tmp_path, ledger, "user_level_mean").estimate
 
 
-def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_consent(
-    tmp_path, ledger, command_line, monkeypatch
-):
+def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line, monkeypatch):
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--delta", 1e-7, "--interval", 0.95, "--epsilon")

@@ -115,9 +115,7 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
     assert second["answer"] == first["answer"]
 
 
-def test_a_backup_comes_back_an_older_one_only_when_asked_and_an_edited_ledger_is_noticed(
-    dpcost, data, config, home, tmp_path
-):
+def test_an_older_backup_comes_back_when_asked_and_edits_are_noticed(dpcost, data, config, home, tmp_path):
     copy = tmp_path / "copy"
     status, out, _ = dpcost("ledger", "backup", copy)
     assert status == 0
@@ -159,9 +157,7 @@ REGISTRY = {
 }
 
 
-def test_a_record_of_a_release_has_the_registrys_fields_and_holds_no_private_value_and_no_path(
-    dpcost, data, config, tmp_path
-):
+def test_a_record_has_the_registrys_fields_and_no_private_value_and_no_path(dpcost, data, config, tmp_path):
     folder = tmp_path / "record"
     assert ask(dpcost, data, config(), "--record", folder)[0] == 0
     text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))

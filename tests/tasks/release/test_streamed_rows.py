@@ -81,7 +81,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_a_folder_is_the_same_data_as_a_file_and_its_rows_are_never_held(
+def test_a_folder_is_the_same_data_and_its_rows_are_never_held(
     dpcost, folder, parquet, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(StreamedTable, "in_memory", lambda _: pytest.fail("read into memory"))
