@@ -1,7 +1,8 @@
-"""The structure of the project: sizes, one name for one thing, no branches on the kind of a problem."""
+"""The structure of the project: sizes, names, no branches on the kind of a problem; and `make clean`."""
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -64,3 +65,18 @@ def test_no_private_name_of_another_library_is_imported_or_read():
     found = re.findall(r"^(\S+): .*?`(_\w+)`", said, re.MULTILINE)
     assert {name for _, name in found} >= OWN
     assert [each for each in found if each[1] not in OWN and "tasks/external/methods/" not in each[0]] == []
+
+
+# What is made, a file of the home, and whether the home stays
+CASES = [("clean", "store", True), ("clean-home", "store", False)]
+CASES += [("clean-home", "ledger.key", True), ("clean-home", "ledger.sqlite", True)]
+
+
+@pytest.mark.parametrize(("target", "file", "stays"), CASES)
+def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, target, file, stays):
+    shutil.copy(PROJECT / "Makefile", tmp_path)
+    (tmp_path / ".dpcost").mkdir()
+    (tmp_path / ".dpcost" / file).touch()
+    done = subprocess.run(["make", target], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode == 0) == (target == "clean" or not stays)
+    assert (tmp_path / ".dpcost" / file).exists() == stays
