@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import release_file
-from tests.own_processes import own_process
-from tests.private_postgres import free_port
+from tests.own_processes import free_port, own_process
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
 pytestmark = [pytest.mark.slow, pytest.mark.server]

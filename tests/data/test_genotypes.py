@@ -175,7 +175,7 @@ def test_some_snps_are_read_without_the_others(files, tmp_path):
         read_genotypes(ref, np.array([], dtype=int))
 
 
-BED, BIM, FAM, LABELS = range(4)
+LABELS = 3
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):

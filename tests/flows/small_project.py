@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 
 from flows.local_server import own_authentication
-from tests.own_processes import end, end_with_parent
-from tests.private_postgres import free_port
+from tests.own_processes import end, end_with_parent, free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"

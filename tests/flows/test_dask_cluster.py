@@ -10,8 +10,7 @@ import pytest
 from small_project import processes_of, until
 
 from tests.builders import copied_project
-from tests.own_processes import end_with_parent
-from tests.private_postgres import free_port
+from tests.own_processes import end_with_parent, free_port
 
 pytest.importorskip("distributed")
 from distributed import Client

@@ -3,10 +3,32 @@
 import numpy as np
 import pytest
 
+import dpalgos
 from dpalgos.local import ldp_iht, ldp_nldp, rounds
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.release.noise_source import Noise
-from tests.dpalgos.local.local_problems import BUDGET, estimate, people, without_noise
+from tests.dpalgos.silence import silent
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def people(n, d, seed=0, coef=(0.5, 0.5)):
+    """Covariates uniform on {±1}^d, noise uniform on ±1."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros(d)
+    truth[: len(coef)] = coef
+    X = rng.integers(0, 2, (n, d)) * 2.0 - 1
+    return X, X @ truth + rng.uniform(-1, 1, n), truth
+
+
+def estimate(name, X, y, seed=1, **keywords):
+    given = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords}
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **given)
+
+
+def without_noise(name, X, y, **keywords):
+    return silent(name, X, y, **{**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})
+
 
 SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
 

@@ -1,11 +1,26 @@
-"""Each lemma is attained by its witness; what released shares of large rows say of a clipped mean."""
+"""Lemmas attained by witnesses; levels, shares of large rows, winsorized means and noisy steps."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.audit.trials import BatchNoise
+from dpalgos.central.preconditioned import PreconditionedParams, preconditioned_regression
+from dpalgos.mechanisms import winsorized_mean as winsorized
+from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.mechanisms.for_intervals.tails import LEVELS, Tail, Unseen
+from dpalgos.mechanisms.preconditioned.levels import Levels
+from dpalgos.mechanisms.preconditioned.plan import plan_of
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
+from dpalgos.models.families import get_family
+from dpalgos.models.white_rows import WhiteRows
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import mean_in_ball
+from dpalgos.steps.denoising import ReleasedSteps, combined_steps
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
@@ -69,3 +84,151 @@ def test_outliers_that_the_noise_hides_count():
     above = 2 * scipy.stats.norm.sf(np.array(LEVELS) / 0.3)[:, None]
     tail = Tail(above=above, std=np.full_like(above, 1e-3))
     assert tail.excess(unseen=Unseen(near=0.0, far=100.0)) > 2 * tail.excess()
+
+
+HALF = {"epsilon": 0.5, "label": "mean"}
+
+
+def by_column(transcript, values, tau, window, bound=100.0):
+    window = window.times(np.full(len(values), tau))
+    return winsorized.winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
+
+
+def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
+    """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
+    values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
+    windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Transcript(BatchNoise(rng, 400))
+    printed, fine = (by_column(many, [values] * 400, 1.0, window)[0] - 1.05 for window in windows)
+    assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
+    assert abs(fine.mean()) < 0.003
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 33])
+def test_the_rotation_keeps_norms_and_comes_back(d):
+    rotation, rng = winsorized.HadamardRotation(d, 3), np.random.default_rng(d)
+    X = rng.normal(size=(7, d))
+    rotated = rotation.rotate(X)
+    assert rotated.shape == (7, rotation.size)
+    assert rotation.size in (d, 1 << (d - 1).bit_length())
+    np.testing.assert_allclose(np.linalg.norm(rotated, axis=1), np.linalg.norm(X, axis=1))
+    np.testing.assert_allclose(rotation.rotate_back(rotated.T), X.T, atol=1e-12)
+
+
+def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sensitivity():
+    rng = np.random.default_rng(4)
+    X, centers, radius = 3 * rng.standard_t(2, (6, 4)), rng.normal(size=(4, 3)), np.array([0.5, 2.0, 50.0])
+    means = mean_in_ball([X] * 3, centers, radius)
+    for r in range(3):
+        offsets = X - centers[:, r]
+        offsets *= np.minimum(1, radius[r] / np.linalg.norm(offsets, axis=1))[:, None]
+        np.testing.assert_allclose(means[:, r], centers[:, r] + offsets.mean(axis=0))
+    other = X.copy()
+    other[0] = 1e6
+    X[0] = -1e6
+    one, two = (mean_in_ball([rows] * 3, centers, radius) for rows in (X, other))
+    moved = np.linalg.norm(one - two, axis=0)
+    bound = ball_mean(radius, np.full(3, 6.0))
+    assert (moved <= bound * (1 + 1e-9)).all()
+    assert (moved >= 0.999 * bound).all()
+
+
+WIDTH, STEPS = 5, 6
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.3])
+def test_noise_gathers_where_the_curvature_is_small(curvature):
+    """Some of the start's noise stays, too."""
+    rng, n_replicates, start = np.random.default_rng(4), 20_000, 0.7
+    theta, iterates, gradients = start * rng.standard_normal((WIDTH, n_replicates)), [], []
+    for _ in range(STEPS):
+        iterates.append(theta)
+        gradients.append(rng.standard_normal(theta.shape) - curvature * theta)
+        theta = theta + gradients[-1]
+    steps = np.array(iterates), np.array(gradients), np.ones((STEPS, n_replicates))
+    given = np.full((n_replicates, WIDTH), curvature), np.full(n_replicates, start**2)
+    points, released, stds = steps
+    released = ReleasedSteps(points, released, stds, stds[-1], points[-1])
+    answer, variance = combined_steps(released, *given, entry_variance=1 / 400)
+    assert answer.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
+
+
+X = np.random.default_rng(0).standard_normal((400, 3)) * np.array([1.0, 2.0, 0.5])
+Y = X @ np.array([0.5, -0.2, 0.1])
+
+
+class Reader:
+    """Blocks of rows, and how often they were read."""
+
+    passes = 0
+
+    def __call__(self):
+        self.passes += 1
+        return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
+
+
+def searched(sample, candidates, wanted, transcript):
+    norms = sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)[:, None] * group.weights)
+    return search_level(transcript, candidates, wanted, norms, noise_multiplier=1e-9, label="counts")
+
+
+def transcript():
+    return Transcript(Noise([np.random.default_rng(seed) for seed in range(2)]))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_pass_over_streamed_rows_finds_the_levels_of_held_ones(masked):
+    mask = np.random.default_rng(1).random((len(X), 2)) < 0.5 if masked else None
+    candidates = np.geomspace(0.1, 20, 16)[:, None] * np.array([1.0, 1.3])
+    wanted, reader = np.array([30.0, 5.0]), Reader()
+    held, streamed = (Sample(rows, y, row_mask=mask, n_replicates=2) for rows, y in ((X, Y), (reader, None)))
+    before, records = reader.passes, [transcript(), transcript()]
+    pairs = zip((held, streamed), records, strict=True)
+    found = [searched(sample, candidates, wanted, record) for sample, record in pairs]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert reader.passes == before + 1
+    assert [len(record.events) for record in records] == [4, 4]
+    for r in range(2):
+        norms = np.linalg.norm(X if mask is None else X[mask[:, r]], axis=1)
+        below = candidates[candidates[:, r] < found[0][r], r]
+        assert (norms > found[0][r]).sum() <= wanted[r] < (norms > below[-1]).sum()
+
+
+def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search():
+    reader = Reader()
+    sample = Sample(reader, n_replicates=2)
+    before = reader.passes
+    preconditioned_regression(sample, PreconditionedParams(epsilon=1.0, delta=1e-5), transcript())
+    assert reader.passes - before <= 1 + 1 + 1 + 12 + 5  # rows, response, moments, steps, and searches
+
+
+def gradient_levels(share, sizes, mu=1.0):
+    """Return the levels found one after the other for gradients of a size each, (len(sizes), R).
+
+    Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
+    """
+    shares = {"scores": share, "steps": 1 - share}
+    budget = SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares)
+    n_replicates, family = 40, get_family("gaussian")
+    record = Transcript(Noise([np.random.default_rng(seed) for seed in range(n_replicates)]))
+    found, levels = [], None
+    for step, size in enumerate(sizes):
+        sample = Sample(X, size * Y, n_replicates=n_replicates)
+        if levels is None:
+            plan = plan_of(1e4, 3, family, intercept=False)
+            levels = Levels(record, sample, family, plan, budget)
+        rows = WhiteRows(sample, family, np.tile(np.eye(3), (n_replicates, 1, 1)))
+        found.append(levels.step(rows.at(np.zeros((3, n_replicates))), step, np.zeros(n_replicates, bool)))
+    return np.array(found)
+
+
+def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
+    first, *later = gradient_levels(20 / 400**2, (1.0, 1.0, 1.0))
+    assert first.max() > 10 * first.min()
+    for before, after in zip((first, *later), later, strict=False):
+        assert (after <= 1.5 * before).all()
+
+
+def test_the_level_of_gradients_falls_with_their_size():
+    first, second, third = gradient_levels(0.999, (8.0, 2.0, 0.5))
+    assert (second <= 0.51 * first).all()
+    assert (third <= 0.51 * second).all()

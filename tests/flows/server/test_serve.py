@@ -23,7 +23,7 @@ from small_project import Standing, processes_of, until
 from data.store.folders import PROJECT_ROOT
 from flows import ServerError, serve
 from flows.local_server import answers, own_authentication
-from tests.private_postgres import private_postgres
+from tests.own_processes import private_postgres
 
 STUDY = """
 import time

@@ -16,8 +16,7 @@ from small_project import PROJECT, Standing, until
 from websockets.sync.client import connect
 
 from tests.builders import CHROMIUM
-from tests.own_processes import end_with_parent
-from tests.private_postgres import free_port
+from tests.own_processes import end_with_parent, free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
