@@ -60,12 +60,9 @@ async function answer(page, view, look) {{
 }}
 </script>"""
 ALONE = "{page}" + ANSWER + "<script>answer(document, window, async (page, view) => {{ {script} }})</script>"
-FRAME = (
-    """<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>"""
-    + ANSWER
-    + """<script>const look = async (page, view) => {{ {script} }}</script>
+FRAME = "<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>" + ANSWER
+FRAME += """<script>const look = async (page, view) => {{ {script} }}</script>
 <iframe srcdoc="{page}" onload="answer(contentDocument, contentWindow, look)"></iframe>"""
-)
 
 
 def opened(address, folder):

@@ -170,18 +170,13 @@ def longest(algorithm, coef, seed=0):
     return np.linalg.norm(part.vectors(X, y), axis=1).max()
 
 
-@pytest.mark.parametrize(
-    ("keywords", "coef", "radius"),
-    [
-        ({"residual_bound": 50.0}, [0.6, -0.8, 0.0, 0.0], 2 * (1.4 + 2)),
-        ({"residual_bound": 50.0}, [0.0] * 4, 2 * 2.0),
-        ({"residual_bound": 3.0}, [0.6, -0.8, 0.0, 0.0], 2 * 3.0),
-        ({}, [0.6, -0.8, 0.0, 0.0], 2 * 2.0),
-        ({"calibration": "paper", "working_sparsity": 4}, [0.5] * 4, 2 * (2.0 + 2.0)),
-        ({"calibration": "paper", "working_sparsity": 4}, [0.0] * 4, 2 * (2.0 + 2.0)),
-    ],
-    ids=str,
-)
+SLOPED, PAPER = [0.6, -0.8, 0.0, 0.0], {"calibration": "paper", "working_sparsity": 4}
+RADII = [({"residual_bound": 50.0}, SLOPED, 2 * (1.4 + 2)), ({"residual_bound": 50.0}, [0.0] * 4, 2 * 2.0)]
+RADII += [({"residual_bound": 3.0}, SLOPED, 2 * 3.0), ({}, SLOPED, 2 * 2.0)]
+RADII += [(PAPER, [0.5] * 4, 2 * (2.0 + 2.0)), (PAPER, [0.0] * 4, 2 * (2.0 + 2.0))]
+
+
+@pytest.mark.parametrize(("keywords", "coef", "radius"), RADII, ids=str)
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
     algorithm = gradients(**keywords)
     assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)

@@ -24,7 +24,7 @@ from dpalgos.steps.denoising import ReleasedSteps, combined_steps
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
-AXES = 3 * np.eye(D)
+AXES, BINS = 3 * np.eye(D), np.eye(5).__getitem__
 
 
 def in_ball(rng, radius=3.0):
@@ -35,12 +35,7 @@ def in_ball(rng, radius=3.0):
 CASES = {  # what a row adds to a sum, its lemma, a row at random, the rows that attain it
     "ball": (lambda z: z, ball_mean(3.0, N), in_ball, (AXES[0], -AXES[0])),
     "count": (lambda z: z, count(D) / N, lambda rng: rng.integers(0, 2, D), (np.ones(D), np.zeros(D))),
-    "histogram": (
-        np.eye(5).__getitem__,
-        histogram(2, N),
-        lambda rng: rng.integers(0, 5, 2),
-        ([0, 1], [2, 0]),
-    ),
+    "histogram": (BINS, histogram(2, N), lambda rng: rng.integers(0, 5, 2), ([0, 1], [2, 0])),
     "outer product": (lambda z: np.outer(z, z), outer_product(3.0, N), in_ball, AXES[:2]),
     "squares": (np.square, outer_product(3.0, N, D), in_ball, AXES[:2]),
     "square": (np.square, outer_product(3.0, N, 1), lambda rng: rng.uniform(-3, 3, 1), ([3.0], [0.0])),
@@ -61,9 +56,10 @@ def test_random_neighbors_never_exceed_a_lemma_and_its_witness_attains_it(name):
     assert moved(*witness) == pytest.approx(float(lemma))
 
 
-@pytest.mark.parametrize(
-    "lemma", [ball_mean, outer_product, interval, lambda r, n: box(np.outer(WIDTHS, r), n)]
-)
+LEMMAS = [ball_mean, outer_product, interval, lambda r, n: box(np.outer(WIDTHS, r), n)]
+
+
+@pytest.mark.parametrize("lemma", LEMMAS)
 def test_lemmas_take_a_size_per_replicate(lemma):
     radius, n = np.array([1.0, 2.0]), np.array([10.0, 20.0])
     single = [float(np.squeeze(lemma(r, m))) for r, m in zip(radius, n, strict=True)]
