@@ -27,7 +27,7 @@ leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those 
     mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
     rows above a level               1              .015 left  search_level       all
     scores above a level             1              .058 left  search_level       all
-    second moments                   √2 C_A²/n      .14 left   private_whitening  all
+    second moments                   √2 C_A²/n      .1 left    private_whitening  all
     preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
     those of intervals.regression    its own        .152       interval_of        interval and not least
     those of intervals.regression    its own        .567       interval_of        least squares
@@ -37,19 +37,20 @@ orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones 
 four steps may whiten the rows again in its place, as released moments decide
 (:mod:`dpalgos.mechanisms.preconditioned.steps`): moments of rows u = W x clipped to a released C, orthogonal
 rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by five counts for rows,
-and by four at each of the first five steps.
+and by four at each of the first seven steps.
 
 What follows is heuristics, and affects accuracy only. With ``intercept`` z is taken about released centers
 (:mod:`dpalgos.mechanisms.preconditioned.origin`); the answer is for the columns as given. Linear steps start
-from the ridge regression of the released M, those of events from its slopes over the variance at the released
-mean response (:mod:`dpalgos.mechanisms.preconditioned.constant`), those of counts at .3 above that mean.
-Without an intercept those of counts start where they predict about the lower end of the power of two in which
-the released upper quartile of the responses lies, by a ridge regression of 1 on x.
+from the ridge regression of the released M; those of events from that of y less its released mean
+(:mod:`dpalgos.mechanisms.preconditioned.constant`), over the curvature there, shrunk by what noise explains,
+lest models of few events start far off; those of counts at .3 above that mean. Without an intercept those
+of counts start where they predict about the lower end of the power of two in which the released upper
+quartile of the responses lies, by a ridge regression of 1 on x.
 
 θ̄ combines what all steps would lead to (:func:`dpalgos.steps.denoising.combined_steps`): the best weights
-for their noise, and for what whitening and curvature do not know. James–Stein shrinks slopes alone,
-orthogonal to the constant, as if noise had 1.5 times its variance; directions that a further whitening leaves
-unresolved have each their own factor.
+for their noise, and for what whitening and curvature do not know. James–Stein shrinks slopes, orthogonal to
+the constant, by what noise explains, and what steps added to the constant of events and counts as much;
+directions that a further whitening leaves unresolved have each their own factor.
 
 Few rows: below nμ = 15 √d (25 √d of counts) models with an intercept have the constant alone: its one to
 three numbers have Laplace noise and share ε, not μ², in the ratio of .6 (mean response, c/n or 2/n) to .4
@@ -126,9 +127,8 @@ from dpalgos.typing import FloatArray
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
-_SHRINKAGE = 1.5  # times what noise explains
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
-_LONGEST_START, _LEAST_VARIANCE = 2.5, 0.02  # of slopes of events; of their responses
+_LEAST_PART = 0.1  # of the way to where a step leads
 _N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
@@ -278,8 +278,8 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         if CONSTANT in budget.shares and not family.classes:
             mean = family.mean(start[-1] + offset)
             levels.unit = np.maximum(mean, 1 - mean if family.has_events else 1.0)
-            if family.has_events:  # rare events keep their scores, lest their rate suffer
-                levels.least = np.abs(1 - 2 * mean)
+            # Rare events keep their scores, lest their rate suffer.
+            levels.least = np.maximum(1 - 2 * mean, 2 * mean - 1 if family.has_events else 0.0)
     white = _whitened(transcript, sample, params, budget, levels, origin)
     reach = _REACH * np.sqrt(d) if family.is_linear and params.interval is None else np.inf
     rows = WhiteRows(sample, family, white.matrix, start, offset, reach)
@@ -366,14 +366,15 @@ def _start(
     """Return θ at which steps begin, in the shape of ``origin``, and its noise's variance, (R,)."""
     theta: FloatArray = np.zeros_like(origin)
     variance: FloatArray = np.zeros(origin.shape[-1])
-    if family.is_linear or (intercept and family.has_events):
-        start, variance = white.ridge_start()
-        theta = np.linalg.solve(white.matrix, start)[..., 0].T
-    if intercept and family.has_events:
-        # Slopes of 2y − 1, orthogonal to the constant, over the variance of y.
-        slopes = theta / 2 - white.one * (white.mean_row * theta / 2).sum(axis=0)
-        slopes = slopes / np.maximum(family.second_derivative(origin[-1]), _LEAST_VARIANCE)
-        theta = slopes * clip_factor(np.linalg.norm(slopes, axis=0), _LONGEST_START)
+    has_slopes = intercept and family.has_events
+    if family.is_linear or has_slopes:
+        # Of events those of 2y − 1 beyond what the constant predicts, over half of the curvature.
+        half = 2 * family.second_derivative(origin[-1]) if has_slopes else 1.0
+        start, variance = white.ridge_start(2 * family.mean(origin[-1]) - 1 if has_slopes else 0.0)
+        theta = np.linalg.solve(white.matrix, start)[..., 0].T / half
+        variance = variance / half**2
+        if has_slopes:
+            theta = james_stein(theta, variance)
     if family.start_above and intercept:
         theta = family.start_above * white.one
     return theta, variance
@@ -394,9 +395,12 @@ def _answer(
         least = np.where(made.is_whitened, 0.0, _LEAST_CURVATURE)[:, None]
         known = np.maximum(white.curvature, least)
         known = known * np.maximum(1 - clipped_share[:, None], _LEAST_CURVATURE)
+    # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
+    noise = np.sqrt(made.full.variances[-1] * len(made.full.end))
+    part = np.maximum(1 - family.step_ridge * noise, _LEAST_PART)
     combined, variance = combined_steps(
         made.full.last(n_combined),
-        np.tile(known, (1, int(np.prod(family.classes)))),
+        np.tile(part[:, None] * known, (1, int(np.prod(family.classes)))),
         start_variance,
         entry_variance=_ENTRY_VARIANCE,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
@@ -406,7 +410,10 @@ def _answer(
     one = white.one / np.linalg.norm(white.one, axis=0)
     constant = one * (one * combined).sum(axis=0) if intercept else np.zeros_like(combined)
     along = np.einsum("rij,ir->jr", white.directions, combined - constant)
-    shrunk = shrunk_directions(along, _SHRINKAGE * variance, known)
+    shrunk = shrunk_directions(along, variance, known)
+    if not family.is_linear:  # without slopes it is the constant that steps began with
+        size = np.maximum(np.linalg.norm(along, axis=0), np.finfo(float).tiny)
+        constant = constant * (np.linalg.norm(shrunk, axis=0) / size)
     # In C order: what follows rounds by the order in memory.
     slopes: FloatArray = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
     return constant + slopes

@@ -11,7 +11,8 @@ as one of infinite noise.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`),
 corrected where released scores say otherwise (:mod:`dpalgos.models.secant_curvature`), and raised by √d times
-the noise, lest that throw θ far; by at most 1 where ψ'' has no bound.
+the noise, lest that throw θ far; by at most 1 where ψ'' has no bound. For events, whose curvature falls or
+rises along a step, it is the mean of those at both ends, the far end as far as noise does not explain it.
 """
 
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.models.white_rows import ScoresAt, WhiteRows
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.steps.denoising import ReleasedSteps, james_stein
 from dpalgos.steps.moments import svec
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -98,6 +99,10 @@ def released_steps(
         ridge = family.step_ridge * np.sqrt(d) * std
         curvature = None if secant is None else secant.at(theta, score, std)
         step, gain = newton_step(family, theta, white.mean_row, score, ridge, origin, curvature)
+        if secant is not None and curvature is not None and family.has_events and t > 0:
+            end = theta + james_stein(step, (gain * std) ** 2)
+            between = (curvature + secant.model(end)) / 2
+            step, gain = newton_step(family, theta, white.mean_row, score, ridge, origin, between)
         if secant is not None:
             secant.moved(np.where(whitens, 0.0, d * family.step_size * gain * std**2))
         points.append(theta)

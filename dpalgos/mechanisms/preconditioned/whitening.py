@@ -39,7 +39,7 @@ _USUAL_LEVEL, _WORTH, _UNKNOWN = 1.25, 4.0, 0.05  # of white rows; times the var
 _VISIBLE = 3.5  # standard deviations of a sum of squares of noise
 _START_RIDGE = 3.0  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
-_SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
+_SECOND_FLOOR, _HIGHEST_FLOOR = 1.3, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
 
 class WholeRows(NamedTuple):
@@ -187,17 +187,21 @@ class Whitening:
         """The unit in which the last entry of z was taken, (R,)."""
         return np.asarray(1 / self.row_coordinates[:, -1, -1])
 
-    def ridge_start(self) -> tuple[FloatArray, FloatArray]:
-        """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
+    def ridge_start(self, mean: FloatArray | float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Return a ridge regression of y − ``mean`` on x, (R, d, 1), and the noise's variance, (R,).
 
-        The ridge is a few floors.
+        The ridge is a few floors, and the variance one in white units. ``mean`` (R,) is taken off where an
+        entry of z is 1.
         """
         d = self.matrix.shape[1]
         eigenvalues, vectors = np.linalg.eigh(self.moments[:, :d, :d])
         floors = np.maximum(_START_RIDGE * self.floor, np.finfo(float).tiny)
         ridge = np.maximum(eigenvalues, 0) + floors[:, None]
-        along = np.swapaxes(vectors, 1, 2) @ self.moments[:, :d, d:]
-        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
+        beyond = self.moments[:, :d, d:]
+        if self.ones is not None:
+            beyond = beyond - np.reshape(mean, (-1, 1, 1)) * self.moments[:, :d, self.ones, None]
+        along = np.swapaxes(vectors, 1, 2) @ beyond
+        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor * (1 + np.square(mean))
         start = self.last_unit[:, None, None] * (vectors @ (along / ridge[..., None]))
         return np.asarray(
             start if self.coordinates is None else self.coordinates[:, :d, :d] @ start
