@@ -173,5 +173,7 @@ MECHANISM_FAULTS = {
     "summed rows are not clipped": Fault("dpalgos/steps/moments.py", "row_moments.of", {"clip_rows_l2(group.X, row_bound)": "group.X"}, "test_row_moments"),
     "summed responses are not truncated": Fault("dpalgos/steps/moments.py", "row_moments.of", {"truncate(group.y, response_bound)": "group.y"}, "test_row_moments"),
     "coefficients stay in public units": Fault("dpalgos/sklearn/models.py", "_LinearPredictor._fit_coef.slopes", {"(unit * coef[: X.shape[1]].T / units.scale).T": "coef[:X.shape[1]]"}, "test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals"),
+    "nested models of a class lose the units of the fit": Fault("dpalgos/sklearn/models.py", "_LinearPredictor.model_", {"matrix=self._back": "matrix=np.eye(len(terms))"}, "test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_of_its_columns"),
+    "levels of a class are tested one by one": Fault("dpalgos/sklearn/models.py", "_LinearPredictor.model_", {"for term in terms if term not in coded}, **categories}": "for term in terms}}"}, "test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_of_its_columns"),
     "predictions leave the declared bounds of the response": Fault("dpalgos/sklearn/models.py", "_PrivateLeastSquares.predict", {"_response_units().clip(self._predictor(X)[:, None])[:, 0]": "_predictor(X)"}, "test_predictions_stay_within_declared_bounds_of_the_response"),
 }
