@@ -299,16 +299,21 @@ def get_estimator(name: str) -> Estimator:
 
 
 def _imported_alone(name: object) -> bool:
-    """Import the file of that name, without the other estimators; return whether it registered one."""
+    """Import the file of that name, without the other estimators; return whether it registered one.
+
+    Presets lie in one file, whose name theirs begin with.
+    """
     if not isinstance(name, str) or not name.isidentifier():
         return False
-    if name not in _ESTIMATORS:
-        modules = [f"dpalgos.{package}.{name}" for package in _PACKAGES]
+    file = name
+    while file and name not in _ESTIMATORS:
+        modules = [f"dpalgos.{package}.{file}" for package in _PACKAGES]
         try:
             for module in filter(find_spec, modules):
                 import_module(module)
         except (Exception, SystemExit):  # the search for all says why
             _drop_broken()
+        file = file.rpartition("_")[0]
     return name in _ESTIMATORS
 
 

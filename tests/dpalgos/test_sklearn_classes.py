@@ -233,10 +233,17 @@ def test_promises_that_protect_nobody_are_warned_about():
 
 def test_the_library_starts_without_what_it_does_not_need():
     heavy = ("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "pandas", "sklearn", "prefect")
-    heavy += ("dp_accounting", "opendp", "vl_convert")
+    heavy += ("dp_accounting", "opendp", "vl_convert", "dpalgos.mechanisms")
     code = f"import sys, dpalgos; print([name for name in {heavy} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "preconditioned_glm", "ldp_iht_general"])
+def test_an_estimator_is_found_without_the_others(name):
+    code = f"import sys, dpalgos; dpalgos.get_estimator({name!r}); print([*sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "dpalgos.nonprivate.ols" not in loaded
 
 
 @pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])
