@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors
+from dpalgos.catalog import Neighbors, Release
 from dpalgos.errors import InputError
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_probability
@@ -168,3 +168,21 @@ def quantile_witness(bound: float, d: int) -> Neighbors:
 
 def _check_share(name: str, value: Any) -> float:
     return check_probability(name, value, example="0.1")
+
+
+def _finds_quantiles(params: Any) -> bool:
+    return bool(params.truncation == "private_quantiles")
+
+
+def _is_untruncated(params: Any) -> bool:
+    return bool(params.truncation == "none")
+
+
+COLUMN_RELEASES = (
+    Release(LABEL, f"about {COLUMNS_SHARE}", "1", _quantiles, _finds_quantiles),
+    Release("untruncated entries", "none proved", "unbounded", when=_is_untruncated),
+)
+RESPONSE_RELEASES = (
+    Release(LABEL, f"about {RESPONSE_SHARE}", "1", _quantiles, _finds_quantiles),
+    Release("untruncated responses", "none proved", "unbounded", response_truncation, _is_untruncated),
+)

@@ -3,7 +3,7 @@
 # fmt: off
 from tests.mutants.fault import Fault, certified, law, neighbors, replayed, witness
 
-_TABLES = "test_the_table_of_releases_is_what_a_form_releases[{}]"
+_TABLES = "test_a_form_releases_what_it_declares[{}]"
 
 ESTIMATOR_FAULTS = {
     "rows are not clipped": Fault("dpalgos/central/public_axes_mean.py", "public_axes_mean.clipped", {"clip_factor(norms, level": "np.ones_like(clip_factor(norms, level)"}, witness("public_axes_mean-tight")),
@@ -58,9 +58,9 @@ ESTIMATOR_FAULTS = {
     "TukeyEM publishes a point whatever its check says": Fault("dpalgos/comparators/tukey_em.py", "tukey_em.draw", {"np.where(passed, points, 0.0)": "points"}, "test_comparators"),
     "TukeyEM asks its check without noise": Fault("dpalgos/comparators/tukey_em.py", "tukey_em", {'transcript.laplace(\n        distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"\n    )': '(transcript.laplace(distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"), distances)[1]'}, "test_comparators"),
     "the distance moves by half a model": Fault("dpalgos/comparators/tukey_em.py", "distance_sensitivity", {"return 1.0": "return 0.5"}, witness("tukey_em-tight")),
-    "steps after an answer take less than their header says": Fault("dpalgos/intervals/from_start.py", "reserved", {"taken * share": "0.5 * taken * share"}, _TABLES.format("adassp: interval-tight")),
+    "steps after an answer take less than is declared": Fault("dpalgos/intervals/from_start.py", "reserved", {"taken * share": "0.5 * taken * share"}, _TABLES.format("adassp: interval-tight")),
     "an interval next to a minimum gets half of its noise": Fault("dpalgos/intervals/from_start.py", "rest_budget", {"mu / factor": "(2 * (mu / factor))"}, certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight")),
-    "an interval's shares are not taken from the steps": Fault("dpalgos/intervals/regression.py", "interval_shares", {"**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES": "part: share / 2 for part, share in {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}.items(", "**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {}": "part: share / 2 for part, share in {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}.items(", "return {}": "return {part: share / 2 for part, share in {}.items()}"}, _TABLES.format("preconditioned_regression: interval-tight")),
+    "an interval's shares are not taken from the steps": Fault("dpalgos/intervals/regression.py", "interval_shares", {"shares_of(INTERVAL_RELEASES, params) if": "{part: share / 2 for part, share in shares_of(INTERVAL_RELEASES, params).items()} if"}, _TABLES.format("preconditioned_regression: interval-tight")),
     "half of the noise of the steps is left out of an interval": Fault("dpalgos/intervals/released.py", "center_of", {'np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)': '(np.sqrt(np.einsum("rt,tr->r", weights ** 2, steps.noise_stds ** 2)) / 2'}, "test_an_interval_counts_every_part_of_its_error"),
     "the noise of the metric is left out of a nested model": Fault("dpalgos/intervals/released.py", "ReleasedRegression.along", {"blurred + sampled": "sampled"}, "test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out"),
     "sampling is left out of a nested model": Fault("dpalgos/intervals/released.py", "ReleasedRegression.along", {"blurred + sampled": "blurred"}, "test_sampling_of_what_is_left_out_counts"),
