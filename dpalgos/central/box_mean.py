@@ -51,7 +51,7 @@ from dpalgos.catalog import (
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
-    ENTRY_RELEASES,
+    OF_ENTRIES,
     UNSEEN_ENTRIES,
     RowSpread,
     entry_interval,
@@ -113,12 +113,8 @@ def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
     return [pair(lower, upper), None, *spread]
 
 
-def _is_gaussian(params: BoxMeanParams) -> bool:
-    return params.noise == "gaussian"
-
-
 def _for_cubes(params: BoxMeanParams) -> bool:
-    return with_interval(params) and not _is_gaussian(params)
+    return with_interval(params) and params.noise != "gaussian"
 
 
 def check_width(sample: Sample, params: Any) -> None:
@@ -137,9 +133,9 @@ def check_width(sample: Sample, params: Any) -> None:
     example={"lower": -1.0, "upper": 1.0},
     releases=witnessed(
         witnesses,
-        Release("mean", "the rest", "1/n", when=lambda params: not _is_gaussian(params)),
-        Release("mean", "the rest", "√(Σ w_j)/n", when=_is_gaussian),
-        *(replace(one, when=lambda p: with_interval(p) and _is_gaussian(p)) for one in ENTRY_RELEASES),
+        Release("mean", "the rest", "1/n", when=lambda p: p.noise != "gaussian"),
+        Release("mean", "the rest", "√(Σ w_j)/n", when=lambda p: p.noise == "gaussian"),
+        *(replace(one, when=lambda p: with_interval(p) and p.noise == "gaussian") for one in OF_ENTRIES),
         Release(SCORE_MOMENTS, "a quarter of .4 ε", "1/n", release_entry_squares, _for_cubes),
         Release(TAIL, "the rest of .4 ε", "min(d + 1, 3)/n", release_tail, _for_cubes),
     ),

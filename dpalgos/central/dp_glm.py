@@ -41,7 +41,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
@@ -175,7 +175,7 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    return [pair(one, other, params.far_response), *start_witnesses(d)]
+    return [pair(one, other, params.far_response)]
 
 
 @register(

@@ -35,13 +35,7 @@ from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, se
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import (
-    ENTRY_RELEASES,
-    RowSpread,
-    entry_interval,
-    entry_witnesses,
-    interval_shares,
-)
+from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
@@ -98,9 +92,7 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
     example={"value_bound": 1.0},
-    releases=witnessed(
-        witnesses, Release("mean", "the rest", "‖u − l‖₂/n"), *COLUMN_RELEASES, *ENTRY_RELEASES
-    ),
+    releases=witnessed(witnesses, Release("mean", "the rest", "‖u − l‖₂/n"), *COLUMN_RELEASES, *OF_ENTRIES),
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True

@@ -50,14 +50,8 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.denoising import prune_noise
-from dpalgos.tuning.sparsity import (
-    SPARSITY_RELEASES,
-    ResponseLoss,
-    SparsityParams,
-    is_chosen,
-    is_printed,
-    with_chosen_sparsity,
-)
+from dpalgos.tuning import sparsity
+from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
@@ -83,7 +77,7 @@ def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Publish
     For the choice of s: a row that every model fits, and one that none does.
     """
     _, published = params.released_level(published)
-    choice = pair(np.zeros(d), np.zeros(d), 0.0, 1e9) if is_chosen(params) else None
+    choice = pair(np.zeros(d), np.zeros(d), 0.0, 1e9) if params.is_chosen else None
     steps = step_witnesses(params, d, published, params.far_response)
     return [*steps, params.quantile_witness(d), None, choice]
 
@@ -105,10 +99,10 @@ def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Publish
     },
     releases=witnessed(
         witnesses,
-        Release("step: selection", "half, at last .3", "of a step", noisy_iht, lambda p: not is_printed(p)),
-        Release("step: values", "the rest", "√s times that", noisy_iht, lambda p: not is_printed(p)),
+        Release("step: selection", "half, at last .3", "of a step", noisy_iht, lambda p: not p.is_printed),
+        Release("step: values", "the rest", "√s times that", noisy_iht, lambda p: not p.is_printed),
         *RESPONSE_RELEASES,
-        *SPARSITY_RELEASES,
+        *sparsity.RELEASES,
     ),
     forms={
         "private quantiles": Form(

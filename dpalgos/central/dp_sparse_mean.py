@@ -47,15 +47,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
 from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparsity import (
-    SPARSITY_RELEASES,
-    MeanLoss,
-    SparsityParams,
-    is_chosen,
-    is_printed,
-    nested_models,
-    with_chosen_sparsity,
-)
+from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -97,7 +89,7 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
     """
     row = np.full(d, params.value_bound)
     both, choice = pair(row, -row), None
-    if is_chosen(params):
+    if params.is_chosen:
         of_a_fit = 3 if params.truncation == "private_quantiles" else 2
         first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
         support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
@@ -118,10 +110,10 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
     example={"value_bound": 1.0, "sparsity": 2},
     releases=witnessed(
         witnesses,
-        Release("mean: selection", ".6 of the rest", "2R/n", when=lambda params: not is_printed(params)),
-        Release("mean: values", "the rest", "‖u − l‖₂/n of s", when=lambda params: not is_printed(params)),
+        Release("mean: selection", ".6 of the rest", "2R/n", when=lambda params: not params.is_printed),
+        Release("mean: values", "the rest", "‖u − l‖₂/n of s", when=lambda params: not params.is_printed),
         *COLUMN_RELEASES,
-        *SPARSITY_RELEASES,
+        *sparsity.RELEASES,
     ),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}, in_memory=True),

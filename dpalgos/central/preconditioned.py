@@ -179,10 +179,6 @@ def witnesses(params: PreconditionedParams, d: int, published: Published) -> lis
     ]
 
 
-def _as_planned(_: PreconditionedParams) -> None:
-    return None
-
-
 def _has_slopes(params: PreconditionedParams) -> bool | None:
     """Return whether there is more than the constant; of few rows with an intercept there may not be."""
     return True if params.made().is_linear or not params.intercept else None
@@ -190,19 +186,19 @@ def _has_slopes(params: PreconditionedParams) -> bool | None:
 
 RELEASES = witnessed(
     witnesses,
-    Release(UNITS, "to .03", "sqrt(2)", private_origin, _as_planned),
-    Release(MEDIANS, "to .08", "√p", released_medians, _as_planned),
-    Release(MEANS, "to .06", "2R/n", private_origin, _as_planned),
-    Release(DISTANCE, ".008", "1", search_level, _as_planned),
-    Release(RESPONSES_ABOVE, "to .3", "1", search_level, _as_planned),
-    Release(CONSTANT, "to .6 for counts, to .1", "c/n, 1/n or √2/n by family", private_constant, _as_planned),
-    Release(LOGARITHM, "of ε", "to 10.4/n", private_constant, _as_planned),
+    Release(UNITS, "to .03", "sqrt(2)", private_origin, lambda _: None),
+    Release(MEDIANS, "to .08", "√p", released_medians, lambda _: None),
+    Release(MEANS, "to .06", "2R/n", private_origin, lambda _: None),
+    Release(DISTANCE, ".008", "1", search_level, lambda _: None),
+    Release(RESPONSES_ABOVE, "to .3", "1", search_level, lambda _: None),
+    Release(CONSTANT, "to .6 for counts, to .1", "c/n, 1/n or √2/n", private_constant, lambda _: None),
+    Release(LOGARITHM, "of ε", "to 10.4/n", private_constant, lambda _: None),
     Release(ROWS_ABOVE, ".015 left", "1", search_level, _has_slopes),
     Release(MOMENTS, ".14 left", "√2 C_A²/n", private_whitening, _has_slopes),
     Release(SCORES_ABOVE, ".058 left", "1", search_level, _has_slopes),
     Release(SCORE, "the rest", "2C/n, √2 C²/n", released_steps, _has_slopes),
     *INTERVAL_RELEASES,
-    Release(EXPOSURE, "to .2", "1/n", private_typical_offset, _as_planned),
+    Release(EXPOSURE, "to .2", "1/n", private_typical_offset, lambda _: None),
 )
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, pair, register, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import positive
@@ -58,7 +58,7 @@ class AdaSSPParams(RegressionIntervalParams):
 def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
-    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, up, -up), *start_witnesses(d)]
+    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, up, -up)]
 
 
 def gram_witnesses(row_bound: float, d: int) -> list[Neighbors]:

@@ -32,7 +32,7 @@ import numpy as np
 
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
@@ -57,7 +57,7 @@ class BoostedAdaSSPParams(RegressionIntervalParams):
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
-    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, far, -far), *start_witnesses(d)]
+    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, far, -far)]
 
 
 @register(

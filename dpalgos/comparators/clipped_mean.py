@@ -49,13 +49,7 @@ from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register,
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import (
-    BALL_RELEASES,
-    ReleasedOffset,
-    ball_witnesses,
-    interval_in_ball,
-    interval_shares,
-)
+from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import checked, positive
@@ -119,7 +113,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     opposite = pair(far, -far)
     if params.mean_bound is None:
         center = np.broadcast_to(_public_center(params, d), (d, 1))
-        return [None, None, opposite, None, None, *ball_witnesses(center)]
+        return [None, None, None, opposite, None, None, *ball_witnesses(center)]
     stages, center = _n_stages(params), np.zeros((d, 1))
     for offset in published[:stages]:
         center = truncate(center + offset[:, :1], params.mean_bound)
@@ -129,27 +123,18 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
         refined = published[stages + counts_needed(_N_LEVELS)]
         center = truncate(center + refined[:, :1], params.mean_bound)
         last = pair(far, center.T)
-    return [opposite, outside, opposite, spread, last, *ball_witnesses(center)]
-
-
-def _is_searched(params: ClippedMeanParams) -> bool:
-    return params.spreads_differ
+    return [opposite, None, outside, opposite, spread, last, *ball_witnesses(center)]
 
 
 RELEASES = witnessed(
     witnesses,
-    Release(
-        "center",
-        lambda p: 0.08 if p.spreads_differ else 0.1,
-        "2r/n",
-        None,
-        lambda p: p.mean_bound is not None,
-    ),
-    Release("rows outside a level", 0.03, "1", search_level, _is_searched),
+    Release("center", 0.08, "2r/n", when=lambda p: p.spreads_differ),
+    Release("center", 0.1, "2r/n", when=lambda p: p.mean_bound is not None and not p.spreads_differ),
+    Release("rows outside a level", 0.03, "1", search_level, lambda p: p.spreads_differ),
     Release("mean", "the rest", "2r/n"),
-    Release("spread", 0.05, "√2 r₀²/n", when=_is_searched),
-    Release("rows outside the ball", 0.06, "1", search_level, _is_searched),
-    *BALL_RELEASES,
+    Release("spread", 0.05, "√2 r₀²/n", when=lambda p: p.spreads_differ),
+    Release("rows outside the ball", 0.06, "1", search_level, lambda p: p.spreads_differ),
+    *IN_BALL,
 )
 
 

@@ -31,13 +31,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import (
-    BALL_RELEASES,
-    ReleasedOffset,
-    ball_witnesses,
-    interval_in_ball,
-    interval_shares,
-)
+from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
@@ -92,7 +86,7 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
         witnesses,
         Release("center", "¼ of the rest", "2r_t/n", when=lambda params: params.n_rounds > 1),
         Release("mean", "what is left", "2r_T/n"),
-        *BALL_RELEASES,
+        *IN_BALL,
     ),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )

@@ -39,14 +39,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
-from dpalgos.intervals.from_start import (
-    START_RELEASES,
-    interval_from,
-    reserved,
-    rest,
-    rest_budget,
-    start_witnesses,
-)
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, rest, rest_budget
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
@@ -78,7 +71,7 @@ class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
 def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
-    return [pair(row, -row, far), *start_witnesses(d)]
+    return [pair(row, -row, far)]
 
 
 @register(

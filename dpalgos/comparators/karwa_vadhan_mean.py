@@ -40,13 +40,7 @@ from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import (
-    ENTRY_RELEASES,
-    RowSpread,
-    entry_interval,
-    entry_witnesses,
-    interval_shares,
-)
+from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
@@ -114,7 +108,7 @@ RELEASES = witnessed(
     Release("spread", 0.1, "1", when=lambda params: not params.std_known),
     Release("center", 0.1, "1"),
     Release("mean", "the rest", "√(Σ widths)/n"),
-    *ENTRY_RELEASES,
+    *OF_ENTRIES,
 )
 
 

@@ -53,7 +53,7 @@ from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
@@ -109,7 +109,7 @@ class PerturbationNoise:
 def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
-    return [pair(row, -row, label), *start_witnesses(d)]
+    return [pair(row, -row, label)]
 
 
 @register(

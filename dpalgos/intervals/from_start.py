@@ -22,7 +22,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.catalog import Neighbors, Release, pair, scaled, with_interval
+from dpalgos.catalog import Neighbors, Published, Release, pair, scaled, with_interval, witnessed
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
     INTERVAL_RELEASES,
@@ -110,7 +110,7 @@ def interval_from(
     return interval_of(transcript, params, budget, made, middle)
 
 
-def start_witnesses(d: int) -> list[Neighbors]:
+def _witnesses(_: RegressionIntervalParams, d: int, __: Published) -> list[Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
     first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
     scores = pair(first, none, far, 0.0), pair(first, first, far, -far)
@@ -140,10 +140,11 @@ def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> fl
     return least_noise_factor(planned, epsilon, delta, most=1.01)
 
 
-_RELEASES = (
+_OWN_RELEASES = (
     Release(ROWS_ABOVE, _SHARES["rows"], "1", search_level, with_interval),
     Release(MOMENTS, _SHARES["moments"], "√2 C_A²/n", private_whitening, with_interval),
     Release(SCORES_ABOVE, _SHARES["scores"], "1", search_level, with_interval),
     Release(SCORE, _N_STEPS * _SHARES["step 0"], "2C/n", released_steps, with_interval),
 )
-START_RELEASES = scaled(TOTAL, (*_RELEASES, *scaled(_OWN, INTERVAL_RELEASES)))
+_RELEASES = witnessed(_witnesses, *_OWN_RELEASES, *scaled(_OWN, INTERVAL_RELEASES))
+START_RELEASES = scaled(TOTAL, _RELEASES)

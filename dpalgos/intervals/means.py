@@ -166,11 +166,11 @@ def mean_interval(
     )
 
 
-ENTRY_RELEASES = (
+OF_ENTRIES = (
     Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(d)/n", release_entry_squares, with_interval),
     Release(TAIL, SHARES[TAIL], "sqrt(min(d + 1, 3))/n", release_tail, with_interval),
 )
-BALL_RELEASES = (
+IN_BALL = (
     Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval),
     Release(TAIL, SHARES[TAIL], "sqrt(2)/n", release_tail, with_interval),
 )

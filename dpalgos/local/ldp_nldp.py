@@ -7,11 +7,8 @@ against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``r
 of E xx', n.
 
 Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and
-x̃ with entries within ±τ₁, ỹ within ±τ₂,
-
-    quantity        norm    sensitivity
-    x̄x̄'/r²          1       √2 (r e_1 against r e_2)
-    x̃ỹ/(√d τ₁τ₂)    1       2 (τ₁1 with ±τ₂)
+x̃ with entries within ±τ₁, ỹ within ±τ₂, the norms of x̄x̄'/r² and x̃ỹ/(√d τ₁τ₂) are 1; rows r e_1 and r e_2
+move the first by √2, and τ₁1 with ±τ₂ the second by 2.
 
 Calibrations
     ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
@@ -71,10 +68,6 @@ def witnesses(params: MomentParams, d: int, published: Published) -> Witnesses:
     return [None, neighbors(n, one, other), neighbors(n, (box, response), (box, -response))]
 
 
-def _is_gaussian(params: MomentParams) -> bool:
-    return params.gaussian
-
-
 def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
     """Return the computations of devices and server."""
     kind = GaussianMoments if params.gaussian else PureMoments
@@ -92,8 +85,8 @@ def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgo
     releases=witnessed(
         witnesses,
         Release("xx' and xy", 1.0, "2 in the unit ball", run_rounds, lambda params: not params.gaussian),
-        Release("xx'", "by r² and 2√d τ₁τ₂", "√2, of x̄x̄'/r²", run_rounds, _is_gaussian),
-        Release("xy", "by r² and 2√d τ₁τ₂", "2, of x̃ỹ/(√d τ₁τ₂)", run_rounds, _is_gaussian),
+        Release("xx'", "by r² and 2√d τ₁τ₂", "√2, of x̄x̄'/r²", run_rounds, lambda p: p.gaussian),
+        Release("xy", "by r² and 2√d τ₁τ₂", "2, of x̃ỹ/(√d τ₁τ₂)", run_rounds, lambda p: p.gaussian),
     ),
     public="n",
     forms={

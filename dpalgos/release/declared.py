@@ -24,18 +24,17 @@ class Release:
     ----------
     label : str
         Of its events; the number of a round is written "t".
-    share : float or str
-        Of μ², or of ρ where not all noise is Gaussian: a number, also as a function of ``params``, or words.
+    share : float, str or callable
+        Of μ², or of ρ where not all noise is Gaussian, also as a function of ``params``; or words.
     sensitivity : str
-        Python, of n, d, ``sqrt`` and keywords of the estimator; words where it depends on more than these.
+        Python, of n, d, ``sqrt`` and the estimator's keywords; or words.
     made_in : callable or None
         The function that makes it; None: the estimator's own file.
     when : callable
-        ``(params) -> bool``, whether it is made; it returns None where n and d decide, too.
+        ``(params) -> bool``, whether it is made; None where n and d decide, too.
     witness : callable or None
-        ``(params, d, published) -> (X, y, X', y')``: neighboring data sets at which the release attains its
-        sensitivity, given what was published (recorded on one row, or a few people); the executable half of
-        the privacy argument. None, also returned: there are none.
+        ``(params, d, published) -> (X, y, X', y')``: neighboring data sets that attain the sensitivity, given
+        what was published (on one row, or a few people); the executable half of the privacy argument.
     """
 
     label: str
@@ -52,12 +51,14 @@ class Release:
 def witnessed(
     witnesses: Callable[[Any, int, Published], Witnesses], *releases: Release
 ) -> tuple[Release, ...]:
-    """Return releases whose witnesses one function returns, in their order; the last may lack."""
+    """Return releases, of which one function returns the witnesses that they lack, in order."""
+    lacking = [one for one in releases if not one.witness]
 
     def witness(i: int, *run: Any) -> Neighbors | None:
         return next(iter(witnesses(*run)[i : i + 1]), None)
 
-    return tuple(replace(one, witness=partial(witness, i)) for i, one in enumerate(releases))
+    own = (replace(one, witness=partial(witness, i)) for i, one in enumerate(lacking))
+    return tuple(one if one.witness else next(own) for one in releases)
 
 
 def scaled(whole: Share, releases: Sequence[Release]) -> tuple[Release, ...]:

@@ -36,7 +36,7 @@ unprotected event, which certifies nothing.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -87,6 +87,14 @@ class SparsityParams(PrivateParams):
                 f"sparsity_choice must not be {self.sparsity_choice!r} for "
                 f"calibration={self.calibration!r}; use calibration={calibration!r}"
             )
+
+    @property
+    def is_chosen(self) -> bool:
+        return self.sparsity_choice in ("holdout", "cross_validation")
+
+    @property
+    def is_printed(self) -> bool:
+        return self.sparsity_choice == "printed_cross_validation"
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -230,7 +238,7 @@ def with_chosen_sparsity(
     cross-validation as printed.
     """
     grid = params.grid
-    if is_printed(params):
+    if params.is_printed:
         return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
     if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or cut by the fit itself
         return fit(sample, params, transcript)
@@ -295,15 +303,7 @@ def as_printed(
     return transcript.publish(-totals / sample.n_rows, draw, event)
 
 
-def is_chosen(params: Any) -> bool:
-    return params.sparsity_choice in ("holdout", "cross_validation")
-
-
-def is_printed(params: Any) -> bool:
-    return bool(params.sparsity_choice == "printed_cross_validation")
-
-
-SPARSITY_RELEASES = (
-    Release(LABEL, "sparsity_share", "of a loss", Loss.choose, is_chosen),
-    Release(PRINTED, "none proved", "unbounded", as_printed, is_printed),
+RELEASES = (
+    Release(LABEL, "sparsity_share", "of a loss", Loss.choose, lambda params: params.is_chosen),
+    Release(PRINTED, "none proved", "unbounded", as_printed, lambda params: params.is_printed),
 )

@@ -18,6 +18,8 @@ Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles b
 does not count them).
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,19 +172,14 @@ def _check_share(name: str, value: Any) -> float:
     return check_probability(name, value, example="0.1")
 
 
-def _finds_quantiles(params: Any) -> bool:
-    return bool(params.truncation == "private_quantiles")
+def _truncates(choice: str) -> Callable[[Any], bool]:
+    return lambda params: bool(params.truncation == choice)
 
 
-def _is_untruncated(params: Any) -> bool:
-    return bool(params.truncation == "none")
-
-
-COLUMN_RELEASES = (
-    Release(LABEL, f"about {COLUMNS_SHARE}", "1", _quantiles, _finds_quantiles),
-    Release("untruncated entries", "none proved", "unbounded", when=_is_untruncated),
-)
+_QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", "1", _quantiles, _truncates("private_quantiles"))
+_NONE = "none proved", "unbounded"
+COLUMN_RELEASES = _QUANTILES, Release("untruncated entries", *_NONE, when=_truncates("none"))
 RESPONSE_RELEASES = (
-    Release(LABEL, f"about {RESPONSE_SHARE}", "1", _quantiles, _finds_quantiles),
-    Release("untruncated responses", "none proved", "unbounded", response_truncation, _is_untruncated),
+    replace(_QUANTILES, share=f"about {RESPONSE_SHARE}"),
+    Release("untruncated responses", *_NONE, response_truncation, _truncates("none")),
 )

@@ -24,7 +24,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
-from dpalgos.catalog import Release, with_interval
+from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     CUBE_SHARE,
@@ -395,22 +395,19 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
 
 
-def mean_releases(name: str) -> tuple[Release, ...]:
-    """Return the releases of means over users called ``name``: their range, where they lie, and the mean."""
-
-    def part(share: float) -> Callable[[Any], float]:
-        return lambda params: share * (1 - (sum(SHARES.values()) if with_interval(params) else 0))
-
+def mean_releases(name: str, of: str = "") -> tuple[Release, ...]:
+    """Return those of means over users called ``name``; ``of`` says of what their shares are."""
+    ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
     return (
-        Release(f"range of the {name}", part(_SHARES["ranges"]), "1", private_range, _has_range),
-        Release(f"first {name}", part(_SHARES["first means"]), "2r/n", UserAggregation.mean, _is_refined),
+        Release(f"range of the {name}", ranges, "1", private_range, _has_range),
+        Release(f"first {name}", first, "2r/n", UserAggregation.mean, _is_refined),
         Release(name, "the rest", "2r/n", UserAggregation.mean),
     )
 
 
-def _has_range(params: AggregationParams) -> bool:
-    return params.aggregation == "winsorized"
+def _has_range(params: Any) -> bool:
+    return bool(params.aggregation == "winsorized")
 
 
-def _is_refined(params: AggregationParams) -> bool:
+def _is_refined(params: Any) -> bool:
     return _has_range(params) and params.calibration == "tight"

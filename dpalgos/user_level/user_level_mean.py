@@ -97,7 +97,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
     releases=witnessed(
         witnesses,
-        *mean_releases("mean"),
+        *mean_releases("mean", " of the rest"),
         Release(
             SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval
         ),

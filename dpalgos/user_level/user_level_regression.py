@@ -35,27 +35,23 @@ from dpalgos.catalog import (
     Neighbors,
     Published,
     Release,
-    Witnesses,
     pair,
     register,
+    shares_of,
     with_interval,
     witnessed,
 )
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.mechanisms.for_intervals.score_curvature import CURVATURE
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
+from dpalgos.user_level import user_interval
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, UserObjective, descend
-from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
-from dpalgos.user_level.user_interval import interval_by_users
 
 _STEP_SHARE = 0.4  # of μ², with an interval
 _LAST = "last gradient"
@@ -115,7 +111,7 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
     def budget(self) -> SplitBudget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
-        reserved = {"steps": _STEP_SHARE, **INTERVAL_SHARES}
+        reserved = {"steps": _STEP_SHARE, **shares_of(user_interval.RELEASES, self)}
         return self.split_budget({_LAST: 1.0}, reserved)
 
 
@@ -127,7 +123,7 @@ def gradient_witnesses(params: GradientStepParams, d: int, published: Published)
     return [pair(0 * far, np.full((2, d), 1e9), 1.0), apart, apart]
 
 
-def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> Witnesses:
+def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> list[Neighbors]:
     """Return the witnesses of gradient steps, and users along different axes, one of them unclipped."""
     one, other = (1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1))
     last = pair(one, one, 1e30, -1e30)  # whatever the coefficients
@@ -154,22 +150,8 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
     releases=witnessed(
         witnesses,
         *mean_releases("gradient"),
-        Release(
-            _LAST,
-            1 - _STEP_SHARE - sum(INTERVAL_SHARES.values()),
-            "2 * gradient_bound / n",
-            None,
-            with_interval,
-        ),
-        Release(CURVATURE, INTERVAL_SHARES[CURVATURE], "√2 K/n", interval_by_users, with_interval),
-        Release(
-            SCORE_MOMENTS,
-            INTERVAL_SHARES[SCORE_MOMENTS],
-            "sqrt(min(d, 2))/n",
-            release_second_moments,
-            with_interval,
-        ),
-        Release(TAIL, INTERVAL_SHARES[TAIL], "sqrt(2)/n", release_tail, with_interval),
+        Release(_LAST, 0.25, "2 * gradient_bound / n", when=with_interval),
+        *user_interval.RELEASES,
     ),
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
@@ -211,7 +193,7 @@ def user_level_regression(
     )
     std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
     level = np.full_like(users.n_units, params.gradient_bound)
-    transcript.interval = interval_by_users(
+    transcript.interval = user_interval.interval_by_users(
         transcript,
         params.interval,
         budget,
