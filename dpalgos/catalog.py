@@ -203,9 +203,7 @@ class Estimator:
             row = {"quantity": one.label, "sensitivity": one.sensitivity}
             row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
             row |= {"made in": (one.made_in or self.function).__qualname__}
-            rows.append(
-                row | {"forms": "all" if len(made) == len(forms) else ", ".join(made) or "by n and d"}
-            )
+            rows.append(row | {"forms": "all" if len(made) == len(forms) else "; ".join(made) or "others"})
         return rows
 
     def to_dict(self) -> dict[str, Any]:
