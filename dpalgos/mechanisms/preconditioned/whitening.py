@@ -32,6 +32,7 @@ from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
+MOMENTS = "second moments"
 _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
@@ -226,7 +227,7 @@ def private_whitening(
     sensitivity = outer_product(level, n_rows)
     value = svec(clipped_second_moments(whole.rows, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
+        value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MOMENTS
     )
     moments = unsvec(released, d + 1)
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
