@@ -4,39 +4,43 @@ Nothing else lists estimators. One that is named is found by its file's name; al
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, get_type_hints
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
+from dpalgos.release.declared import (
+    Neighbors,
+    Published,
+    Release,
+    Witnesses,
+    pair,
+    scaled,
+    shares_of,
+    with_interval,
+    witnessed,
+    witnesses_of,
+)
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+
+__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release", "Witnesses"]
+__all__ += ["add_foreign", "catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
+__all__ += ["register", "scaled", "shares_of", "with_interval", "witnessed"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 _FOREIGN: dict[str, "Estimator"] = {}  # of other libraries
 
-Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-Witnesses = dict[str, Neighbors]  # by the label of a release
-Published = Sequence[FloatArray]  # what was released so far, in order
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
-
-
-def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:
-    """Return neighboring data sets of a row (d,), or some rows (n, d), each; responses are all the same."""
-    rows, others = np.atleast_2d(row), np.atleast_2d(other)
-    return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +91,10 @@ class Estimator:
         ``(sample, params, transcript) -> (d, R) array``.
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
+    releases : tuple of Release
+        All that it may release.
     witnesses : callable or None
-        ``(params, d, published) -> {label: (X, y, X', y')}``: neighboring data sets at which a release
-        of that label attains its sensitivity, given what was published (recorded on one row, or a few
-        people); the executable half of the privacy argument.
+        ``(params, d, published) -> {label: (X, y, X', y')}``, those of ``releases``, or given alone.
     public : str
         What must be public in addition to its required keywords; empty if nothing.
     check_data : callable or None
@@ -124,7 +128,8 @@ class Estimator:
     parameters: type[Params]
     function: EstimatorFunction
     example: dict[str, Any] = field(default_factory=dict, hash=False)
-    witnesses: Callable[[Any, int, Published], Witnesses] | None = None
+    releases: tuple[Release, ...] = ()
+    witnesses: Callable[[Any, int, Published], dict[str, Neighbors]] | None = None
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
@@ -182,6 +187,25 @@ class Estimator:
         """How it differs; empty for a non-private estimator."""
         return self.relation.neighboring_relation if self.relation else ""
 
+    def example_params(self, calibration: str) -> Params:
+        """Return the keywords of the example, at some ε and δ where it is private."""
+        budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
+        return self.parameters.build(self.label, {**budget, **self.example})
+
+    def releases_table(self) -> list[dict[str, str]]:
+        """Return each release in words, and the forms that make it."""
+        each_form = [(each, one) for each in self.variants for one in each.calibrations]
+        forms = {f"{each.form or 'plain'} ({one})": each.example_params(one) for each, one in each_form}
+        rows = []
+        for one in self.releases:
+            made = [form for form, params in forms.items() if one.when(params)]
+            share = one.share_for(forms[(made or [*forms])[0]])
+            row = {"quantity": one.label, "sensitivity": one.sensitivity}
+            row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
+            row |= {"made in": (one.made_in or self.function).__qualname__}
+            rows.append(row | {"forms": "all" if len(made) == len(forms) else "; ".join(made) or "others"})
+        return rows
+
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain data."""
         plain = ("name", "title", "task", "privacy_model", "unit_of_privacy", "neighboring_relation")
@@ -190,6 +214,7 @@ class Estimator:
             "calibrations": list(self.calibrations),
             "interval": self.has_interval,
             "parameters": describe_keywords(self.parameters),
+            "releases": self.releases_table(),
         }
 
 
@@ -216,6 +241,8 @@ def register(
         if not isinstance(keywords, type) or not issubclass(keywords, Params):
             raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
+        if releases := settings.get("releases"):
+            settings.setdefault("witnesses", partial(witnesses_of, releases))
         entry = Estimator(
             name=own_name,
             relation=relation,
@@ -248,19 +275,16 @@ def _faults(entry: Estimator) -> Iterator[str]:
     if entry.private and not entry.has_interval and not entry.no_interval:
         yield "no_interval must say why the estimator has no intervals"
     if entry.private and entry.witnesses is None:
-        yield "witnesses must be given for a private estimator: data at which each sensitivity is attained"
+        yield "releases must be given for a private estimator, with data that attain each sensitivity"
     for each in entry.variants:
         if unknown := set(each.calibrations) - {"tight", "paper"}:
             yield f"calibrations must be 'tight' or 'paper', got {', '.join(map(repr, sorted(unknown)))}"
             continue
         if each.private and not each.calibrations:
             yield "calibrations must hold 'tight' or 'paper', got none"
-        budgets: list[dict[str, Any]] = [
-            {"epsilon": 1.0, "delta": 1e-5, "calibration": one} for one in each.calibrations
-        ] or [{}]
-        for budget in budgets:
+        for calibration in each.calibrations or ("",):
             try:
-                each.parameters.build(each.label, {**budget, **each.example})
+                each.example_params(calibration)
             except (InputError, TypeError) as error:
                 yield f"example must suit the keywords of {each.label}: {error}"
 
@@ -299,16 +323,21 @@ def get_estimator(name: str) -> Estimator:
 
 
 def _imported_alone(name: object) -> bool:
-    """Import the file of that name, without the other estimators; return whether it registered one."""
+    """Import the file of that name, without the other estimators; return whether it registered one.
+
+    Presets lie in one file, whose name theirs begin with.
+    """
     if not isinstance(name, str) or not name.isidentifier():
         return False
-    if name not in _ESTIMATORS:
-        modules = [f"dpalgos.{package}.{name}" for package in _PACKAGES]
+    file = name
+    while file and name not in _ESTIMATORS:
+        modules = [f"dpalgos.{package}.{file}" for package in _PACKAGES]
         try:
             for module in filter(find_spec, modules):
                 import_module(module)
         except (Exception, SystemExit):  # the search for all says why
             _drop_broken()
+        file = file.rpartition("_")[0]
     return name in _ESTIMATORS
 
 

@@ -1,16 +1,16 @@
 """What an estimator returns: the answer, what was released, and what is public about it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
-from dpalgos.answers.contrasts import ContrastResults, WaldResults
-from dpalgos.answers.model import ReleasedModel
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import (
     CENTERED,
@@ -25,8 +25,11 @@ from dpalgos.coefficients import (
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, goodness
 from dpalgos.interval import Interval
-from dpalgos.intervals.released import ReleasedRegression
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:  # what further answers are made of is loaded where one is wanted
+    from dpalgos.answers.contrasts import ContrastResults, WaldResults
+    from dpalgos.answers.model import ReleasedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,8 @@ class Result(ShowsCoefficients):
     @property
     def has_model(self) -> bool:
         """Whether it is one regression of which further answers follow."""
+        from dpalgos.intervals.released import ReleasedRegression
+
         released = self.intervals.released if self.intervals else None
         return self.estimate.ndim == 1 and isinstance(released, ReleasedRegression)
 
@@ -165,6 +170,9 @@ class Result(ShowsCoefficients):
 
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
         """Return what was released, for the names of coefficients and more facts of them."""
+        from dpalgos.answers.model import ReleasedModel
+        from dpalgos.intervals.released import ReleasedRegression
+
         if not self.has_model:
             why = (self.intervals and self.intervals.note) or "it has none"
             raise InputError(

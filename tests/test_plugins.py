@@ -71,7 +71,7 @@ main()
 NAMED = {
     "dpalgos/comparators/no_python.py": ["line 1"],
     "dpalgos/central/without_keywords.py": ["params", "annotated"],
-    "dpalgos/central/half_an_estimator.py": ["'dp_mean'", "title", "reference", "witnesses"],
+    "dpalgos/central/half_an_estimator.py": ["'dp_mean'", "title", "reference", "releases"],
     "flows/studies/half_a_study.toml": ["question", "panels", "motto"],
     "tasks/problems/sources/half_a_source.py": [
         "'group_differences'",

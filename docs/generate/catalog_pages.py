@@ -131,10 +131,12 @@ def call(entry: Estimator) -> str:
 
 
 def theory_page(entry: Estimator) -> str:
-    """Return the page of an estimator's formula and proof: the docstring of its file."""
+    """Return the page of an estimator's formula and proof, the docstring of its file, and its releases."""
     module = sys.modules[entry.function.__module__]
     place = Path(inspect.getfile(module)).relative_to(PROJECT)
     source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
-    return "\n".join(
-        [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", "", source, ""]
-    )
+    page = [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", ""]
+    if rows := entry.releases_table():
+        cells = (map(escaped, row.values()) for row in rows)
+        page += [heading("Releases", "-"), table(rows[0], cells), ""]
+    return "\n".join([*page, source, ""])

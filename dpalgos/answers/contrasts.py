@@ -21,7 +21,7 @@ class ContrastResults:
     Attributes
     ----------
     effect, sd, statistic, pvalue : (q,) arrays
-        R β, its standard error, which counts noise and sampling, (R β − q) over it, and the two-sided
+        R β, the half-width of its interval over the normal quantile, (R β − q) over that, and the two-sided
         p-value of a normal law; NaN where the interval of R β is missing.
     ends : (q, 2) array
         Intervals of R β at ``level``.

@@ -12,10 +12,6 @@ answered or which comes from elsewhere; ``residual_bound`` Λ, of responses that
 is β̂ as it came; what is released stands in ``diagnostics["binned_fit"]``, and
 :meth:`dpalgos.Result.binned_fit` shows it.
 
-    quantity           sensitivity  share  made in     forms
-    rows by predictor  √2           .4     bin_edges   all
-    binned fit         √8           .6     binned_fit  all
-
 All noise is Gaussian. The first bins reach to where η lies if columns are of order one: that affects accuracy
 only.
 """
@@ -25,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, check_labels, get_family
@@ -37,7 +33,6 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 BY_PREDICTOR, BINNED_FIT, NOTED = "rows by predictor", "binned fit", "binned_fit"
-_SHARES = {BY_PREDICTOR: 0.4, BINNED_FIT: 0.6}
 _N_BINS, _N_FINE, _N_SEARCHES = 10, 32, 2
 _LARGEST = 2.0  # absolute value of a column's entries: bounds lie two units from their middle
 _LEAST = 3.0  # standard deviations of its noise that a bin's count must exceed
@@ -90,13 +85,16 @@ def witnesses(params: BinnedFitParams, d: int, published: Published) -> Witnesse
     """Return, for each release, neighbors that differ by its sensitivity: at the ends of η, clipped."""
     row = 1e6 * np.sign(for_columns("coef", params.coef, d)[:, 0])
     far = 1.0 if params.family == "logistic" else 1e40
-    return {BY_PREDICTOR: pair(row, -row), BINNED_FIT: pair(row, -row, far, far)}
+    return [pair(row, -row), pair(row, -row, far, far)]
 
 
 def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     """Refuse coefficients of other columns, and labels outside the family."""
     for_columns("coef", params.coef, sample.n_features)
     check_labels(sample, params)
+
+
+RELEASES = witnessed(witnesses, Release(BY_PREDICTOR, 0.4, "sqrt(2)"), Release(BINNED_FIT, 0.6, "sqrt(8)"))
 
 
 @register(
@@ -109,7 +107,7 @@ def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     example={"coef": 0.5, "residual_bound": 2.0},
     public="the coefficients, which another release answered",
     no_interval="its numbers have standard errors",
-    witnesses=witnesses,
+    releases=RELEASES,
     check_data=check_rows,
     forms={
         "events": Form(keywords={"family": "logistic", "residual_bound": None}),
@@ -126,7 +124,7 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
     coef = for_columns("coef", params.coef, sample.n_features)
     sample, family = params.covariates(sample), params.made()
     bins = Bins(sample, coef[coef.size - sample.n_features :, 0])
-    budget = params.split_budget(_SHARES)
+    budget = params.split_budget(shares_of(RELEASES, params))
     edges = bin_edges(transcript, bins, budget.gaussian_multiplier(BY_PREDICTOR, _N_SEARCHES))
     width = (edges[-1] - edges[0]) / 2
     low, high = family.mean(edges[0] - width), family.mean(edges[-1] + width)

@@ -5,14 +5,6 @@
 Guarantee: ε-differentially private (δ = 0) with noise in cubes, (ε, δ) with Gaussian noise, under replacing
 one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one per column.
 
-    quantity        sensitivity       share              made in                forms
-    mean            1/n               the rest           box_mean               not gaussian
-    mean            √(Σ w_j)/n        the rest           box_mean               gaussian
-    score moments   1/n               a quarter of .4 ε  release_entry_squares  interval and not gaussian
-    shares by size  min(d + 1, 3)/n   the rest of .4 ε   release_tail           interval and not gaussian
-    score moments   √d/n              .05                release_entry_squares  gaussian interval
-    shares by size  √min(d + 1, 3)/n  .12                release_tail           gaussian interval
-
 Why it is private. A row moves the mean of column j, in units of its width, by at most 1/n, and all columns at
 once by that: :func:`dpalgos.mechanisms.sensitivity.interval`, attained by the rows l and u. What is
 released is the mean within the box; l, w and the last clip are post-processing.
@@ -39,17 +31,27 @@ Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K
 box in which a row moves the mean.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import (
+    Form,
+    Published,
+    Release,
+    Witnesses,
+    pair,
+    register,
+    with_interval,
+    witnessed,
+)
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
+    OF_ENTRIES,
     UNSEEN_ENTRIES,
     RowSpread,
     entry_interval,
@@ -57,7 +59,8 @@ from dpalgos.intervals.means import (
     interval_epsilon,
     interval_shares,
 )
-from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_entry_squares
+from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
@@ -106,11 +109,12 @@ class Box:
 def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
     """Return a row of lower ends and one of upper ends."""
     lower, upper = (for_columns("bounds", ends, d).T for ends in (params.lower, params.upper))
-    middle, response = (lower + upper) / 2, np.zeros(1)
-    return {
-        "mean": (lower, response, upper, response),
-        **entry_witnesses(middle, upper, upper + 2 * (upper - lower)),
-    }
+    spread = entry_witnesses((lower + upper) / 2, upper, upper + 2 * (upper - lower))
+    return [pair(lower, upper), None, *spread]
+
+
+def _for_cubes(params: BoxMeanParams) -> bool:
+    return with_interval(params) and params.noise != "gaussian"
 
 
 def check_width(sample: Sample, params: Any) -> None:
@@ -127,7 +131,14 @@ def check_width(sample: Sample, params: Any) -> None:
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("mean", "the rest", "1/n", when=lambda p: p.noise != "gaussian"),
+        Release("mean", "the rest", "√(Σ w_j)/n", when=lambda p: p.noise == "gaussian"),
+        *(replace(one, when=lambda p: with_interval(p) and p.noise == "gaussian") for one in OF_ENTRIES),
+        Release(SCORE_MOMENTS, "a quarter of .4 ε", "1/n", release_entry_squares, _for_cubes),
+        Release(TAIL, "the rest of .4 ε", "min(d + 1, 3)/n", release_tail, _for_cubes),
+    ),
     check_data=check_width,
     forms={
         "gaussian": Form(keywords={"upper": 2.0, "noise": "gaussian"}),

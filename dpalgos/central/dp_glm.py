@@ -8,10 +8,6 @@ families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here
 ``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
 depends on the data and is outside the guarantee, as every refusal of data is.
 
-    quantity                       sensitivity  share     made in             forms
-    gradient                       2 c_x ρ/n    the rest  dp_glm              all
-    those of intervals.from_start  its own      .5        interval_from       interval
-
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
 before it, hence public when the next gradient is taken. A row's gradient (ψ'(x'β) − y) x, with classes the
 matrix x (p − e_y)', is at most c_x ρ long, ρ the family's ``gradient_radius`` where predictors are at most
@@ -44,8 +40,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
@@ -179,7 +175,7 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    return {"gradient": pair(one, other, params.far_response), **start_witnesses(d)}
+    return [pair(one, other, params.far_response)]
 
 
 @register(
@@ -195,7 +191,7 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("gradient", "the rest", "2 c_x ρ/n"), *START_RELEASES),
     check_data=check_labels,
     forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",

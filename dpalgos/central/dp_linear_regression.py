@@ -6,12 +6,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
-    quantity                       sensitivity     share             made in              forms
-    quantiles                      1 (selections)  about .05         _quantiles           private quantiles
-    gradient                       of a gradient   the rest          noisy_descent        all
-    untruncated responses          unbounded       none proved       response_truncation  no truncation
-    those of intervals.from_start  its own         .5                interval_from        interval
-
 The steps, and why they are private: :mod:`dpalgos.central.dp_glm`, for responses that are truncated
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): the sensitivity follows from ‖β‖₂.
 
@@ -41,10 +35,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, register, witnessed
 from dpalgos.central.dp_glm import NoisyDescentParams, noisy_descent
 from dpalgos.central.dp_glm import witnesses as descent_witnesses
 from dpalgos.errors import InputError
+from dpalgos.intervals.from_start import START_RELEASES
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
@@ -54,6 +49,7 @@ from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
+    RESPONSE_RELEASES,
     RESPONSE_SHARE,
     check_response_truncation,
     quantile_witness,
@@ -96,10 +92,10 @@ class LinearRegressionParams(PrivateParams):
             return self.response_bound, published
         return symmetric_bound(published[0][:, :, :1], self.response_bound), published[1:]
 
-    def quantile_witnesses(self, d: int) -> Witnesses:
+    def quantile_witness(self, d: int) -> Neighbors | None:
         """Return neighbors that move the quantiles, where those are released."""
         is_released = self.truncation == "private_quantiles"
-        return {LABEL: quantile_witness(self.response_bound, d)} if is_released else {}
+        return quantile_witness(self.response_bound, d) if is_released else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +154,7 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
 
 def witnesses(params: DPLinearRegressionParams, d: int, published: Published) -> Witnesses:
     """Return those of the steps, and neighbors that move the quantiles."""
-    return descent_witnesses(params, d, published) | params.quantile_witnesses(d)
+    return [*descent_witnesses(params, d, published), params.quantile_witness(d)]
 
 
 @register(
@@ -174,7 +170,12 @@ def witnesses(params: DPLinearRegressionParams, d: int, published: Published) ->
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("gradient", "the rest", "of a gradient", noisy_descent),
+        *START_RELEASES,
+        *RESPONSE_RELEASES,
+    ),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),

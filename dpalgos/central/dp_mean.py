@@ -11,13 +11,6 @@ Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"privat
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take .1 of ρ; given
 them l and u are public, and the mean gets the rest. ``"none"``: not private.
 
-    quantity             sensitivity       share             made in                forms
-    quantiles            1 (selections)    about .1          _quantiles             private quantiles
-    mean                 ‖u − l‖₂/n        the rest          dp_mean                all
-    score moments        √d/n              .05               release_entry_squares  interval
-    shares by size       √min(d + 1, 3)/n  .12               release_tail           interval
-    untruncated entries  unbounded         none proved       dp_mean                no truncation
-
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.
     ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism.
@@ -39,10 +32,10 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import RowSpread, entry_interval, entry_witnesses, interval_shares
+from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
@@ -52,6 +45,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import RelativeSquares, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
+    COLUMN_RELEASES,
     COLUMNS_SHARE,
     LABEL,
     LEVELS,
@@ -87,11 +81,8 @@ class DPMeanParams(IntervalParams):
 def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     """Return the neighbors R·1 and −R·1, which lie on either side of every interval."""
     row = np.full(d, params.value_bound)
-    return {
-        "mean": pair(row, -row),
-        LABEL: quantile_witness(params.value_bound, d),
-        **entry_witnesses(0 * row, 2 * row, 9 * row),
-    }
+    quantiles = quantile_witness(params.value_bound, d)
+    return [pair(row, -row), quantiles, None, *entry_witnesses(0 * row, 2 * row, 9 * row)]
 
 
 @register(
@@ -101,7 +92,7 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
     example={"value_bound": 1.0},
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("mean", "the rest", "‖u − l‖₂/n"), *COLUMN_RELEASES, *OF_ENTRIES),
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True

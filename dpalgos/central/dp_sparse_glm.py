@@ -7,10 +7,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``famil
 (entries are truncated to ±σ_x here), ``response_bound`` (the clip of the residual, where the family needs
 one), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η, ``coef_bound`` (projection, if given).
 
-    quantity         sensitivity    share             made in    forms
-    step: selection  2 η r σ_x/n    half, at last .3  noisy_iht  all
-    step: values     √s times that  the rest          noisy_iht  all
-
 Why it is private. β is public when a round begins, so that only the gradient moves: every entry by at most
 2 r σ_x/n, as no row has a residual above r, the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with
 the entries σ_x sign(β) on the support and ±σ_x at a coordinate outside of it attain that. Residuals are
@@ -42,7 +38,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Neighbors, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.mechanisms.noisy_iht import (
     NoisyHT,
     noisy_iht,
@@ -113,25 +109,24 @@ def projected(params: SparseDescent, coef: FloatArray) -> FloatArray:
     return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
 
-def step_witnesses(params: SparseDescent, d: int, published: Published, response: float) -> Witnesses:
+def step_witnesses(params: SparseDescent, d: int, published: Published, response: float) -> list[Neighbors]:
     """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
 
     ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
     round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
     """
     coef: FloatArray = np.zeros(d)
-    best = {"step: selection": coef, "step: values": coef}
+    best = [coef, coef]  # of selections, and of values
     for t in range(min(len(published) // 2, params.n_iterations)):
         selected, values = published[2 * t][:, 0].astype(int), published[2 * t + 1]
-        labels = list(best) if not coef[selected].any() else ["step: selection"]
-        for label in labels:
-            best[label] = max(best[label], coef, key=lambda iterate: float(np.abs(iterate).sum()))
+        for i in range(1 if coef[selected].any() else 2):
+            best[i] = max(best[i], coef, key=lambda iterate: float(np.abs(iterate).sum()))
         released = SparseRelease(support=selected[:, None], values=values[:, :1], n_features=d)
         coef = projected(params, released.dense())[:, 0]
-    found = {}
-    for label, iterate in best.items():
+    found = []
+    for iterate in best:
         along, off = (params.covariate_bound * part for part in (np.sign(iterate), iterate == 0))
-        found[label] = pair(along + off, along - off, response)
+        found.append(pair(along + off, along - off, response))
     return found
 
 
@@ -156,7 +151,11 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnes
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("step: selection", "half, at last .3", "2 η r σ_x/n", noisy_iht),
+        Release("step: values", "the rest", "√s times that", noisy_iht),
+    ),
     public="response_bound where the family's residual is unbounded",
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:

@@ -7,14 +7,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity`` s, ``n_iterations`` T,
 ``step_size`` η. The last iterate is the answer.
 
-    quantity                  sensitivity     share             made in              forms
-    quantiles                 1 (selections)  about .05         _quantiles           private quantiles
-    step: selection           of a step       half, at last .3  noisy_iht            not printed
-    step: values              √s times that   the rest          noisy_iht            not printed
-    sparsity                  of a loss       tuning_share      choose               hold-out or s by cross
-    untruncated responses     unbounded       none proved       response_truncation  no truncation
-    printed cross-validation  unbounded       none proved       as_printed           printed
-
 The rounds, and why they are private: :mod:`dpalgos.central.dp_sparse_glm`, for responses that are truncated
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): |x'β − y| ≤ R + x_max ‖β‖₁.
 
@@ -46,10 +38,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import projected, sparse_descent, step_witnesses
-from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
+from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
@@ -60,7 +52,7 @@ from dpalgos.rows.wide import Design
 from dpalgos.steps.denoising import prune_noise
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
-from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_SHARE, response_truncation
+from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
 
@@ -85,10 +77,9 @@ def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Publish
     For the choice of s: a row that every model fits, and one that none does.
     """
     _, published = params.released_level(published)
-    found = step_witnesses(params, d, published, params.far_response) | params.quantile_witnesses(d)
-    if params.sparsity_choice in ("holdout", "cross_validation"):
-        found[sparsity.LABEL] = pair(np.zeros(d), np.zeros(d), 0.0, 1e9)
-    return found
+    choice = pair(np.zeros(d), np.zeros(d), 0.0, 1e9) if params.is_chosen else None
+    steps = step_witnesses(params, d, published, params.far_response)
+    return [*steps, params.quantile_witness(d), None, choice]
 
 
 @register(
@@ -106,7 +97,13 @@ def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Publish
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("step: selection", "half, at last .3", "of a step", noisy_iht, lambda p: not p.is_printed),
+        Release("step: values", "the rest", "√s times that", noisy_iht, lambda p: not p.is_printed),
+        *RESPONSE_RELEASES,
+        *sparsity.RELEASES,
+    ),
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")

@@ -11,14 +11,6 @@ selected as above; then the released 2.5 % and 97.5 % quantiles of the s selecte
 take .1 of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
 here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
-    quantity                  sensitivity      share             made in      forms
-    mean: selection           2R/n             .6 of the rest    sparse_mean  not printed
-    quantiles                 1 (selections)   about .1          _quantiles   private quantiles
-    mean: values              ‖u − l‖₂/n of s  the rest          sparse_mean  not printed
-    sparsity                  of a loss        tuning_share      choose       hold-out or s by cross
-    untruncated entries       unbounded        none proved       _means       no truncation
-    printed cross-validation  unbounded        none proved       as_printed   printed
-
 Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (attained by the rows R·1 and
 −R·1), hence every |m_j| too. The selection and the release of the s selected entries both use m, and both are
 charged; given the published S, the s entries move by √s λ in ℓ2, by ‖u − l‖₂ / n where they are truncated to
@@ -43,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
@@ -57,6 +49,7 @@ from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
+    COLUMN_RELEASES,
     COLUMNS_SHARE,
     LABEL,
     LEVELS,
@@ -95,17 +88,16 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
     For the choice of s: rows far along what the last fold's released path would drop, and against it.
     """
     row = np.full(d, params.value_bound)
-    both = pair(row, -row)
-    found = {"mean: selection": both, "mean: values": both, LABEL: quantile_witness(params.value_bound, d)}
-    if params.sparsity_choice in ("holdout", "cross_validation"):
+    both, choice = pair(row, -row), None
+    if params.is_chosen:
         of_a_fit = 3 if params.truncation == "private_quantiles" else 2
         first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
         support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
         path = SparseRelease(support=support, values=values, n_features=d).dense()
         models = nested_models(path, params.grid)
         far = 1e9 * np.sign(models[-1] - models[0]).T
-        found[sparsity.LABEL] = pair(far, -far)
-    return found
+        choice = pair(far, -far)
+    return [both, both, quantile_witness(params.value_bound, d), None, choice]
 
 
 @register(
@@ -116,7 +108,13 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
     summary="The largest entries of the truncated mean, selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
     example={"value_bound": 1.0, "sparsity": 2},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("mean: selection", ".6 of the rest", "2R/n", when=lambda params: not params.is_printed),
+        Release("mean: values", "the rest", "‖u − l‖₂/n of s", when=lambda params: not params.is_printed),
+        *COLUMN_RELEASES,
+        *sparsity.RELEASES,
+    ),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}, in_memory=True),
         "shrunk": Form(keywords={"shrinkage": "james_stein", "sparsity": 3}, calibrations=("tight", "paper")),

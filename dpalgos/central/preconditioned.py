@@ -11,45 +11,28 @@ accuracy only.
 
 Why it is private. Everything is Gaussian but for few rows, so that with μ = μ(ε, δ) a release with share f of
 μ² and ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ,
-the levels and the shrinkage use released quantities only. All releases, with their shares of what an interval
-leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those of the origin leave:
-
-    quantity                         sensitivity    share      made in            forms
-    values above a candidate center  √p             to .08     released_medians   many rows
-    values by power of two           √2             to .03     private_origin     many rows
-    rows far from centers            1              .008       search_level       many rows
-    means about centers              2R/n           to .06     _means             many rows
-    responses above a level          1              to .3      search_level       poisson
-    mean response                    c/n            to .6      private_constant   constant and poisson
-    mean response                    1/n            to .1      private_constant   constant and logistic
-    mean response                    √2/n           to .1      private_constant   constant and multinomial
-    mean exposure                    1/n            to .2      released_mean      offset and poisson
-    mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
-    rows above a level               1              .015 left  search_level       all
-    scores above a level             1              .058 left  search_level       all
-    second moments                   √2 C_A²/n      .14 left   private_whitening  all
-    preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
-    those of intervals.regression    its own        .152       interval_of        interval and not least
-    those of intervals.regression    its own        .567       interval_of        least squares
+the levels and the shrinkage use released quantities only. ``RELEASES`` has all, with their shares of what an
+interval leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those of the origin leave.
 
 Rows z are [x, y] of linear models, [x, 2y − 1] of events with an intercept, else [x, 1], clipped to C_A:
 orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones of norm C. Each of the first
 four steps may whiten the rows again in its place, as released moments decide
 (:mod:`dpalgos.mechanisms.preconditioned.steps`): moments of rows u = W x clipped to a released C, orthogonal
 rows of that norm, with the same noise for a sensitivity of 1. Levels are searched by five counts for rows,
-and by four at each of the first five steps.
+and by four at each of the first seven steps.
 
 What follows is heuristics, and affects accuracy only. With ``intercept`` z is taken about released centers
 (:mod:`dpalgos.mechanisms.preconditioned.origin`); the answer is for the columns as given. Linear steps start
-from the ridge regression of the released M, those of events from its slopes over the variance at the released
-mean response (:mod:`dpalgos.mechanisms.preconditioned.constant`), those of counts at .3 above that mean.
-Without an intercept those of counts start where they predict about the lower end of the power of two in which
-the released upper quartile of the responses lies, by a ridge regression of 1 on x.
+from the ridge regression of the released M; those of events from that of y less its released mean
+(:mod:`dpalgos.mechanisms.preconditioned.constant`), over the curvature there, shrunk by what noise explains,
+lest models of few events start far off; those of counts at .3 above that mean. Without an intercept those
+of counts start where they predict about the lower end of the power of two in which the released upper
+quartile of the responses lies, by a ridge regression of 1 on x.
 
 θ̄ combines what all steps would lead to (:func:`dpalgos.steps.denoising.combined_steps`): the best weights
-for their noise, and for what whitening and curvature do not know. James–Stein shrinks slopes alone,
-orthogonal to the constant, as if noise had 1.5 times its variance; directions that a further whitening leaves
-unresolved have each their own factor.
+for their noise, and for what whitening and curvature do not know. James–Stein shrinks slopes, orthogonal to
+the constant, by what noise explains, and what steps added to the constant of events and counts as much;
+directions that a further whitening leaves unresolved have each their own factor.
 
 Few rows: below nμ = 15 √d (25 √d of counts) models with an intercept have the constant alone: its one to
 three numbers have Laplace noise and share ε, not μ², in the ratio of .6 (mean response, c/n or 2/n) to .4
@@ -74,7 +57,7 @@ Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensio
 private preconditioning).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,18 +65,20 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, Published, Release, register, witnessed
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.goodness import note_moments
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.intervals.regression import (
+    INTERVAL_RELEASES,
     RegressionIntervalParams,
     interval_of,
     interval_shares,
     interval_witnesses,
 )
-from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS, UNITS
+from dpalgos.mechanisms.clip_levels import search_level
+from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS, UNITS, released_medians
 from dpalgos.mechanisms.preconditioned.constant import (
     CONSTANT,
     EXPOSURE,
@@ -112,7 +97,7 @@ from dpalgos.mechanisms.preconditioned.origin import (
 )
 from dpalgos.mechanisms.preconditioned.plan import FitPlan, plan_of
 from dpalgos.mechanisms.preconditioned.steps import SCORE, Steps, released_steps
-from dpalgos.mechanisms.preconditioned.whitening import Whitening, WholeRows, private_whitening
+from dpalgos.mechanisms.preconditioned.whitening import MOMENTS, Whitening, WholeRows, private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice, count
@@ -126,9 +111,8 @@ from dpalgos.typing import FloatArray
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
-_SHRINKAGE = 1.5  # times what noise explains
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
-_LONGEST_START, _LEAST_VARIANCE = 2.5, 0.02  # of slopes of events; of their responses
+_LEAST_PART = 0.1  # of the way to where a step leads
 _N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
@@ -160,7 +144,7 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         return get_family(self.family, n_classes=self.n_classes)
 
 
-def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: PreconditionedParams, d: int, published: Published) -> list[Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity; far above any clip level.
 
     Scores attain theirs at the first step: opposite rows of the same label, or opposite responses that no
@@ -169,11 +153,11 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
     if isinstance(params, PreconditionedGLMParams) and params.offset_bounds is not None:
         zero, constant = np.zeros(1), np.eye(d)[-1:]
         found = witnesses(replace(params, offset_bounds=None), d - 1, published)
-        apart: dict[str, Any] = {
-            label: tuple(np.insert(rows, 0, 0, axis=1) if rows.ndim == 2 else rows for rows in four)
-            for label, four in found.items()
-        }
-        return {**apart, EXPOSURE: (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)}
+        apart: list[Any] = [
+            tuple(np.insert(rows, 0, 0, axis=1) if rows.ndim == 2 else rows for rows in four)
+            for four in found
+        ]
+        return [*apart, (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)]
     family = params.made()
     first, second, zero, large = 1e6 * np.eye(1, d), 1e6 * np.eye(2, d)[1:], np.zeros(1), np.full(1, 1e6)
     wide = np.full((1, d), 1e20)
@@ -181,20 +165,41 @@ def witnesses(params: PreconditionedParams, d: int, published: Sequence[FloatArr
     far = np.array([[*np.full(d - 1, 1e20), 1e15]])  # from its last entry times any center
     row, label = (1e-5 * first, np.full(1, 1e30)) if family.has_counts else (first, np.ones(1))
     score = (first, 1e9 * large, first, -1e9 * large) if family.is_linear else (row, label, -row, label)
-    return {
-        UNITS: (far, far[0, :1], narrow, narrow[0, :1]),
-        MEDIANS: (far, far[0, :1], -far, -far[0, :1]) if family.is_linear else (wide, zero, -wide, zero),
-        MEANS: (first, zero, -first, zero),
-        DISTANCE: (first, large, 0 * first, zero),
-        RESPONSES_ABOVE: (first, label, first, zero),
-        CONSTANT: (first, label, first, zero),
-        LOGARITHM: (first, label, first, zero),
-        ROWS_ABOVE: (first, large if family.is_linear else zero, 0 * first, zero),
-        "second moments": (first, zero, second, zero),
-        SCORES_ABOVE: (row, 1e9 * large if family.is_linear else label, 0 * row, zero),
-        SCORE: score,
-        **interval_witnesses(d),
-    }
+    return [
+        (far, far[0, :1], narrow, narrow[0, :1]),
+        (far, far[0, :1], -far, -far[0, :1]) if family.is_linear else (wide, zero, -wide, zero),
+        (first, zero, -first, zero),
+        (first, large, 0 * first, zero),
+        *[(first, label, first, zero)] * 3,
+        (first, large if family.is_linear else zero, 0 * first, zero),
+        (first, zero, second, zero),
+        (row, 1e9 * large if family.is_linear else label, 0 * row, zero),
+        score,
+        *interval_witnesses(d),
+    ]
+
+
+def _has_slopes(params: PreconditionedParams) -> bool | None:
+    """Return whether there is more than the constant; of few rows with an intercept there may not be."""
+    return True if params.made().is_linear or not params.intercept else None
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release(UNITS, "to .03", "sqrt(2)", private_origin, lambda _: None),
+    Release(MEDIANS, "to .08", "√p", released_medians, lambda _: None),
+    Release(MEANS, "to .06", "2R/n", private_origin, lambda _: None),
+    Release(DISTANCE, ".008", "1", search_level, lambda _: None),
+    Release(RESPONSES_ABOVE, "to .3", "1", search_level, lambda _: None),
+    Release(CONSTANT, "to .6 for counts, to .1", "c/n, 1/n or √2/n", private_constant, lambda _: None),
+    Release(LOGARITHM, "of ε", "to 10.4/n", private_constant, lambda _: None),
+    Release(ROWS_ABOVE, ".015 left", "1", search_level, _has_slopes),
+    Release(MOMENTS, ".1 left", "√2 C_A²/n", private_whitening, _has_slopes),
+    Release(SCORES_ABOVE, ".058 left", "1", search_level, _has_slopes),
+    Release(SCORE, "the rest", "2C/n, √2 C²/n", released_steps, _has_slopes),
+    *INTERVAL_RELEASES,
+    Release(EXPOSURE, "to .2", "1/n", private_typical_offset, lambda _: None),
+)
 
 
 _INTERVALS = {
@@ -210,7 +215,7 @@ _INTERVALS = {
     reference="ours; private whitening, then clipped preconditioned steps",
     summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds.",
     calibrations=("tight",),
-    witnesses=witnesses,
+    releases=RELEASES,
     forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS},
     public="of few rows units in which columns and response are of order one",
 )
@@ -229,7 +234,7 @@ def preconditioned_regression(
     summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds.",
     calibrations=("tight",),
     example={"family": "gaussian"},
-    witnesses=witnesses,
+    releases=RELEASES,
     check_data=check_labels,
     forms={
         "constant": Form(keywords={"intercept": True}),
@@ -261,7 +266,7 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         for_interval=params.interval is not None,
     )
     # An interval's shares are of the whole, the plan's of what these leave.
-    reserved = {} if plan.is_constant else interval_shares(params, n_rows, d, family)
+    reserved = {} if plan.is_constant else interval_shares(params, n_rows, d)
     budget = params.split_budget(plan.shares, reserved)
     start, offset = _constant(transcript, sample, family, params, budget, plan)
     if plan.is_constant:
@@ -278,8 +283,8 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         if CONSTANT in budget.shares and not family.classes:
             mean = family.mean(start[-1] + offset)
             levels.unit = np.maximum(mean, 1 - mean if family.has_events else 1.0)
-            if family.has_events:  # rare events keep their scores, lest their rate suffer
-                levels.least = np.abs(1 - 2 * mean)
+            # Rare events keep their scores, lest their rate suffer.
+            levels.least = np.maximum(1 - 2 * mean, 2 * mean - 1 if family.has_events else 0.0)
     white = _whitened(transcript, sample, params, budget, levels, origin)
     reach = _REACH * np.sqrt(d) if family.is_linear and params.interval is None else np.inf
     rows = WhiteRows(sample, family, white.matrix, start, offset, reach)
@@ -366,14 +371,15 @@ def _start(
     """Return θ at which steps begin, in the shape of ``origin``, and its noise's variance, (R,)."""
     theta: FloatArray = np.zeros_like(origin)
     variance: FloatArray = np.zeros(origin.shape[-1])
-    if family.is_linear or (intercept and family.has_events):
-        start, variance = white.ridge_start()
-        theta = np.linalg.solve(white.matrix, start)[..., 0].T
-    if intercept and family.has_events:
-        # Slopes of 2y − 1, orthogonal to the constant, over the variance of y.
-        slopes = theta / 2 - white.one * (white.mean_row * theta / 2).sum(axis=0)
-        slopes = slopes / np.maximum(family.second_derivative(origin[-1]), _LEAST_VARIANCE)
-        theta = slopes * clip_factor(np.linalg.norm(slopes, axis=0), _LONGEST_START)
+    has_slopes = intercept and family.has_events
+    if family.is_linear or has_slopes:
+        # Of events those of 2y − 1 beyond what the constant predicts, over half of the curvature.
+        half = 2 * family.second_derivative(origin[-1]) if has_slopes else 1.0
+        start, variance = white.ridge_start(2 * family.mean(origin[-1]) - 1 if has_slopes else 0.0)
+        theta = np.linalg.solve(white.matrix, start)[..., 0].T / half
+        variance = variance / half**2
+        if has_slopes:
+            theta = james_stein(theta, variance)
     if family.start_above and intercept:
         theta = family.start_above * white.one
     return theta, variance
@@ -394,9 +400,12 @@ def _answer(
         least = np.where(made.is_whitened, 0.0, _LEAST_CURVATURE)[:, None]
         known = np.maximum(white.curvature, least)
         known = known * np.maximum(1 - clipped_share[:, None], _LEAST_CURVATURE)
+    # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
+    noise = np.sqrt(made.full.variances[-1] * len(made.full.end))
+    part = np.maximum(1 - family.step_ridge * noise, _LEAST_PART)
     combined, variance = combined_steps(
         made.full.last(n_combined),
-        np.tile(known, (1, int(np.prod(family.classes)))),
+        np.tile(part[:, None] * known, (1, int(np.prod(family.classes)))),
         start_variance,
         entry_variance=_ENTRY_VARIANCE,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
@@ -406,7 +415,10 @@ def _answer(
     one = white.one / np.linalg.norm(white.one, axis=0)
     constant = one * (one * combined).sum(axis=0) if intercept else np.zeros_like(combined)
     along = np.einsum("rij,ir->jr", white.directions, combined - constant)
-    shrunk = shrunk_directions(along, _SHRINKAGE * variance, known)
+    shrunk = shrunk_directions(along, variance, known)
+    if not family.is_linear:  # without slopes it is the constant that steps began with
+        size = np.maximum(np.linalg.norm(along, axis=0), np.finfo(float).tiny)
+        constant = constant * (np.linalg.norm(shrunk, axis=0) / size)
     # In C order: what follows rounds by the order in memory.
     slopes: FloatArray = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
     return constant + slopes

@@ -7,9 +7,6 @@ these axes to the power 1/2, and s shrinks every entry towards p.
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``public_X``, (m, d), and ``public_groups``.
 
-    quantity  sensitivity  share  made in           forms
-    mean      2C/n         1      public_axes_mean  all
-
 Why it is private. V, u, p, k, C and s are functions of public rows and of n, ε and δ. Vectors at opposite
 ends of the ball move the mean by 2C/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Entries are
 released for every axis there could be; those after the k-th are zeros before noise, and are dropped after it.
@@ -44,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
@@ -202,7 +199,7 @@ def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Wit
     assert params.public_X is not None
     axes = PublicAxes(params.public_X, params.public_groups)
     far = 1e9 * axes.spectrum.vectors[:1]
-    return {"mean": pair(axes.center + far, axes.center - far)}
+    return [pair(axes.center + far, axes.center - far)]
 
 
 @register(
@@ -213,7 +210,7 @@ def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Wit
     summary="The mean along a few axes that public rows show, shrunk towards them.",
     calibrations=("tight",),
     example={"public_X": _EXAMPLE},
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("mean", 1.0, "2C/n")),
     check_data=check_panel,
     forms={
         "groups": Form(keywords={"public_groups": (np.arange(200) % 5).tolist()}),

@@ -5,12 +5,6 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-    quantity                       sensitivity  share                made in             forms
-    least eigenvalue               B_x²         a third of the rest  release_gram        all
-    X'X                            √2 B_x²      a third of the rest  release_gram        all
-    X'y                            2 B_x B_y    a third of the rest  adassp              all
-    those of intervals.from_start  its own      .5                   interval_from       interval
-
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Calibrations
@@ -30,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import positive
@@ -64,16 +58,15 @@ class AdaSSPParams(RegressionIntervalParams):
 def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
-    moments = gram_witnesses(params.covariate_bound, d)
-    return {**moments, "X'y": pair(row, row, up, -up), **start_witnesses(d)}
+    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, up, -up)]
 
 
-def gram_witnesses(row_bound: float, d: int) -> Witnesses:
+def gram_witnesses(row_bound: float, d: int) -> list[Neighbors]:
     """Return rows along all axes of which the last axis loses its only one, and orthogonal rows."""
     axes = row_bound * np.eye(d)
     other = axes.copy()
     other[-1] = axes[0]
-    return {"least eigenvalue": pair(axes, other), "X'X": pair(axes[0], axes[-1])}
+    return [pair(axes, other), pair(axes[0], axes[-1])]
 
 
 @register(
@@ -83,7 +76,13 @@ def gram_witnesses(row_bound: float, d: int) -> Witnesses:
     reference="Wang (2018), Algorithm 2",
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("least eigenvalue", "a third of the rest", "covariate_bound**2"),
+        Release("X'X", "a third of the rest", "sqrt(2) * covariate_bound**2"),
+        Release("X'y", "a third of the rest", "2 * covariate_bound * response_bound"),
+        *START_RELEASES,
+    ),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:

@@ -9,13 +9,7 @@ are clipped here, a number each or one per column, or ``covariate_bound`` B_x fo
 ``response_bound`` B_y, to which responses are clipped.
 
 The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, w_kj its
-width there, W = max_k Σ_j (w_kj / Δ_kj)², and shares of μ²:
-
-    quantity            sensitivity        share  made in      forms
-    rows in halves      √2                 .1     grown_boxes  all
-    rows in boxes       √2                 .3     _released    all
-    sums of rows        √max(2d, W)        .3     _released    all
-    sums of responses   2 B_y              .3     _released    all
+width there, W = max_k Σ_j (w_kj / Δ_kj)² decides how far sums of rows move.
 
 Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
 
@@ -41,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
@@ -51,7 +45,6 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_SHARES = {"boxes": 0.1, "rows in boxes": 0.3, "sums of rows": 0.3, "sums of responses": 0.3}
 _LEVELS = 10
 _LEAST_SIZE = 16.0  # of the sum of the rows of a box, in standard deviations of its noise
 _SURE = 4.0  # standard deviations by which a count must exceed none
@@ -133,12 +126,16 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     apart = [(rows(first, low), rows(last, high)) for first, last in halves]
     apart += [(rows(max(halves[0], key=abs), far), rows(max(halves[1], key=abs), far))]
     one, other = max(apart, key=lambda each: distance(*each))
-    return {
-        "rows in halves": pair(high, low),
-        "rows in boxes": pair(high, low),
-        "sums of rows": pair(one, other),
-        "sums of responses": pair(high, high, up, -up),
-    }
+    return [pair(high, low), pair(high, low), pair(one, other), pair(high, high, up, -up)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("rows in halves", 0.1, "sqrt(2)"),
+    Release("rows in boxes", 0.3, "sqrt(2)"),
+    Release("sums of rows", 0.3, "√max(2d, W)"),
+    Release("sums of responses", 0.3, "2 * response_bound"),
+)
 
 
 @register(
@@ -151,12 +148,12 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     forms={"own bounds": Form(keywords={"covariate_bound": None, "lower": -1.0, "upper": 2.0})},
-    witnesses=witnesses,
+    releases=RELEASES,
 )
 def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     sample.check_response()
-    budget = params.split_budget(_SHARES)
+    budget = params.split_budget(shares_of(RELEASES, params))
     d, multiplier = sample.n_features, budget.gaussian_multiplier("sums of rows")
     least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
     sums = sums_in_boxes(sample, params, _LEVELS)
@@ -232,7 +229,7 @@ def grown_boxes(
 ) -> GrownBoxes:
     """Release noisy counts (2^(L + 1) − 1, R) by level, and halve the boxes where they are ``enough``."""
     n_levels = (len(counts) + 1).bit_length() - 2
-    multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
+    multiplier = budget.gaussian_multiplier("rows in halves", n_levels - 1)
     enough = max(enough, _SURE * float(histogram()) * multiplier)
     (low, high), d = (end[None] for end in ends), len(ends[0])
     active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []

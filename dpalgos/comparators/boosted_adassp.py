@@ -7,12 +7,6 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
 
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
 
-    quantity                       sensitivity  share                  made in             forms
-    least eigenvalue               B_x²         1/(T + 2) of the rest  release_gram        all
-    X'X                            √2 B_x²      1/(T + 2) of the rest  release_gram        all
-    X' residuals                   2 B_x B_y    T/(T + 2) of the rest  boosted_adassp      all
-    those of intervals.from_start  its own      .5                     interval_from       interval
-
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Calibrations
@@ -36,9 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
-from dpalgos.intervals.from_start import interval_from, reserved, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
@@ -63,11 +57,7 @@ class BoostedAdaSSPParams(RegressionIntervalParams):
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
-    return {
-        **gram_witnesses(params.covariate_bound, d),
-        "X' residuals": pair(row, row, far, -far),
-        **start_witnesses(d),
-    }
+    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, far, -far)]
 
 
 @register(
@@ -77,7 +67,13 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witn
     reference="Tang et al. (2023)",
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("least eigenvalue", "1/(T + 2) of the rest", "covariate_bound**2", release_gram),
+        Release("X'X", "1/(T + 2) of the rest", "sqrt(2) * covariate_bound**2", release_gram),
+        Release("X' residuals", "T/(T + 2) of the rest", "2 * covariate_bound * response_bound"),
+        *START_RELEASES,
+    ),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:

@@ -14,11 +14,6 @@ moments instead of another release at β̂; eigenvalues of X'X + V below one are
 are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
 the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
 
-    quantity  sensitivity  share  made in               forms
-    X'X       √2 B_x²      .333   bootstrap_regression  all
-    X'y       2 B_x B_y    .333   bootstrap_regression  all
-    y'y       B_y²         .333   bootstrap_regression  all
-
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence
@@ -29,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.interval import Interval
 from dpalgos.intervals.half_widths import IntervalParams, normal_quantile
 from dpalgos.mechanisms.sensitivity import ball_mean, interval, outer_product
@@ -55,7 +50,15 @@ def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -
     """Return, for each release, neighbors that differ by its sensitivity."""
     axes, up = params.covariate_bound * np.eye(d), params.response_bound
     row = axes[0]
-    return {"X'X": pair(row, axes[-1]), "X'y": pair(row, row, up, -up), "y'y": pair(row, row, up, 0.0)}
+    return [pair(row, axes[-1]), pair(row, row, up, -up), pair(row, row, up, 0.0)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("X'X", 1 / 3, "sqrt(2) * covariate_bound**2"),
+    Release("X'y", 1 / 3, "2 * covariate_bound * response_bound"),
+    Release("y'y", 1 / 3, "response_bound**2"),
+)
 
 
 @register(
@@ -66,7 +69,7 @@ def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -
     summary="Solves noisy normal equations; intervals by the parametric bootstrap.",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    witnesses=witnesses,
+    releases=RELEASES,
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def bootstrap_regression(
@@ -75,7 +78,7 @@ def bootstrap_regression(
     """Return the coefficients, (d, R)."""
     d, row, response, n = sample.n_features, params.covariate_bound, params.response_bound, sample.n_rows
     moments = row_moments(sample, row, response)
-    z = params.split_budget(dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)).gaussian_multiplier("X'X")
+    z = params.split_budget(shares_of(RELEASES, params)).gaussian_multiplier("X'X")
     gram_moves, cross_moves = outer_product(row, 1), ball_mean(row * response, 1)
     gram = transcript.gaussian(
         svec(moments[:, :d, :d]), l2_sensitivity=gram_moves, noise_multiplier=z, label="X'X"

@@ -9,9 +9,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_
 is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`).
 T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
 
-    quantity  sensitivity  share  made in                   forms
-    gradient  2γ/n         1      clipped_gradient_descent  all
-
 Calibrations
     ``tight``: z = √T z1(ε, δ).
     ``paper``: the printed noise √(2T/ρ) γ/n, that is ρ-zCDP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε.
@@ -28,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -51,7 +48,7 @@ class ClippedGradientDescentParams(PrivateParams):
 def witnesses(params: ClippedGradientDescentParams, d: int, published: Published) -> Witnesses:
     """Return a row with responses far above and far below."""
     row, far = np.eye(1, d), 1e9 * params.clip_norm
-    return {"gradient": pair(row, row, far, -far)}
+    return [pair(row, row, far, -far)]
 
 
 @register(
@@ -62,7 +59,7 @@ def witnesses(params: ClippedGradientDescentParams, d: int, published: Published
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("gradient", 1.0, "2 * clip_norm / n")),
 )
 def clipped_gradient_descent(
     sample: Sample, params: ClippedGradientDescentParams, transcript: Transcript

@@ -18,16 +18,6 @@ standard deviation σ = high. If low = high, that is the last ball, too, with u 
 so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²),
 the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
 
-    quantity               sensitivity   share     made in                 forms
-    center                 2r/n          .1        moved                   not public center or private radius
-    center                 2r/n          .08       moved                   private radius
-    rows outside a level   1             .03       search_level            private radius
-    spread                 √2 r₀²/n      .05       _private_ball           private radius
-    rows outside the ball  1             .06       search_level            private radius
-    mean                   2r/n          the rest  clipped_mean            all
-    score moments          √min(d, 2)/n  .05       release_second_moments  interval
-    shares by size         √2/n          .12       release_tail            interval
-
 Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
 move the mean by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), rows on its surface along two axes
@@ -55,11 +45,11 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
+from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import checked, positive
@@ -76,8 +66,6 @@ from dpalgos.steps.clipping import (
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
-_CENTER_SHARE = 0.1
-_SEARCHED_SHARES = {"center": 0.08, "level": 0.03, "spread": 0.05, "radius": 0.06}  # where low < high
 _N_LEVELS = 16
 _OUTSIDE_LEVEL, _OUTSIDE_BALL = 12.0, 4.0  # times √d/μ rows
 _BALL_LEVELS = np.geomspace(0.4, 3.2, _N_LEVELS)
@@ -125,17 +113,29 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     opposite = pair(far, -far)
     if params.mean_bound is None:
         center = np.broadcast_to(_public_center(params, d), (d, 1))
-        return {"mean": opposite, **ball_witnesses(center)}
+        return [None, None, None, opposite, None, None, *ball_witnesses(center)]
     stages, center = _n_stages(params), np.zeros((d, 1))
     for offset in published[:stages]:
         center = truncate(center + offset[:, :1], params.mean_bound)
-    found = {"center": opposite, "rows outside a level": pair(far, center.T), "mean": opposite}
-    found["spread"] = far_along_axes(center) if d > 1 else pair(far, center.T)
+    outside, last = pair(far, center.T), None
+    spread = far_along_axes(center) if d > 1 else outside
     if params.spreads_differ:
         refined = published[stages + counts_needed(_N_LEVELS)]
         center = truncate(center + refined[:, :1], params.mean_bound)
-        found["rows outside the ball"] = pair(far, center.T)
-    return {**found, **ball_witnesses(center)}
+        last = pair(far, center.T)
+    return [opposite, None, outside, opposite, spread, last, *ball_witnesses(center)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("center", 0.08, "2r/n", when=lambda p: p.spreads_differ),
+    Release("center", 0.1, "2r/n", when=lambda p: p.mean_bound is not None and not p.spreads_differ),
+    Release("rows outside a level", 0.03, "1", search_level, lambda p: p.spreads_differ),
+    Release("mean", "the rest", "2r/n"),
+    Release("spread", 0.05, "√2 r₀²/n", when=lambda p: p.spreads_differ),
+    Release("rows outside the ball", 0.06, "1", search_level, lambda p: p.spreads_differ),
+    *IN_BALL,
+)
 
 
 @register(
@@ -146,7 +146,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     summary="The mean of rows clipped to a ball, with noise in proportion to the columns' spreads.",
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
-    witnesses=witnesses,
+    releases=RELEASES,
     forms={
         "interval": Form(keywords={"interval": 0.95}),
         "private radius": Form(keywords={"std_bounds": (0.2, 1.0)}),
@@ -183,12 +183,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
 
 
 def _budget(params: ClippedMeanParams) -> SplitBudget:
-    reserved = interval_shares(params)
-    if params.spreads_differ:
-        reserved |= _SEARCHED_SHARES
-    elif params.std_bounds is not None:
-        reserved["center"] = _CENTER_SHARE
-    return params.split_budget({"mean": 1.0}, reserved)
+    return params.split_budget({"mean": 1.0}, interval_shares(params) | shares_of(RELEASES, params))
 
 
 def _n_stages(params: ClippedMeanParams) -> int:
@@ -221,7 +216,7 @@ def _private_ball(
         )
         return offset, truncate(ball.center + offset, bound), np.minimum(multiplier * sensitivity, bound)
 
-    def searched(ball: Ball, levels: FloatArray, factor: float, part: str, label: str) -> FloatArray:
+    def searched(ball: Ball, levels: FloatArray, factor: float, label: str) -> FloatArray:
         """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
         wanted = factor * root_d / gaussian_mu(params.epsilon, params.delta)
         return search_level(
@@ -229,7 +224,7 @@ def _private_ball(
             levels,
             np.minimum(wanted, sample.n_rows / 2),
             sample.grouped(lambda group: ball.distances(group) * group.weights, together=True),
-            noise_multiplier=budget.gaussian_multiplier(part, counts_needed(_N_LEVELS)),
+            noise_multiplier=budget.gaussian_multiplier(label, counts_needed(_N_LEVELS)),
             label=label,
         )
 
@@ -243,7 +238,7 @@ def _private_ball(
 
     levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
     ball = Ball(center, ball.radius)
-    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, "level", "rows outside a level"))
+    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, "rows outside a level"))
     offset, center, error = moved(ball)
     moves, z = outer_product(ball.radius, sample.n_rows, d), budget.gaussian_multiplier("spread")
     squares = transcript.gaussian(
@@ -253,5 +248,5 @@ def _private_ball(
     spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
     levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
     ball = Ball(center, ball.radius, np.sqrt(spread))
-    radius = searched(ball, levels, _OUTSIDE_BALL, "radius", "rows outside the ball")
+    radius = searched(ball, levels, _OUTSIDE_BALL, "rows outside the ball")
     return Ball(center, radius, ball.unit)

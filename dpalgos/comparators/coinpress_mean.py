@@ -10,12 +10,6 @@ clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
-    quantity        sensitivity   share                 made in                 forms
-    center          2r_t/n        ¼ of the rest, T > 1  coinpress_mean          all
-    mean            2r_T/n        ¾ of the rest         coinpress_mean          all
-    score moments   √min(d, 2)/n  .05                   release_second_moments  interval
-    shares by size  √2/n          .12                   release_tail            interval
-
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
 move by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), with Gaussian noise; the center and
 the radius come from the rounds before.
@@ -35,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
+from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
@@ -67,8 +61,7 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witn
     """Return far rows on opposite sides."""
     far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
     center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
-    rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
-    return {**dict.fromkeys(rounds, pair(far, -far)), **ball_witnesses(center)}
+    return [pair(far, -far), pair(far, -far), *ball_witnesses(center)]
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -89,7 +82,12 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
     reference="Biswas et al. (2020), Algorithms 1 and 2",
     summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
     example={"mean_bound": 1.0, "std_bound": 0.6},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("center", "¼ of the rest", "2r_t/n", when=lambda params: params.n_rounds > 1),
+        Release("mean", "what is left", "2r_T/n"),
+        *IN_BALL,
+    ),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:

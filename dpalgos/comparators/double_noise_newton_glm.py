@@ -11,11 +11,6 @@ parabola of that curvature touches the loss from above, so that a step without n
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` B (rows are clipped
 to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped: Huber's loss).
 
-    quantity   sensitivity                      share  made in                  forms
-    gradient   as in ``dp_glm``                 .6     double_noise_newton_glm  all
-    trace      c2 B²/n, c2 = sup ψ'' ≥ w        .05    double_noise_newton_glm  all
-    direction  ‖g‖ κ / (n λ² + κ λ), κ = c2 B²  .35    double_noise_newton_glm  all
-
 Why it is private. The gradient's sensitivity is that of :mod:`dpalgos.central.dp_glm`. A row's part of the
 trace lies in [0, κ]/n. Given g and λ, let A ⪰ λ I be H + λ I without the row in question, which adds v v'
 with ‖v‖² ≤ κ/n: (A + v v')⁻¹ g = A⁻¹ g − M g, M = w w'/(1 + v'w), w = A⁻¹ v. With q = v'w ≤ κ/(nλ) the norm
@@ -36,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.mechanisms.sensitivity import ball_mean, interval
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -49,7 +44,6 @@ from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
 
 _STRAIGHT = 1e-4  # predictors as small as that have the curvature of 0
-_SHARES = {"gradient": 0.6, "trace": 0.05, "direction": 0.35}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +67,15 @@ def witnesses(params: DoubleNoiseNewtonGLMParams, d: int, published: Published) 
     far = 10 * (params.response_bound or 0.0)
     along = published[0][:, :1].T
     along = along * params.covariate_bound / np.linalg.norm(along)
-    return {"gradient": pair(row, -row, far), "trace": pair(row, zeros), "direction": pair(along, zeros)}
+    return [pair(row, -row, far), pair(row, zeros), pair(along, zeros)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("gradient", 0.6, "as in ``dp_glm``"),
+    Release("trace", 0.05, "c2 B²/n, c2 = sup ψ'' ≥ w"),
+    Release("direction", 0.35, "‖g‖ κ / (n λ² + κ λ), κ = c2 B²"),
+)
 
 
 @register(
@@ -85,7 +87,7 @@ def witnesses(params: DoubleNoiseNewtonGLMParams, d: int, published: Published) 
     no_interval="the curvature at the answer is not released; take preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "n_iterations": 8},
-    witnesses=witnesses,
+    releases=RELEASES,
     check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
@@ -95,8 +97,8 @@ def double_noise_newton_glm(
     """Return the coefficients, (d, R)."""
     family, n, row = params.made(), sample.n_rows, params.covariate_bound
     risk = Risk(family, sample, row_bound=row)
-    budget = params.split_budget(_SHARES)
-    multiplier = {part: budget.gaussian_multiplier(part, params.n_iterations) for part in _SHARES}
+    budget = params.split_budget(shares_of(RELEASES, params))
+    multiplier = {part: budget.gaussian_multiplier(part, params.n_iterations) for part in budget.shares}
     kappa = family.curvature_bound * row**2
     coef: FloatArray = np.zeros(risk.shape)
     for _ in range(params.n_iterations):

@@ -7,10 +7,6 @@ clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (resi
 ``step_size`` η, n. B = 10 batches, at most one per
 row, and E = 5 epochs.
 
-    quantity                       sensitivity  share     made in             forms
-    gradient                       2L/n_b       the rest  released            all
-    those of intervals.from_start  its own      ε/2, δ/2  interval_from       interval
-
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
 of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). β is
 post-processing of the steps before it.
@@ -42,8 +38,8 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.from_start import interval_from, reserved, rest, rest_budget, start_witnesses
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, rest, rest_budget
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
@@ -75,7 +71,7 @@ class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
 def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
-    return {"gradient": pair(row, -row, far), **start_witnesses(d)}
+    return [pair(row, -row, far)]
 
 
 @register(
@@ -91,7 +87,9 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
         "response_bound": 2.0,
         "step_size": 1.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses, Release("gradient", "the rest", "2L/n_b"), *scaled("ε/2, δ/2", START_RELEASES)
+    ),
     check_data=check_labels,
     in_memory=True,
     public="response_bound for Gaussian responses",

@@ -8,12 +8,6 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-    quantity                                       sensitivity            share     made in         forms
-    least eigenvalue                               B²                     .05 of ρ  hessian_mixing  all
-    the least eigenvalue is smaller than it seems  a failure              δ/100     hessian_mixing  all
-    residual product                               2 B C                  .5 of ρ   hessian_mixing  all
-    sketch                                         B² over their ridge γ  .45 of ρ  hessian_mixing  all
-
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Where λ̃ − τ s is at most the
 least eigenvalue of both neighbors, G ⪰ γ I on both, and the cost of a
 :class:`~dpalgos.accounting.events.GaussianSketchEvent` bounds what replacing a row tells. The least
@@ -38,7 +32,7 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.comparators.adassp import gram_witnesses
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
@@ -51,6 +45,7 @@ from dpalgos.typing import FloatArray
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
 _MISSED = 0.01  # of δ, for a least eigenvalue that is smaller than it seems
 _LEAST_EIGENVALUE, _SKETCH, _PRODUCT = "least eigenvalue", "sketch", "residual product"
+_FAILURE = "the least eigenvalue is smaller than it seems"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +70,7 @@ def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witn
     """Return rows of which an axis loses its only one, and a row with responses far on either side."""
     row = params.covariate_bound * np.eye(1, d)
     far = 1e9 * (1 + params.response_bound)
-    found = gram_witnesses(params.covariate_bound, d)
-    return {_LEAST_EIGENVALUE: found[_LEAST_EIGENVALUE], _PRODUCT: pair(row, row, far, -far)}
+    return [gram_witnesses(params.covariate_bound, d)[0], pair(row, row, far, -far)]
 
 
 @register(
@@ -88,7 +82,13 @@ def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witn
     no_interval="how its sketches move the answer is not known; take adassp",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_iterations": 6},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release(_LEAST_EIGENVALUE, f"{_EIGENVALUE_SHARE} of ρ", "covariate_bound**2"),
+        Release(_PRODUCT, f"{_PRODUCT_SHARE} of ρ", "2 * covariate_bound * response_bound"),
+        Release(_SKETCH, f"{_SKETCH_SHARE} of ρ", "B² over their ridge γ"),
+        Release(_FAILURE, f"{_MISSED} of δ", "a failure"),
+    ),
 )
 def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
@@ -103,7 +103,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
         noise_multiplier=noise.eigenvalue,
         label=_LEAST_EIGENVALUE,
     )[0]
-    transcript.may_fail(_MISSED * params.delta, label="the least eigenvalue is smaller than it seems")
+    transcript.may_fail(_MISSED * params.delta, label=_FAILURE)
     margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
     sure = np.maximum(least - margin * transcript.noise_std(sensitivity, noise.eigenvalue, 1), 0)
     ridge = noise.ridge * row**2

@@ -9,13 +9,6 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|,
 σ = 2^(k+2) within the bounds, where pairs are formed by row number.
 
-    quantity        sensitivity       share     made in                forms
-    spread          1 (selections)    .1        _choose                private spread
-    center          1 (selections)    .1        _choose                all
-    mean            √(Σ widths)/n     the rest  _release_means         all
-    score moments   √d/n              .05       release_entry_squares  interval
-    shares by size  √min(d + 1, 3)/n  .12       release_tail           interval
-
 Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
 is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at
 most its width over n: :func:`dpalgos.mechanisms.sensitivity.box`.
@@ -44,10 +37,10 @@ import scipy
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import RowSpread, entry_interval, entry_witnesses, interval_shares
+from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
@@ -58,7 +51,6 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_CHOICE_SHARE = 0.1
 _MOST_BINS = 1e5  # on either side of 0
 _MISS = 0.05  # of the intervals, over all columns; affects accuracy only
 
@@ -99,11 +91,7 @@ class KarwaVadhanMeanParams(IntervalParams):
 
 def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Witnesses:
     """Return rows in other bins, and rows on opposite sides of every interval."""
-    far, zeros = np.full((1, d), 1e9), np.zeros(2)
-    pair = np.zeros((2, d))
-    apart = pair.copy()
-    apart[1] = 1e9
-    opposite = (far, zeros[:1], -far, zeros[:1])
+    far = np.full((1, d), 1e9)
     center: FloatArray = np.zeros((1, d))
     if params.interval is not None:
         std = np.full((d, 1), params.std_bounds[1])
@@ -111,12 +99,17 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Wi
             std = _spread_of(params, published[0][:, :1])
         most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
         center = (std * (published[-4][:, :1] - most)).T
-    return {
-        "spread": (pair, zeros, apart, zeros),
-        "center": opposite,
-        "mean": opposite,
-        **entry_witnesses(center, far, far),
-    }
+    spread, opposite = pair(np.zeros((2, d)), np.vstack([0 * far, far])), pair(far, -far)
+    return [spread, opposite, opposite, *entry_witnesses(center, far, far)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("spread", 0.1, "1", when=lambda params: not params.std_known),
+    Release("center", 0.1, "1"),
+    Release("mean", "the rest", "√(Σ widths)/n"),
+    *OF_ENTRIES,
+)
 
 
 @register(
@@ -126,7 +119,7 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Wi
     reference="Karwa & Vadhan (2018), Gaussian mean",
     summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
-    witnesses=witnesses,
+    releases=RELEASES,
     forms={
         "private spread": Form(keywords={"std_bounds": (0.3, 1.0)}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),
@@ -200,7 +193,7 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:
         each = PureEvent(label="", epsilon=params.epsilon / d / (len(kinds) + 1), sensitivity=1.0, count=d)
         return NoisePlan(params.epsilon, params.delta, dict.fromkeys((*kinds, "mean"), each))
     reserved = interval_shares(params)
-    first = dict.fromkeys(kinds, _CHOICE_SHARE) | reserved
+    first = shares_of(RELEASES, params)
     return least_noise(
         split_plan(
             params.split_budget({"mean": 1.0}, first, gaussian=False),

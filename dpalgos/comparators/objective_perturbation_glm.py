@@ -5,10 +5,6 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that ℓ2
 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss), n.
 
-    quantity                       sensitivity       share     made in                     forms
-    minimum                        the losses above  the rest  objective_perturbation_glm  all
-    those of intervals.from_start  its own           ε/2, δ/2  interval_from               interval
-
 Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
 at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
 without the last term), so that the densities of θ on neighbors D, D' have the log ratio
@@ -55,9 +51,9 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import interval_from, rest, rest_budget, start_witnesses
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
@@ -113,8 +109,7 @@ class PerturbationNoise:
 def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
-    apart = {"minimum": pair(row, -row, label)}
-    return {**apart, **start_witnesses(d)}
+    return [pair(row, -row, label)]
 
 
 @register(
@@ -124,7 +119,9 @@ def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Publish
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses, Release("minimum", "the rest", "the losses above"), *scaled("ε/2, δ/2", START_RELEASES)
+    ),
     check_data=check_labels,
     forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound for Gaussian responses",

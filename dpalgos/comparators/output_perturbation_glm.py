@@ -6,9 +6,6 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss),
 ``ridge`` Λ, n.
 
-    quantity  sensitivity    share  made in                  forms
-    minimum   2 (L/n + γ)/Λ  1      output_perturbation_glm  all
-
 Why it is private: a row's gradient r x is no longer than L = R c_x with |r| ≤ R, so that at the minimum of
 one data set the gradient of a neighbor's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
 its own minimum at most 2L/(nΛ) away. The solver is deterministic and ends where the gradient is no longer
@@ -27,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
@@ -61,7 +58,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
 def witnesses(params: OutputPerturbationGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the minimum lies."""
     row, bound = params.covariate_bound * np.eye(1, d), params.response_bound or 1.0
-    return {"minimum": pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))}
+    return [pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))]
 
 
 @register(
@@ -75,7 +72,7 @@ def witnesses(params: OutputPerturbationGLMParams, d: int, published: Published)
     no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("minimum", 1.0, "2 (L/n + γ)/Λ")),
     check_data=check_labels,
     public="response_bound for Gaussian responses",
 )

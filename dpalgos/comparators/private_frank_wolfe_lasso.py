@@ -7,9 +7,6 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
-    quantity  sensitivity        share  made in                    forms
-    vertex    score_sensitivity  1      private_frank_wolfe_lasso  all
-
 Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbor moves the score
 C₁ |gradient_j| of any vertex by at most :func:`score_sensitivity`: for regression 2 C₁ L₁/n with
 L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient (times `Design.rounding` where X is in
@@ -34,7 +31,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
@@ -65,13 +62,13 @@ def witnesses(params: PrivateFrankWolfeLassoParams, d: int, published: Published
     """
     if params.covariate_bound is None or params.response_bound is None:
         row = np.full(d, _needed(params.value_bound, "value_bound", "a mean (y=None)"))
-        return {"vertex": pair(row, -row)}
+        return [pair(row, -row)]
     theta = np.zeros((d, 1))
     for t, vertex in enumerate(published[:-1], start=1):
         theta = theta + _toward(theta, vertex[0], t, params.coef_l1_bound)
     bound, on = params.covariate_bound, theta[:, 0] if (theta == 0).any() else np.zeros(d)
     along, off = bound * np.sign(on), bound * (on == 0)
-    return {"vertex": pair(along + off, along - off, -params.response_bound)}
+    return [pair(along + off, along - off, -params.response_bound)]
 
 
 @register(
@@ -82,7 +79,7 @@ def witnesses(params: PrivateFrankWolfeLassoParams, d: int, published: Published
     summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
     no_interval="the ℓ1 ball moves the answer by an unknown amount",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("vertex", 1.0, "score_sensitivity")),
     public="covariate_bound and response_bound, or value_bound",
 )
 def private_frank_wolfe_lasso(

@@ -10,10 +10,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all key
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
 thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
-    quantity  sensitivity  share            made in         forms
-    scores    2 c₁ L(0)/n  selection_share  screened        all
-    step      2 c₂ L(a)/n  the rest         selected_steps  all
-
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
 Entries of v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β,
@@ -41,7 +37,7 @@ from functools import partial
 
 import numpy as np
 
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
 from dpalgos.mechanisms.sensitivity import ball_mean
@@ -133,7 +129,7 @@ def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> 
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
     row = np.zeros(d)
     row[selected] = params.radius / np.sqrt(params.sparsity)
-    return {"scores": pair(ones, -ones, response), "step": pair(row, -row, response)}
+    return [pair(ones, -ones, response), pair(row, -row, response)]
 
 
 @register(
@@ -152,7 +148,11 @@ def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> 
         "n_iterations": 6,
         "threshold": None,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("scores", "selection_share", "2 c₁ L(0)/n"),
+        Release("step", "the rest", "2 c₂ L(a)/n", selected_steps),
+    ),
     public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(

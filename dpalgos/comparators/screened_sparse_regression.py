@@ -8,14 +8,10 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
-    quantity  sensitivity        share  made in                     forms
-    scores    2 c₁ L(0)/n        .5     screened                    all
-    moments   2√2 c²/n           .5     screened_sparse_regression  all
-
 Why it is private. The selection: :mod:`dpalgos.comparators.screened_sparse_glm`, for Gaussian responses with
 residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in
 double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M), an isometry.
-The shares of ρ are ``_SHARES``; then all noise is scaled down to what is just proved.
+``RELEASES`` share ρ; then all noise is scaled down to what is just proved.
 
 Why it is accurate. As there; truncation at half the bounds halves both factors of the selection's
 sensitivity. Weights w that depend on x alone leave the coefficients of a linear model what
@@ -29,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Published, Release, Witnesses, pair, register, shares_of, witnessed
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -44,7 +40,6 @@ from dpalgos.steps.clipping import truncate
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray, IntArray
 
-_SHARES = {"selection": 0.5, "moments": 0.5}
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound
 
 
@@ -68,10 +63,14 @@ def witnesses(params: ScreenedSparseRegressionParams, d: int, published: Publish
     chosen = published[0][:, 0].astype(int)
     row[chosen] = _clip_norm(params) / np.sqrt(params.sparsity)
     # z = c (u, 1) and z' = c (u, −1) with a unit vector u are orthogonal.
-    return {
-        "scores": pair(ones, -ones, response),
-        "moments": pair(row, row, response, -response),
-    }
+    return [pair(ones, -ones, response), pair(row, row, response, -response)]
+
+
+RELEASES = witnessed(
+    witnesses,
+    Release("scores", 0.5, "2 c₁ L(0)/n", screened),
+    Release("moments", 0.5, "2√2 c²/n"),
+)
 
 
 @register(
@@ -83,17 +82,17 @@ def witnesses(params: ScreenedSparseRegressionParams, d: int, published: Publish
     no_interval="a support that was selected is not the one that a new sample would select",
     calibrations=("tight",),
     example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
-    witnesses=witnesses,
+    releases=RELEASES,
 )
 def screened_sparse_regression(
     sample: Sample, params: ScreenedSparseRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    budget = params.split_budget(_SHARES, gaussian=False)
-    plan = split_plan(budget, selected={"selection": sparsity}, released={"moments": 1})
+    budget = params.split_budget(shares_of(RELEASES, params), gaussian=False)
+    plan = split_plan(budget, selected={"scores": sparsity}, released={"moments": 1})
     noise = least_noise(plan)
-    selection, release = 2 / noise.epsilon_of("selection"), noise.multiplier("moments")
+    selection, release = 2 / noise.epsilon_of("scores"), noise.multiplier("moments")
     family = get_family("gaussian", response_bound=_SELECTION_LEVEL * params.response_bound)
     bound = _SELECTION_LEVEL * params.covariate_bound
     support = screened(transcript, sample, family, bound, (sparsity,), (selection,))

@@ -13,11 +13,6 @@ never formed.
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
-    quantity             sensitivity  share        made in       forms
-    sketch               B² over w²   the rest     sheffet_ols   all
-    least eigenvalue     B²           ε/4          _passes_test  paper
-    test passes wrongly  a failure    at most δ/2  _passes_test  paper
-
 Why it is private. Whichever branch is taken, the sketched Gram matrix is ⪰ w² I, except that the test
 lets a matrix with σ_min² < w² pass with probability at most δ/2 (the Laplace tail beyond its margin;
 times e^{ε/4} for the neighbor's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose
@@ -41,7 +36,7 @@ import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
-from dpalgos.catalog import Published, Witnesses, register
+from dpalgos.catalog import Published, Release, Witnesses, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -85,7 +80,7 @@ def witnesses(params: SheffetOLSParams, d: int, published: Published) -> Witness
     others = np.linalg.svd(row[None, :])[2][1:]
     axes = np.repeat(others * np.linalg.norm(row) / 8, 64, axis=0)  # many short rows that nothing clips
     full, lacking = np.vstack([axes, row]), np.vstack([axes, 0 * row])
-    return {"least eigenvalue": (full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1])}
+    return [(full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1])]
 
 
 @register(
@@ -96,7 +91,12 @@ def witnesses(params: SheffetOLSParams, d: int, published: Published) -> Witness
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
     no_interval="how its ridge and its sketch move the answer is not known",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("least eigenvalue", "ε/4", "B²", when=lambda params: params.calibration == "paper"),
+        Release("test passes wrongly", "at most δ/2", "a failure", when=lambda p: p.calibration == "paper"),
+        Release("sketch", "the rest", "B² over w²"),
+    ),
 )
 def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""

@@ -9,11 +9,6 @@
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Nothing has to be known of rows, responses or
 coefficients: there is no bound to be wrong. m = 1000 as in the paper, at most the number of rows.
 
-    quantity                       sensitivity    share      made in             forms
-    distance                       1              ε₁         tukey_em            all
-    point of great depth           1, of a depth  2ε₀ and δ  tukey_em            all
-    those of intervals.from_start  its own        ε/4, δ/2   interval_from       interval
-
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
  1. Where both data sets have a density, their ratio is at most e^ε₀ Z'/Z, and Z' is at most
@@ -53,8 +48,8 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent, PureEvent
-from dpalgos.catalog import Form, Published, Witnesses, register
-from dpalgos.intervals.from_start import interval_from, rest, rest_budget, start_witnesses
+from dpalgos.catalog import Form, Published, Release, Witnesses, register, scaled, witnessed
+from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -148,7 +143,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     y[: 2 * n_far] *= 1e9
     other = y.copy()
     other[-1] *= 1e9
-    return {"distance": (X, y, X, other), **start_witnesses(d)}
+    return [(X, y, X, other), None]
 
 
 @register(
@@ -157,7 +152,12 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("distance", "ε₁", "1"),
+        Release("point of great depth", "2ε₀ and δ", "1, of a depth"),
+        *scaled("ε/4, δ/2", START_RELEASES),
+    ),
     in_memory=True,
     forms={"interval": Form(keywords={"interval": 0.95})},
 )

@@ -29,7 +29,7 @@ from dpalgos.typing import FloatArray
 INTERCEPT = "Intercept"
 _ROWS = 4096  # quasi-random public rows
 _MOST_COLUMNS = 2_000
-_WEIGHTOF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
+_WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
 _LARGEST = 1e60
 _REPEATED = 1e-10  # of a column's length: less is rounding
 
@@ -271,7 +271,7 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     rare levels make no long rows.
     """
     n = len(P) * OF_ENDS // (OF_ENDS + 1)
-    weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHTOF_ENDS)[:, None]
+    weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
     both = np.asarray(np.linalg.qr(weight * np.column_stack([np.ones(len(P)), P]), mode="r"))
     ones, (Q, R) = both[:, 0], np.linalg.qr(both[:, 1:])
     if repeated := _dependent(R):

@@ -4,14 +4,7 @@ Where an estimator releases no gradients of white rows, these follow its answer:
 second moments, and three Newton-like steps start from the answer (as in
 :mod:`dpalgos.central.preconditioned`), from which on the interval is that of
 :mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
-shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
-
-    quantity                       sensitivity  share   made in            forms
-    rows above a level             1            .03     search_level       all
-    second moments                 √2 C_A²/n    .2      private_whitening  all
-    scores above a level           1            .1      search_level       all
-    preconditioned score           2C/n         .42     released_steps     all
-    those of intervals.regression  its own      .25     interval_of        all
+interval takes .5 of μ² (or of ε, where the estimator is not Gaussian).
 
 Rows are [x, 1]; levels are searched by five counts of rows, and by counts of scores at two of three steps.
 
@@ -29,23 +22,26 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.catalog import Witnesses, pair
+from dpalgos.catalog import Neighbors, Published, Release, pair, scaled, with_interval, witnessed
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
+    INTERVAL_RELEASES,
     RegressionIntervalParams,
+    family_of,
     interval_of,
     interval_shares,
     interval_witnesses,
 )
+from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.mechanisms.preconditioned.levels import Levels
 from dpalgos.mechanisms.preconditioned.plan import FitPlan
-from dpalgos.mechanisms.preconditioned.steps import released_steps
-from dpalgos.mechanisms.preconditioned.whitening import WholeRows, private_whitening
-from dpalgos.models.families import Family, get_family
+from dpalgos.mechanisms.preconditioned.steps import SCORE, released_steps
+from dpalgos.mechanisms.preconditioned.whitening import MOMENTS, WholeRows, private_whitening
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import ROWS_ABOVE, SCORES_ABOVE
 from dpalgos.typing import FloatArray
 
 TOTAL = 0.5
@@ -95,7 +91,7 @@ def interval_from(
         return None
     if budget is None or not _parts(params, sample):
         return Interval.missing(sample.n_features, sample.n_replicates, FEW)
-    family = _family(params)
+    family = family_of(params)
     is_bounded = bool(np.isfinite(family.residual_bound))
     plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES, knows_unit=is_bounded)
     levels = Levels(transcript, sample, family, plan, budget)
@@ -114,28 +110,19 @@ def interval_from(
     return interval_of(transcript, params, budget, made, middle)
 
 
-def start_witnesses(d: int) -> Witnesses:
+def _witnesses(_: RegressionIntervalParams, d: int, __: Published) -> list[Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
     first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-    return {
-        "rows above a level": pair(first, none),
-        "second moments": pair(first, last),
-        "scores above a level": pair(first, none, far, 0.0),
-        "preconditioned score": pair(first, first, far, -far),
-        **interval_witnesses(d),
-    }
+    scores = pair(first, none, far, 0.0), pair(first, first, far, -far)
+    return [pair(first, none), pair(first, last), *scores, *interval_witnesses(d)]
 
 
 def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]:
     if params.interval is None:  # of a family with classes, say, which has no interval
         return {}
-    own = interval_shares(params, float(sample.n_rows.min()), sample.n_features, _family(params))
+    own = interval_shares(params, float(sample.n_rows.min()), sample.n_features)
     scale = _OWN / sum(own.values()) if own else 0.0
     return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}
-
-
-def _family(params: RegressionIntervalParams) -> Family:
-    return get_family(str(getattr(params, "family", "gaussian")))
 
 
 def _with_one(group: Group) -> FloatArray:
@@ -151,3 +138,13 @@ def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> fl
         return [*others, last.scaled(factor)]
 
     return least_noise_factor(planned, epsilon, delta, most=1.01)
+
+
+_OWN_RELEASES = (
+    Release(ROWS_ABOVE, _SHARES["rows"], "1", search_level, with_interval),
+    Release(MOMENTS, _SHARES["moments"], "√2 C_A²/n", private_whitening, with_interval),
+    Release(SCORES_ABOVE, _SHARES["scores"], "1", search_level, with_interval),
+    Release(SCORE, _N_STEPS * _SHARES["step 0"], "2C/n", released_steps, with_interval),
+)
+_RELEASES = witnessed(_witnesses, *_OWN_RELEASES, *scaled(_OWN, INTERVAL_RELEASES))
+START_RELEASES = scaled(TOTAL, _RELEASES)

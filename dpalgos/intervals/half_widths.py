@@ -12,14 +12,9 @@ half-width is NaN, and a code says why. An estimator that has intervals takes th
 :class:`IntervalParams`), reserves a share of its μ² for them, and sets ``transcript.interval`` after its
 answer. With an interval the answer is its midpoint: nothing is shrunk.
 
-What is released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it:
-
-    quantity                                   sensitivity
-    mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
-    shares of vectors by size ‖g_i‖/C          √2/n
-
-(:func:`dpalgos.mechanisms.sensitivity.outer_product`, and :mod:`dpalgos.mechanisms.for_intervals.tails`,
-which bounds the bias)
+Released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it: the mean of
+svec(g_i g_i')/C², or of squares (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and shares of vectors
+by size ‖g_i‖/C, which bound the bias (:mod:`dpalgos.mechanisms.for_intervals.tails`).
 
 References
 ----------

@@ -2,12 +2,7 @@
 
 Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
 may have moved the mean: for entries per column (:mod:`dpalgos.mechanisms.for_intervals.spread`), for offsets
-in a ball (:mod:`dpalgos.steps.clipping`) of radius r
-
-    quantity        sensitivity             share  label
-    means of y_j²   √2 r²/n, r²/n for d=1   .05    score moments
-    sizes ‖y‖/r     √2/n                    .12    shares by size
-
+in a ball (:mod:`dpalgos.steps.clipping`) of radius r.
 Where noise is of pure ε both take .4 of it.
 """
 
@@ -16,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Witnesses, pair
+from dpalgos.catalog import Neighbors, Release, pair, with_interval
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
 from dpalgos.mechanisms.for_intervals.spread import (
@@ -64,15 +59,15 @@ def interval_epsilon(params: IntervalParams) -> dict[str, float]:
     return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
 
 
-def entry_witnesses(middle: FloatArray, end: FloatArray, far: FloatArray) -> Witnesses:
+def entry_witnesses(middle: FloatArray, end: FloatArray, far: FloatArray) -> list[Neighbors]:
     """Return rows (1, d): of middles of the intervals, of their ends, and beyond."""
-    return {SCORE_MOMENTS: pair(middle, end), TAIL: pair(middle, far)}
+    return [pair(middle, end), pair(middle, far)]
 
 
-def ball_witnesses(center: FloatArray) -> Witnesses:
+def ball_witnesses(center: FloatArray) -> list[Neighbors]:
     """Return far rows along different axes from a released center (d, 1), and one against the center."""
     apart = far_along_axes(center)
-    return {SCORE_MOMENTS: apart, TAIL: pair(apart[0], center.T)}
+    return [apart, pair(apart[0], center.T)]
 
 
 def interval_in_ball(
@@ -169,3 +164,13 @@ def mean_interval(
         sampling=spread / n_rows,
         biases={CLIPPED: clipping},
     )
+
+
+OF_ENTRIES = (
+    Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(d)/n", release_entry_squares, with_interval),
+    Release(TAIL, SHARES[TAIL], "sqrt(min(d + 1, 3))/n", release_tail, with_interval),
+)
+IN_BALL = (
+    Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval),
+    Release(TAIL, SHARES[TAIL], "sqrt(2)/n", release_tail, with_interval),
+)

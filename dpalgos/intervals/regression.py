@@ -5,24 +5,13 @@
     T_j      = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + what noise in Q adds,   l_j = row j of W Q⁻¹
 
 g_t is the mean of scores of white rows u = W x at θ_t, each clipped to norm C, with noise of standard
-deviation s_t. All of it was released by the estimator, so that the center costs nothing; it is not shrunk.
-Q is the curvature of the mean of clipped scores, S their second moments. Released for the interval:
-
-    quantity                  sensitivity   share  made in                 forms
-    curvatures above a level  1             .012   search_level            all
-    curvature                 √2 L/n        .04    release_curvature       all
-    score moments             √min(d, 2)/n  .015   release_second_moments  all
-    mean residual             2/n           .055   release_mean_residual   not least squares
-    rows far away             1             .03    _count_far_rows         not least squares
-    wide gradient             6 C/n         .25    _wide_step              least squares
-    shares by size            √2/n          .1     release_tail            least squares
-    rows far away             1             .15    _count_far_rows         least squares
-
-They are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not clipped, cut to
-norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to [−1, 1]; a count
-of rows with |residual| max(1, ‖u‖/√d) > 6Λ. With ``interval_target="least squares"``: the mean of scores
-clipped to 3C, shares of rows by score, and in linear models the count. In logistic models, whose residuals
-are bounded, neither mean residual nor count.
+deviation s_t. All of it was released by the estimator, so that the center costs nothing; it is not shrunk. Q
+is the curvature of the mean of clipped scores, S their second moments. Released for the interval
+(``INTERVAL_RELEASES``) are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not
+clipped, cut to norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to
+[−1, 1]; a count of rows with |residual| max(1, ‖u‖/√d) > 6Λ. With ``interval_target="least squares"``: the
+mean of scores clipped to 3C, shares of rows by score, and in linear models the count. In logistic models,
+whose residuals are bounded, neither mean residual nor count.
 
 Proofs: :mod:`dpalgos.mechanisms.for_intervals`. All else follows from released and public numbers.
 
@@ -38,19 +27,19 @@ For generalized linear models Q is taken at the last point. What it changes on t
 intercept, half the squared length of the step times the relative slope of ψ'' at a typical predictor.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Witnesses, pair
+from dpalgos.catalog import Neighbors, Release, pair, shares_of, with_interval
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.released import ReleasedRegression, center_of
+from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
@@ -67,7 +56,7 @@ from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_secon
 from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail, shares_above
 from dpalgos.mechanisms.preconditioned.steps import Steps
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family
+from dpalgos.models.families import Family, get_family
 from dpalgos.models.normal_curvature import clipped_score
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice
@@ -78,10 +67,6 @@ from dpalgos.typing import FloatArray
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 ROBUST, LEAST_SQUARES = "robust", "least squares"
 WIDE = "wide gradient"
-SHARES: Mapping[str, float] = MappingProxyType({COUNTS: 0.012, CURVATURE: 0.04, SCORE_MOMENTS: 0.015})
-RESIDUAL_SHARES: Mapping[str, float] = MappingProxyType({RESIDUAL: 0.055, FAR: 0.03})
-WIDE_SHARES: Mapping[str, float] = MappingProxyType({WIDE: 0.25, TAIL: 0.1})
-WIDE_FAR_SHARE = 0.15  # in linear models
 
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _WHITE = 0.0025  # variance of entries that the whitening leaves
@@ -117,29 +102,28 @@ def resolves(params: RegressionIntervalParams, n_rows: float, n_features: int) -
     return bool(params.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
 
 
-def interval_shares(
-    params: RegressionIntervalParams, n_rows: float, n_features: int, family: Family
-) -> dict[str, float]:
+def interval_shares(params: RegressionIntervalParams, n_rows: float, n_features: int) -> dict[str, float]:
     """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
-    if not resolves(params, n_rows, n_features):
-        return {}
-    if params.interval_target == LEAST_SQUARES:
-        return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
-    return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
+    return shares_of(INTERVAL_RELEASES, params) if resolves(params, n_rows, n_features) else {}
 
 
-def interval_witnesses(d: int) -> Witnesses:
+def family_of(params: RegressionIntervalParams) -> Family:
+    return get_family(str(getattr(params, "family", "gaussian")))
+
+
+def interval_witnesses(d: int) -> list[Neighbors]:
     """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
     first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-    return {
-        COUNTS: pair(first, none),
-        CURVATURE: pair(first, last),
-        SCORE_MOMENTS: pair(first, last, far),
-        RESIDUAL: pair(none, none, far, -far),
-        FAR: pair(none, none, far, 0.0),
-        WIDE: pair(first, first, far, -far),
-        TAIL: pair(first, none, far, 0.0),
-    }
+    return [
+        pair(first, none),
+        pair(first, last),
+        pair(first, last, far),
+        pair(none, none, far, -far),
+        pair(none, none, far, 0.0),
+        pair(first, first, far, -far),
+        pair(first, none, far, 0.0),
+        pair(none, none, far, 0.0),
+    ]
 
 
 def interval_of(
@@ -221,3 +205,27 @@ def _wide_step(
     )
     std = transcript.noise_std(sensitivity, multiplier, len(released))
     return ReleasedSteps(steps.end[None], released[None], std[None], level, steps.end)
+
+
+def _is_wide(params: Any) -> bool:
+    return with_interval(params) and params.interval_target == LEAST_SQUARES
+
+
+def _needs_residual(params: Any) -> bool:
+    return with_interval(params) and not (_is_wide(params) or np.isfinite(family_of(params).residual_bound))
+
+
+def _counts_far_rows(params: Any) -> bool:
+    return _is_wide(params) and family_of(params).is_linear
+
+
+INTERVAL_RELEASES = (
+    Release(COUNTS, 0.012, "1", search_level, with_interval),
+    Release(CURVATURE, 0.04, "√2 L/n", release_curvature, with_interval),
+    Release(SCORE_MOMENTS, 0.015, "sqrt(min(d, 2))/n", release_second_moments, with_interval),
+    Release(RESIDUAL, 0.055, "2/n", release_mean_residual, _needs_residual),
+    Release(FAR, 0.03, "1", release_mean_residual, _needs_residual),
+    Release(WIDE, 0.25, "6 C/n", _wide_step, _is_wide),
+    Release(TAIL, 0.1, "sqrt(2)/n", release_tail, _is_wide),
+    Release(FAR, 0.15, "1", far_rows_stand_out, _counts_far_rows),
+)

@@ -6,9 +6,6 @@
 Guarantee: each person is in one group and sends one report, which is ε-DP: any input against any other. θ is
 public, and made of other people's reports.
 
-    quantity             sensitivity         share                made in     forms
-    gradient of round t  2 in the unit ball  a report per person  run_rounds  all
-
 Why it is private: a device clips what it sends. x̃ is truncated to ±τ₁ and clipped to norm R = min(r, √d τ₁),
 ỹ to ±τ₂, so that at the public θ
 
@@ -48,7 +45,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import Form, Neighbors, Published, Release, register
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
 from dpalgos.local.rounds import (
     LocalParams,
@@ -206,7 +203,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
+def witnesses(params: LDPIHTParams, d: int, published: Published) -> dict[str, Neighbors]:
     """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
 
     Every round must be published: who is in which group depends on the number of people.
@@ -229,6 +226,7 @@ _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
     "no_interval": "a support that was selected is not the one that a new sample would select",
+    "releases": (Release("gradient of round t", "a report each", "2 in the unit ball", run_rounds),),
     "witnesses": witnesses,
     "public": "n, and which group a person is in",
     "forms": {

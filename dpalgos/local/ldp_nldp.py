@@ -6,17 +6,9 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds
 of E xx', n.
 
-    quantity    sensitivity          share               made in     forms
-    xx' and xy  2 in the unit ball   1                   run_rounds  tight and not Gaussian reports
-    xx'         √2, of x̄x̄'/r²      by r² and 2√d τ₁τ₂  run_rounds  paper or Gaussian reports
-    xy          2, of x̃ỹ/(√d τ₁τ₂)  by r² and 2√d τ₁τ₂  run_rounds  paper or Gaussian reports
-
 Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and
-x̃ with entries within ±τ₁, ỹ within ±τ₂,
-
-    quantity        norm    sensitivity
-    x̄x̄'/r²          1       √2 (r e_1 against r e_2)
-    x̃ỹ/(√d τ₁τ₂)    1       2 (τ₁1 with ±τ₂)
+x̃ with entries within ±τ₁, ỹ within ±τ₂, the norms of x̄x̄'/r² and x̃ỹ/(√d τ₁τ₂) are 1; rows r e_1 and r e_2
+move the first by √2, and τ₁1 with ±τ₂ the second by 2.
 
 Calibrations
     ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
@@ -41,7 +33,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, register, witnessed
 from dpalgos.local.noisy_moments import (
     GramReport,
     MomentNoise,
@@ -70,12 +62,10 @@ def witnesses(params: MomentParams, d: int, published: Published) -> Witnesses:
     r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
     if not params.gaussian:
         row = least_noise_scaling(d, r, tau).longest_row
-        return {"xx' and xy": neighbors(n, (row, response), (row, -response))}
+        return [neighbors(n, (row, response), (row, -response))]
     axes, box = r * np.eye(d), np.full(d, tau)
-    return {
-        "xx'": neighbors(n, (axes[0], response), (axes[-1], response)),
-        "xy": neighbors(n, (box, response), (box, -response)),
-    }
+    one, other = (axes[0], response), (axes[-1], response)
+    return [None, neighbors(n, one, other), neighbors(n, (box, response), (box, -response))]
 
 
 def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -92,7 +82,12 @@ def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgo
     reference="paper C (ICLR 2024), Algorithm 1",
     summary="Each person sends noisy second moments once; the server solves the normal equations.",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "covariance_eigenvalue_bounds": (0.3, 0.5)},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        Release("xx' and xy", 1.0, "2 in the unit ball", run_rounds, lambda params: not params.gaussian),
+        Release("xx'", "by r² and 2√d τ₁τ₂", "√2, of x̄x̄'/r²", run_rounds, lambda p: p.gaussian),
+        Release("xy", "by r² and 2√d τ₁τ₂", "2, of x̃ỹ/(√d τ₁τ₂)", run_rounds, lambda p: p.gaussian),
+    ),
     public="n",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),

@@ -6,9 +6,6 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
 published them, from the same population.
 
-    quantity  sensitivity      share  made in     forms
-    xy        2, of x̃ỹ/(Rτ₂)  1      run_rounds  all
-
 Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁), and
 opposite responses are 2Rτ₂ apart. No private row touches Σ̂, which is what interaction-free regression pays
 most for: the error grows as √d, not d.
@@ -37,7 +34,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, register, witnessed
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
@@ -70,7 +67,7 @@ def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witn
     """Return inputs with opposite responses."""
     n = len(published[0]) // d
     row, response = params.longest_row(d), params.response_level(d, n)
-    return {"xy": neighbors(n, (row, response), (row, -response))}
+    return [neighbors(n, (row, response), (row, -response))]
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -91,7 +88,7 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
         "covariance_eigenvalue_bounds": (0.3, 0.5),
         "public_X": np.random.default_rng(0).uniform(-1, 1, (2000, 3)),
     },
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("xy", 1.0, "2, of x̃ỹ/(Rτ₂)", run_rounds)),
     public="n and the rows of public_X",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),

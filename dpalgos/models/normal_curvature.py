@@ -18,6 +18,7 @@ from dpalgos.typing import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_MOMENTS = _WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * _NODES**2
 _RAREST = 0.1  # a class counts as at least this share of an even one
 _FLATTEST = 0.05  # of the largest curvature
 _NARROWEST = 1e-6  # spread of a predictor that counts as none
@@ -80,7 +81,7 @@ def normal_curvature(
     spread = np.sqrt(np.maximum((theta**2).sum(axis=0) - mean**2, _NARROWEST**2))
     along = (theta - center * mean) / spread
     second = family.second_derivative(origin + mean + _NODES[:, None] * spread)
-    w0, w1, w2 = ((_WEIGHTS * _NODES**k) @ second for k in range(3))
+    w0, w1, w2 = (weights @ second for weights in _MOMENTS)
     crossed = np.einsum("r,ir,jr->rij", w1, center, along)
     hessian = crossed + np.swapaxes(crossed, 1, 2) + np.einsum("r,ir,jr->rij", w2 - w0, along, along)
     return np.asarray(hessian + w0[:, None, None] * np.eye(len(theta)))

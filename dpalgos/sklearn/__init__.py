@@ -20,7 +20,9 @@ fit_intercept : bool
 classes : sequence, optional
     All labels that there can be, which is public; without it those that occur are published.
 interval : float, optional
-    Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
+    Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known. Of
+    regressions and of two labels nested models and tests follow from ``model_``, at no cost
+    (:class:`dpalgos.answers.model.ReleasedModel`).
 random_state : int, Generator or None
 budget : dpalgos.Budget, optional
     Counts the fit among other answers.

@@ -18,7 +18,7 @@ from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.sklearn.guards import check_callers
-from dpalgos.sklearn.levels import coded_levels
+from dpalgos.sklearn.levels import coded_levels, level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray
 
@@ -175,6 +175,6 @@ class UnitModel(PrivateModel):
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
         bounds, columns = self.bounds, getattr(self, "feature_names_in_", None)
         if isinstance(bounds, Mapping):
-            coded = [f"{name}={level}" for name, each in (self.levels or {}).items() for level in each[1:]]
+            coded = [column for columns in level_columns(self.levels).values() for column in columns]
             bounds = {**dict.fromkeys(coded, (0, 1)), **bounds}
         return units_of_bounds(X.shape[1], bounds, centered=centered, columns=columns)

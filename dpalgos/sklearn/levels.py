@@ -8,6 +8,11 @@ import numpy as np
 from dpalgos.errors import InputError
 
 
+def level_columns(levels: Mapping[str, Sequence[Any]] | None) -> dict[str, tuple[str, ...]]:
+    """Return the names of the columns that stand for each category: its levels but the first."""
+    return {name: tuple(f"{name}={level}" for level in each[1:]) for name, each in (levels or {}).items()}
+
+
 def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
     """Return a data frame with a column of 0 and 1 for each level but the first, in the column's place."""
     if not hasattr(X, "columns"):
@@ -26,5 +31,6 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
             continue
         if not np.isin(values, list(levels[name])).all():
             raise InputError(f"column {name!r} must hold its declared levels only; declare the others, too")
-        columns |= {f"{name}={level}": (values == level) * 1.0 for level in levels[name][1:]}
+        coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
+        columns |= {column: (values == level) * 1.0 for column, level in coded}
     return type(X)(columns, index=X.index)

@@ -10,9 +10,11 @@ import scipy
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.sklearn.base import PrivateModel, UnitModel
 from dpalgos.sklearn.checked import checked_pair, checked_rows, codes_of, labels_of, plain_numbers
+from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray
 
@@ -35,7 +37,7 @@ class _LinearPredictor(UnitModel):
         rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
             settings["intercept"] = True
-        result = self._released(rows, y, **settings)
+        self._result = result = self._released(rows, y, **settings)
         answer = result.estimate
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
@@ -45,13 +47,37 @@ class _LinearPredictor(UnitModel):
         self._coef = slopes(answer)
         moved = (self._coef.T * units.center).T
         self._intercept = unit * answer[-1] + center - moved.sum(axis=0) if self.fit_intercept else 0.0
+        self._back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
+        if self.fit_intercept:
+            self._back[-1, :-1] = -unit * units.center / units.scale
+        self._shift = center * (np.arange(len(self._back)) == X.shape[1])
         if self.interval_ is not None:
-            back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
-            if self.fit_intercept:
-                back[-1, :-1] = -unit * units.center / units.scale
-            ends = result.along(back)[1]
+            ends = result.along(self._back)[1]
             assert ends is not None
-            self.interval_ = ends + center * (np.arange(len(back)) == X.shape[1])
+            self.interval_ = ends + self._shift
+
+    @property
+    def model_(self) -> ReleasedModel:
+        """What a fit with intervals released: nested models, tests and means follow from it at no cost in ε.
+
+        Its terms are those of :meth:`table`; the name of a category stands for all of its levels.
+        """
+        check_is_fitted(self)
+        terms, categories = [name for name, _ in self._rows()], level_columns(self.levels)
+        coded = {column for columns in categories.values() for column in columns}
+
+        def rows_of(X: object) -> tuple[FloatArray, FloatArray]:
+            rows = checked_rows(self, self._coded(X), reset=False)
+            return np.column_stack([rows, np.ones(len(rows))][: 1 + self.fit_intercept]), np.zeros(1)
+
+        return self._result.released_model(
+            terms,
+            matrix=self._back,
+            shift=self._shift,
+            groups={**{term: (term,) for term in terms if term not in coded}, **categories},
+            intercept="intercept" if self.fit_intercept else "",
+            rows_of=rows_of,
+        )
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)

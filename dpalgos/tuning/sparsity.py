@@ -42,6 +42,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise
 from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
@@ -53,7 +54,7 @@ from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.truncation import share_setting
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-LABEL = "sparsity"
+LABEL, PRINTED = "sparsity", "printed cross-validation"
 N_FOLDS = 5
 
 _CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
@@ -86,6 +87,14 @@ class SparsityParams(PrivateParams):
                 f"sparsity_choice must not be {self.sparsity_choice!r} for "
                 f"calibration={self.calibration!r}; use calibration={calibration!r}"
             )
+
+    @property
+    def is_chosen(self) -> bool:
+        return self.sparsity_choice in ("holdout", "cross_validation")
+
+    @property
+    def is_printed(self) -> bool:
+        return self.sparsity_choice == "printed_cross_validation"
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -229,7 +238,7 @@ def with_chosen_sparsity(
     cross-validation as printed.
     """
     grid = params.grid
-    if params.sparsity_choice == "printed_cross_validation":
+    if params.is_printed:
         return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
     if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or cut by the fit itself
         return fit(sample, params, transcript)
@@ -290,5 +299,11 @@ def as_printed(
             drawn[:, r] = estimator(own, settings, inner)[:, 0]
         return drawn
 
-    event = UnprotectedEvent(label="printed cross-validation")
+    event = UnprotectedEvent(label=PRINTED)
     return transcript.publish(-totals / sample.n_rows, draw, event)
+
+
+RELEASES = (
+    Release(LABEL, "sparsity_share", "of a loss", Loss.choose, lambda params: params.is_chosen),
+    Release(PRINTED, "none proved", "unbounded", as_printed, lambda params: params.is_printed),
+)

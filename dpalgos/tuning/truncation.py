@@ -18,11 +18,13 @@ Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles b
 does not count them).
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors
+from dpalgos.catalog import Neighbors, Release
 from dpalgos.errors import InputError
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_probability
@@ -168,3 +170,16 @@ def quantile_witness(bound: float, d: int) -> Neighbors:
 
 def _check_share(name: str, value: Any) -> float:
     return check_probability(name, value, example="0.1")
+
+
+def _truncates(choice: str) -> Callable[[Any], bool]:
+    return lambda params: bool(params.truncation == choice)
+
+
+_QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", "1", _quantiles, _truncates("private_quantiles"))
+_NONE = "none proved", "unbounded"
+COLUMN_RELEASES = _QUANTILES, Release("untruncated entries", *_NONE, when=_truncates("none"))
+RESPONSE_RELEASES = (
+    replace(_QUANTILES, share=f"about {RESPONSE_SHARE}"),
+    Release("untruncated responses", *_NONE, response_truncation, _truncates("none")),
+)

@@ -24,6 +24,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
+from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     CUBE_SHARE,
@@ -37,7 +38,7 @@ from dpalgos.intervals.means import (
 )
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import shares_by_level
-from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -392,3 +393,21 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
         events["squares"] = replace(means, epsilon=budget.split_epsilon(INTERVAL))
     noise = least_noise(NoisePlan(params.epsilon, params.delta, events), many=True)
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
+
+
+def mean_releases(name: str, of: str = "") -> tuple[Release, ...]:
+    """Return those of means over users called ``name``; ``of`` says of what their shares are."""
+    ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
+    return (
+        Release(f"range of the {name}", ranges, "1", private_range, _has_range),
+        Release(f"first {name}", first, "2r/n", UserAggregation.mean, _is_refined),
+        Release(name, "the rest", "2r/n", UserAggregation.mean),
+    )
+
+
+def _has_range(params: Any) -> bool:
+    return bool(params.aggregation == "winsorized")
+
+
+def _is_refined(params: Any) -> bool:
+    return _has_range(params) and params.calibration == "tight"

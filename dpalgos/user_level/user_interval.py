@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
+from dpalgos.catalog import Release, with_interval
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.released import center_of, error_of, unresolved
@@ -26,8 +27,6 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray
-
-SHARES = {CURVATURE: 0.15, SCORE_MOMENTS: 0.06, TAIL: 0.14}  # of μ²
 
 
 class BoundedUnits(Protocol):
@@ -88,3 +87,10 @@ def interval_by_users(
         flags={HIDDEN: unresolved(curvature, rows)},
         center=center.theta,
     )
+
+
+RELEASES = (
+    Release(CURVATURE, 0.15, "√2 K/n", interval_by_users, with_interval),
+    Release(SCORE_MOMENTS, 0.06, "sqrt(min(d, 2))/n", release_second_moments, with_interval),
+    Release(TAIL, 0.14, "sqrt(2)/n", release_tail, with_interval),
+)

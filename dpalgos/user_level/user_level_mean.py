@@ -17,13 +17,6 @@ all rows moves it as much as any other. τ has to suit the users with fewest row
 distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). Where means of users depend on how
 many rows they have, the estimate moves towards those who have many. No interval.
 
-    quantity           sensitivity       share            made in                 forms
-    range of the mean  1 (selections)    .1 of the rest   private_range           not clipped or group privacy
-    first mean         2r/n              .15 of the rest  _released_ball          tight and not clipped
-    mean               2r/n              the rest         mean                    all
-    score moments      √min(d, 2)/n      .05              release_second_moments  interval
-    shares by size     2/n; d > 1: √2/n  .12              release_tail            interval
-
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
@@ -40,18 +33,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, with_interval, witnessed
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS
-from dpalgos.mechanisms.for_intervals.tails import TAIL
+from dpalgos.intervals.means import SHARES
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
+from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, AggregationParams, UserAggregation, users_of
+from dpalgos.user_level.aggregation import (
+    PUBLIC_SEED,
+    AggregationParams,
+    UserAggregation,
+    mean_releases,
+    users_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +82,9 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
         center = HadamardRotation(1, PUBLIC_SEED).rotate_back(middle)
     middle = np.repeat(center.T, 2, axis=0)
     along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
-    apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
-    fewer: Neighbors = (far, np.zeros(2), -far[:1], np.zeros(1))
-    return {
-        "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
-        "first mean": apart,
-        "mean": apart if params.full_weight_rows is None else fewer,
-        SCORE_MOMENTS: (along[0], np.zeros(2), along[1] if d > 1 else middle, np.zeros(2)),
-        TAIL: (along[0], np.zeros(2), middle, np.zeros(2)),
-    }
+    apart, fewer = pair(far, -far), pair(far, -far[:1])
+    spread = pair(along[0], along[1] if d > 1 else middle), pair(along[0], middle)
+    return [pair(0 * far, far), apart, apart if params.full_weight_rows is None else fewer, *spread]
 
 
 @register(
@@ -101,7 +95,14 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2",
     summary="Averages each user's rows, finds where users lie, and adds noise in proportion to their spread.",
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        *mean_releases("mean", " of the rest"),
+        Release(
+            SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval
+        ),
+        Release(TAIL, SHARES[TAIL], "2/n if d == 1 else sqrt(2)/n", release_tail, with_interval),
+    ),
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),

@@ -10,11 +10,6 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
 drawn in public.
 
-    quantity               sensitivity     share  made in         forms
-    range of the gradient  1 (selections)  .1     private_range   all
-    first gradient         2r/n            .15    _released_ball  tight
-    gradient               2r/n            .75    mean            all
-
 ``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
 phases, stopped where n_t users cannot find a range any more: printed phases end with less than one user.
 Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is
@@ -28,13 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import register
+from dpalgos.catalog import register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, mean_releases, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
@@ -67,7 +62,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "n_phases": 2,
         "range_failure": 1.0,
     },
-    witnesses=gradient_witnesses,
+    releases=witnessed(gradient_witnesses, *mean_releases("gradient")),
 )
 def user_level_phased_erm(
     sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript

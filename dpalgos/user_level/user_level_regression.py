@@ -7,15 +7,6 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
 mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
 
-    quantity               sensitivity     share     made in                 forms
-    range of the gradient  1 (selections)  .1        private_range           not clipped or interval
-    first gradient         2r/n            .15       _released_ball          tight and not clipped or interval
-    gradient               2r/n, r ≤ G     the rest  mean                    all
-    last gradient          2G/n            .25       user_level_regression   interval
-    curvature              √2 K/n          .15       interval_by_users       interval
-    score moments          √min(d, 2)/n    .06       release_second_moments  interval
-    shares by size         √2/n            .14       release_tail            interval
-
 Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the
 mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
 the loss. No gradient needs to be bounded for that: the balls to which vectors are clipped are.
@@ -39,22 +30,28 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
+from dpalgos.catalog import (
+    Form,
+    Neighbors,
+    Published,
+    Release,
+    pair,
+    register,
+    shares_of,
+    with_interval,
+    witnessed,
+)
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.mechanisms.for_intervals.score_curvature import CURVATURE
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS
-from dpalgos.mechanisms.for_intervals.tails import TAIL
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
+from dpalgos.user_level import user_interval
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, UserObjective, descend
-from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
-from dpalgos.user_level.user_interval import interval_by_users
 
 _STEP_SHARE = 0.4  # of μ², with an interval
 _LAST = "last gradient"
@@ -114,33 +111,24 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
     def budget(self) -> SplitBudget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
-        reserved = {"steps": _STEP_SHARE, **INTERVAL_SHARES}
+        reserved = {"steps": _STEP_SHARE, **shares_of(user_interval.RELEASES, self)}
         return self.split_budget({_LAST: 1.0}, reserved)
 
 
-def gradient_witnesses(params: GradientStepParams, d: int, published: Published) -> Witnesses:
+def gradient_witnesses(params: GradientStepParams, d: int, published: Published) -> list[Neighbors]:
     """Return the two rows of one user: far gradients in opposite directions, and none, at the start."""
     far, ones = np.zeros((2, d)), np.ones(2)
     far[:, 0] = 1e9
     apart: Neighbors = (far, ones, far, -ones)
-    return {
-        "range of the gradient": (0 * far, ones, np.full((2, d), 1e9), ones),
-        "first gradient": apart,
-        "gradient": apart,
-    }
+    return [pair(0 * far, np.full((2, d), 1e9), 1.0), apart, apart]
 
 
-def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> Witnesses:
+def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> list[Neighbors]:
     """Return the witnesses of gradient steps, and users along different axes, one of them unclipped."""
-    zero, axes = np.zeros(2), [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1)]
-    apart: Neighbors = (axes[0], zero, axes[1], zero)
-    return {
-        **gradient_witnesses(params, d, published),
-        _LAST: (axes[0], np.full(2, 1e30), axes[0], np.full(2, -1e30)),  # whatever the coefficients
-        CURVATURE: apart,
-        SCORE_MOMENTS: apart,
-        TAIL: (axes[0], zero, 0 * axes[0], zero),
-    }
+    one, other = (1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1))
+    last = pair(one, one, 1e30, -1e30)  # whatever the coefficients
+    own = [last, pair(one, other), pair(one, other), pair(one, 0 * one)]
+    return [*gradient_witnesses(params, d, published), *own]
 
 
 @register(
@@ -159,7 +147,12 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
         "step_size": 3.0,
         "range_failure": 1.0,
     },
-    witnesses=witnesses,
+    releases=witnessed(
+        witnesses,
+        *mean_releases("gradient"),
+        Release(_LAST, 0.25, "2 * gradient_bound / n", when=with_interval),
+        *user_interval.RELEASES,
+    ),
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
         "interval": Form(
@@ -200,7 +193,7 @@ def user_level_regression(
     )
     std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
     level = np.full_like(users.n_units, params.gradient_bound)
-    transcript.interval = interval_by_users(
+    transcript.interval = user_interval.interval_by_users(
         transcript,
         params.interval,
         budget,

@@ -13,9 +13,6 @@ Public: the candidates, B = ``loss_bound``, τ = ``concentration_radius``. Users
 
 Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the caller gives it.
 
-    quantity  sensitivity          share  made in               forms
-    choice    B/n, or 1 by ranges  1      user_level_selection  all
-
 Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
 """
 
@@ -26,7 +23,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
@@ -83,7 +80,7 @@ class UserLevelSelectionParams(UserLevelParams):
 def witnesses(params: UserLevelSelectionParams, d: int, published: Published) -> Witnesses:
     """Return the rows of a user whose loss is 0 at the first candidate, and B."""
     X = np.repeat(np.eye(1, d), 2, axis=0)
-    return {"choice": pair(X, X, params.candidates[0][0], 1e9)}
+    return [pair(X, X, params.candidates[0][0], 1e9)]
 
 
 @register(
@@ -102,7 +99,7 @@ def witnesses(params: UserLevelSelectionParams, d: int, published: Published) ->
         "range_failure": 1.0,
         "miss_probability": 0.5,
     },
-    witnesses=witnesses,
+    releases=witnessed(witnesses, Release("choice", 1.0, "B/n, or 1 by ranges")),
     forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
 )
 def user_level_selection(

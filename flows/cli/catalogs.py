@@ -83,6 +83,10 @@ def _explained(row: dict[str, Any]) -> str:
     for each in row["parameters"]:
         default = "required" if each["required"] else f"default {each['default']!r}"
         lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
+    lines += ["", "releases"] if row["releases"] else []
+    for each in row["releases"]:
+        about = f"share {each['share']}, sensitivity {each['sensitivity']}, made in {each['made in']}"
+        lines.append(f"  {each['quantity']:<28}{about}; forms: {each['forms']}")
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """The scikit-learn classes: its own checks, and that they answer what the estimators answer."""
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -232,10 +233,17 @@ def test_promises_that_protect_nobody_are_warned_about():
 
 def test_the_library_starts_without_what_it_does_not_need():
     heavy = ("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "pandas", "sklearn", "prefect")
-    heavy += ("dp_accounting", "opendp", "vl_convert")
+    heavy += ("dp_accounting", "opendp", "vl_convert", "dpalgos.mechanisms")
     code = f"import sys, dpalgos; print([name for name in {heavy} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["dp_mean", "preconditioned_glm", "ldp_iht_general"])
+def test_an_estimator_is_found_without_the_others(name):
+    code = f"import sys, dpalgos; dpalgos.get_estimator({name!r}); print([*sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "dpalgos.nonprivate.ols" not in loaded
 
 
 @pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])
@@ -244,3 +252,67 @@ def test_fewer_rows_than_columns_are_warned_about(name):
     private = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
     with pytest.warns(UserWarning, match=r"fewer rows \(10\) than columns \(12\)"):
         dpalgos.estimate(name, X, X[:, 0], rng=np.random.default_rng(0), **private)
+
+
+def people(n=20_000):
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"age": rng.uniform(20, 70, n), "smoker": rng.integers(0, 2, n)})
+    frame["region"] = rng.choice(LEVELS["region"], n)
+    effect = frame.region.map({"north": 0, "far west": 10, "south": -5}) + 20 * frame.smoker
+    return frame, 100 + 2 * frame.age + effect + 20 * rng.standard_normal(n)
+
+
+LEVELS = {"region": ["north", "far west", "south"]}
+PEOPLE = {"bounds": {"age": (18, 75), "smoker": (0, 1)}, "levels": LEVELS}
+
+
+def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_of_its_columns():
+    X, y = people()
+    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
+    model = pickle.loads(pickle.dumps(fitted.fit(X, y))).model_
+    np.testing.assert_allclose(model.coefficients().ends, fitted.interval_)
+    assert model.terms == ("age", "smoker", "region=far west", "region=south", "intercept")
+    assert model.t_test("smoker - 10 * age = 0, region=far west = 10").pvalue.min() > 1e-3
+    assert dict(model.wald_test_terms().df_constraint) == {"age": 1, "smoker": 1, "region": 2}
+
+    nested = model.submodel(["age", "region"])
+    smaller = pd.DataFrame(
+        {"one": 1, "age": X.age, **{each: X.region == each for each in LEVELS["region"][1:]}}
+    )
+    own = np.linalg.lstsq(smaller.to_numpy(dtype=float), y, rcond=None)[0]
+    low, high = nested.coefficients().ends
+    assert ((low < own[[1, 2, 3, 0]]) & (own[[1, 2, 3, 0]] < high)).all()
+
+    for each, coef in (model, model.params), (nested, nested.params):
+        few = X.head(3)
+        ends = each.predict(few, interval=0.95)
+        rows = np.column_stack([few.age, *([few.smoker] if each is model else [])])
+        rows = np.column_stack([rows, few.region == "far west", few.region == "south", np.ones(3)])
+        np.testing.assert_allclose(ends["mean"], rows @ coef)
+        assert (ends.mean_ci_lower < ends["mean"]).all()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", [ours.DPLogisticRegression, ours.DPPoissonRegressor])
+def test_events_and_counts_have_means_of_their_own_kind(kind, intercept):
+    X, u, rng = table(20_000)
+    y = (
+        rng.random(len(X)) < 1 / (1 + np.exp(-u))
+        if kind is ours.DPLogisticRegression
+        else rng.poisson(np.exp(u))
+    )
+    public = {"classes": [False, True]} if kind is ours.DPLogisticRegression else {}
+    fitted = kind(**BUDGET, **public, fit_intercept=intercept, interval=0.95, random_state=0).fit(X, y)
+    means = fitted.model_.predict(X[:5])
+    own = fitted.predict_proba(X[:5])[:, 1] if public else fitted.predict(X[:5])
+    np.testing.assert_allclose(means, own, rtol=0.1)
+    assert fitted.model_.submodel(["x0"]).terms == (("x0", "intercept") if intercept else ("x0",))
+
+
+@pytest.mark.filterwarnings("ignore:the labels that occur")
+def test_further_questions_to_a_fit_without_intervals_are_refused():
+    X, u, _ = table()
+    for kind, y in (ours.DPLinearRegression, u), (ours.DPMultinomialRegression, np.digitize(u, [0, 1])):
+        fitted = kind(**BUDGET, random_state=0).fit(X, y)
+        with pytest.raises(InputError, match=r"interval=0\.95"):
+            _ = fitted.model_

@@ -3,7 +3,7 @@
 # fmt: off
 from tests.mutants.fault import Fault, certified, law, neighbors, replayed, witness
 
-_TABLES = "test_the_table_of_releases_is_what_a_form_releases[{}]"
+_TABLES = "test_a_form_releases_what_it_declares[{}]"
 
 ESTIMATOR_FAULTS = {
     "rows are not clipped": Fault("dpalgos/central/public_axes_mean.py", "public_axes_mean.clipped", {"clip_factor(norms, level": "np.ones_like(clip_factor(norms, level)"}, witness("public_axes_mean-tight")),
@@ -32,7 +32,7 @@ ESTIMATOR_FAULTS = {
     "a public center is added before the noise": Fault("dpalgos/comparators/clipped_mean.py", "clipped_mean", {", ball),": ", ((middle := ball))),", "mean_offset(sample, ((middle := ball))": "(mean_offset(sample, (middle := ball)) + middle", '\n        (mean_offset(sample, (middle := ball)) + middle), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"\n    )': 'mean_offset(sample, (middle := ball)) + middle, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean") - middle'}, "test_a_public_center_far_from_its_radius_is_covered"),
     "an interval is computed from the rows": Fault("dpalgos/intervals/means.py", "ball_interval", {"ball.unit**2 * squares": "(ball.unit ** 2 * ball.radius ** 2 * spread.squares)"}, replayed("clipped_mean: interval-tight")),
     "half of the noise is left out of a mean's interval": Fault("dpalgos/intervals/means.py", "mean_interval", {"noise_std": "noise_std / 2"}, "test_intervals_cover"),
-    "shares of an interval are left out of the budget": Fault("dpalgos/intervals/means.py", "interval_shares", {"{} if params.interval is None else dict(SHARES)": "{}"}, certified("clipped_mean: interval-tight")),
+    "shares of an interval are left out of the budget": Fault("dpalgos/intervals/means.py", "interval_shares", {"{} if params.interval is None else dict(SHARES)": "{}"}, certified("coinpress_mean: interval-tight")),
     "a direction moves by half of what it does": Fault("dpalgos/comparators/double_noise_newton_glm.py", "direction_sensitivity", {"**2 + curvature * ridge))": " ** 2 + curvature * ridge)) / 2"}, neighbors("double_noise_newton_glm-tight")),
     "the least curvature follows the true trace": Fault("dpalgos/comparators/double_noise_newton_glm.py", "double_noise_newton_glm", {"np.trace(curvature, axis1=1, axis2=2)[None, :]": "((exact := np.trace(curvature, axis1=1, axis2=2)[None, :]))", "np.maximum(trace, 0) / row**2": "exact[0]"}, replayed("double_noise_newton_glm-tight")),
     "rows are not clipped for the curvature": Fault("dpalgos/comparators/double_noise_newton_glm.py", "_mean_curvature", {"clip_rows_l2(group.X, row_bound)": "group.X"}, neighbors("double_noise_newton_glm-tight")),
@@ -58,9 +58,12 @@ ESTIMATOR_FAULTS = {
     "TukeyEM publishes a point whatever its check says": Fault("dpalgos/comparators/tukey_em.py", "tukey_em.draw", {"np.where(passed, points, 0.0)": "points"}, "test_comparators"),
     "TukeyEM asks its check without noise": Fault("dpalgos/comparators/tukey_em.py", "tukey_em", {'transcript.laplace(\n        distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"\n    )': '(transcript.laplace(distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"), distances)[1]'}, "test_comparators"),
     "the distance moves by half a model": Fault("dpalgos/comparators/tukey_em.py", "distance_sensitivity", {"return 1.0": "return 0.5"}, witness("tukey_em-tight")),
-    "steps after an answer take less than their header says": Fault("dpalgos/intervals/from_start.py", "reserved", {"taken * share": "0.5 * taken * share"}, _TABLES.format("adassp: interval-tight")),
+    "a sensitivity is declared that is not the one charged": Fault("dpalgos/comparators/binagg_regression.py", "RELEASES", {'"rows in boxes", 0.3, "sqrt(2)"': '"rows in boxes", 0.3, "sqrt(3)"'}, "test_the_declared_sensitivities_are_those_of_the_events[binagg_regression-tight-2]"),
+    "a release is declared in a function that does not make it": Fault("dpalgos/intervals/regression.py", "INTERVAL_RELEASES", {"_wide_step, _is_wide": "release_curvature, _is_wide"}, _TABLES.format("preconditioned_regression: interval, least squares-tight")),
+    "quantiles are declared for every truncation": Fault("dpalgos/tuning/truncation.py", "_truncates", {"params.truncation == choice": "True"}, _TABLES.format("dp_mean-tight")),
+    "steps after an answer take less than is declared": Fault("dpalgos/intervals/from_start.py", "reserved", {"taken * share": "0.5 * taken * share"}, _TABLES.format("adassp: interval-tight")),
     "an interval next to a minimum gets half of its noise": Fault("dpalgos/intervals/from_start.py", "rest_budget", {"mu / factor": "(2 * (mu / factor))"}, certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight")),
-    "an interval's shares are not taken from the steps": Fault("dpalgos/intervals/regression.py", "interval_shares", {"**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES": "part: share / 2 for part, share in {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}.items(", "**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {}": "part: share / 2 for part, share in {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}.items(", "return {}": "return {part: share / 2 for part, share in {}.items()}"}, _TABLES.format("preconditioned_regression: interval-tight")),
+    "an interval's shares are not taken from the steps": Fault("dpalgos/intervals/regression.py", "interval_shares", {"shares_of(INTERVAL_RELEASES, params) if": "{part: share / 2 for part, share in shares_of(INTERVAL_RELEASES, params).items()} if"}, _TABLES.format("preconditioned_regression: interval-tight")),
     "half of the noise of the steps is left out of an interval": Fault("dpalgos/intervals/released.py", "center_of", {'np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)': '(np.sqrt(np.einsum("rt,tr->r", weights ** 2, steps.noise_stds ** 2)) / 2'}, "test_an_interval_counts_every_part_of_its_error"),
     "the noise of the metric is left out of a nested model": Fault("dpalgos/intervals/released.py", "ReleasedRegression.along", {"blurred + sampled": "sampled"}, "test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out"),
     "sampling is left out of a nested model": Fault("dpalgos/intervals/released.py", "ReleasedRegression.along", {"blurred + sampled": "blurred"}, "test_sampling_of_what_is_left_out_counts"),

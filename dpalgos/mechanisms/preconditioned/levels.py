@@ -24,11 +24,11 @@ from dpalgos.typing import BoolArray, FloatArray
 RESPONSES_ABOVE = "responses above a level"
 N_LEVELS, N_UNKNOWN = 16, 64  # candidates of a search; of scores whose unit is not known
 _ROWS = np.concatenate([np.geomspace(0.5, 8, N_LEVELS), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √d
-_WHITE_ROWS = 0.5, 4.0  # times √d
+_WHITE_ROWS = {n: np.geomspace(0.5, 4, n) for n in (N_LEVELS, N_UNKNOWN)}  # times √d
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
-_NEAR = 0.5, 1.41  # times the level of the step before
-_LESS_NEAR = 0.25, 2.0  # the same, after a search of all units
+_NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the level of the step before
+_LESS_NEAR = np.geomspace(0.25, 2, N_UNKNOWN)  # the same, after a search of all units
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
 _CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
 _MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
@@ -89,16 +89,16 @@ class Levels:
             return self._score_level
         root = np.sqrt(self._sample.n_features)
         is_known = np.isfinite(self._score_level)
-        first, ends, most, least = _SCORES[:, None] * self.unit, _NEAR, self._family.most_clipped, 0.0
+        first, near, most, least = _SCORES[:, None] * self.unit, _NEAR, self._family.most_clipped, 0.0
         if not self._plan.knows_unit:
             first = np.broadcast_to(_UNKNOWN[:, None], (len(_UNKNOWN), len(self.unit)))
-            ends, most, least = _LESS_NEAR, _MOST_OF_UNKNOWN, _DETECTABLE
+            near, most, least = _LESS_NEAR, _MOST_OF_UNKNOWN, _DETECTABLE
         multiplier = self._budget.gaussian_multiplier(
             "scores", self._plan.n_searches * counts_needed(len(first))
         )
-        near = np.geomspace(*ends, len(first))[:, None] * np.where(is_known, self._score_level, 1.0)
-        candidates = np.where(is_known, near, root * first)
-        white = root * np.geomspace(*_WHITE_ROWS, len(first))[:, None]
+        known = near[:, None] * np.where(is_known, self._score_level, 1.0)
+        candidates = np.where(is_known, known, root * first)
+        white = root * _WHITE_ROWS[len(first)][:, None]
         base = _CLIPPED_SCORES * float(np.sqrt(np.prod(self._family.classes)))
         wanted = self._wanted(base, most, least * multiplier)
         found = search_level(

@@ -24,9 +24,9 @@ from dpalgos.mechanisms.preconditioned.constant import (
 from dpalgos.mechanisms.preconditioned.origin import column_shares, origin_shares, released_columns
 from dpalgos.models.families import Family
 
-_MOMENT_SHARE, _START_SHARE = 0.14, 0.02  # of what the origin leaves
+_MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
 _ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same; searches of levels, with counts about alike
-_N_STEPS, _N_WHITENINGS, _N_SEARCHES = 12, 4, 5  # the first may whiten rows again; the first search levels
+_N_STEPS, _N_WHITENINGS, _N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search levels
 _FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 

@@ -11,7 +11,8 @@ as one of infinite noise.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`),
 corrected where released scores say otherwise (:mod:`dpalgos.models.secant_curvature`), and raised by √d times
-the noise, lest that throw θ far; by at most 1 where ψ'' has no bound.
+the noise, lest that throw θ far; by at most 1 where ψ'' has no bound. For events, whose curvature falls or
+rises along a step, it is the mean of those at both ends, the far end as far as noise does not explain it.
 """
 
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.models.white_rows import ScoresAt, WhiteRows
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.steps.denoising import ReleasedSteps, james_stein
 from dpalgos.steps.moments import svec
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -69,14 +70,17 @@ def released_steps(
     family, n_rows = rows.family, rows.sample.n_rows
     d, size = rows.sample.n_features, theta[..., 0].size
     origin = np.broadcast_to(rows.origin, rows.shape)[-1] + rows.typical_offset
-    secant = None if family.classes else SecantCurvature(family, white.mean_row, origin)
+    center = white.mean_row
+    secant = None if family.classes else SecantCurvature(family, center, origin)
     points, scores, stds, full, full_stds = [], [], [], [], []
     is_whitened: BoolArray = np.zeros(len(n_rows), dtype=bool)
     matters = white.has_large
     for t in range(plan.n_steps):
         multiplier, may_whiten = budget.gaussian_multiplier(f"step {t}"), t < plan.n_whitenings
-        hides = white.hides(multiplier, n_rows, for_interval=plan.for_interval)
-        whitens = hides & (matters | ~is_whitened) & may_whiten
+        whitens: BoolArray = np.zeros(len(n_rows), dtype=bool)
+        if may_whiten:
+            hides = white.hides(multiplier, n_rows, for_interval=plan.for_interval)
+            whitens = hides & (matters | ~is_whitened)
         at = rows.at(theta)
         level = levels.step(at, t, whitens)
         sensitivity = step_sensitivity(level, n_rows, whitens)
@@ -88,16 +92,21 @@ def released_steps(
         )
         std = transcript.noise_std(sensitivity, multiplier, len(released))
         score = np.where(whitens, 0.0, released[:size]).reshape(theta.shape)
-        sampling = level / (_LEVEL * np.sqrt(d * n_rows))
-        matters = matters | white.matters(score, np.hypot(std, sampling))
+        if may_whiten:
+            sampling = level / (_LEVEL * np.sqrt(d * n_rows))
+            matters = matters | white.matters(score, np.hypot(std, sampling))
         if whitens.any():
             white, theta = white.again(whitens, released, std, theta)
-            rows, is_whitened = rows.on(white.matrix), is_whitened | whitens
+            rows, center, is_whitened = rows.on(white.matrix), white.mean_row, is_whitened | whitens
             if secant is not None:
-                secant.moved_to(theta, white.mean_row)
+                secant.moved_to(theta, center)
         ridge = family.step_ridge * np.sqrt(d) * std
         curvature = None if secant is None else secant.at(theta, score, std)
-        step, gain = newton_step(family, theta, white.mean_row, score, ridge, origin, curvature)
+        step, gain = newton_step(family, theta, center, score, ridge, origin, curvature)
+        if secant is not None and curvature is not None and family.has_events and t > 0:
+            end = theta + james_stein(step, (gain * std) ** 2)
+            between = (curvature + secant.model(end)) / 2
+            step, gain = newton_step(family, theta, center, score, ridge, origin, between)
         if secant is not None:
             secant.moved(np.where(whitens, 0.0, d * family.step_size * gain * std**2))
         points.append(theta)

@@ -32,6 +32,7 @@ from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
+MOMENTS = "second moments"
 _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
@@ -39,7 +40,7 @@ _USUAL_LEVEL, _WORTH, _UNKNOWN = 1.25, 4.0, 0.05  # of white rows; times the var
 _VISIBLE = 3.5  # standard deviations of a sum of squares of noise
 _START_RIDGE = 3.0  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
-_SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
+_SECOND_FLOOR, _HIGHEST_FLOOR = 1.3, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
 
 class WholeRows(NamedTuple):
@@ -187,17 +188,21 @@ class Whitening:
         """The unit in which the last entry of z was taken, (R,)."""
         return np.asarray(1 / self.row_coordinates[:, -1, -1])
 
-    def ridge_start(self) -> tuple[FloatArray, FloatArray]:
-        """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
+    def ridge_start(self, mean: FloatArray | float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Return a ridge regression of y − ``mean`` on x, (R, d, 1), and the noise's variance, (R,).
 
-        The ridge is a few floors.
+        The ridge is a few floors, and the variance one in white units. ``mean`` (R,) is taken off where an
+        entry of z is 1.
         """
         d = self.matrix.shape[1]
         eigenvalues, vectors = np.linalg.eigh(self.moments[:, :d, :d])
         floors = np.maximum(_START_RIDGE * self.floor, np.finfo(float).tiny)
         ridge = np.maximum(eigenvalues, 0) + floors[:, None]
-        along = np.swapaxes(vectors, 1, 2) @ self.moments[:, :d, d:]
-        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
+        beyond = self.moments[:, :d, d:]
+        if self.ones is not None:
+            beyond = beyond - np.reshape(mean, (-1, 1, 1)) * self.moments[:, :d, self.ones, None]
+        along = np.swapaxes(vectors, 1, 2) @ beyond
+        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor * (1 + np.square(mean))
         start = self.last_unit[:, None, None] * (vectors @ (along / ridge[..., None]))
         return np.asarray(
             start if self.coordinates is None else self.coordinates[:, :d, :d] @ start
@@ -222,7 +227,7 @@ def private_whitening(
     sensitivity = outer_product(level, n_rows)
     value = svec(clipped_second_moments(whole.rows, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
+        value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MOMENTS
     )
     moments = unsvec(released, d + 1)
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
