@@ -97,6 +97,6 @@ APPLICATION_FAULTS = {
     "a last try is killed without a word of what": Fault("tasks/workers.py", "compute", {"if not last_try_of:": "if True:"}, "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
     "a killed worker leaves no other": Fault("tasks/workers.py", "Workers.call", {"self.executor is executor": "False"}, "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
     "half of the rows are dropped": Fault("tasks/run/collect.py", "write_results", {"ignore_index=True)": "ignore_index=True).iloc[::2]"}, "test_tasks"),
-    "a claim holds at twice its epsilon": Fault("tasks/scorecard/claims.py", "Guarantee.judge", {"+ 1e-9:": "+ 1:"}, "test_claims"),
+    "a claim holds at twice its epsilon": Fault("tasks/scorecard/claims.py", "Guarantee.judge", {"+ 1e-9:": "+ 1:"}, "test_a_guarantee_is_what_the_noise_proves"),
     "a cell's settings override its budget": Fault("tasks/cells.py", "Cell.keywords", {"return {**self.params, **budget}": "return {**budget, **self.params}"}, "test_block"),
 }
