@@ -209,12 +209,11 @@ def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
 
 
 def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_consent(
-    tmp_path, ledger, command_line, monkeypatch
+    tmp_path, ledger, command_line
 ):
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--delta", 1e-7, "--interval", 0.95, "--epsilon")
-    monkeypatch.setattr("tasks.advice.releases._TABLES", 20)
     status, _, err = command_line(*asked, 2)
     assert (status, "--yes" in err) == (2, True)
     status, _, err = command_line(*asked, 1e-3, "--yes")  # most likely not one interval
