@@ -23,7 +23,7 @@ from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
-from tasks.release.release import EVENT_FIELDS, Release
+from tasks.release.release import EVENT_FIELDS, StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
 
@@ -35,7 +35,7 @@ _REPLACED = {
 }
 
 
-def record_of(released: Release) -> dict[str, Any]:
+def record_of(released: StoredRelease) -> dict[str, Any]:
     """Return what can be published of a release."""
     request, plan, charge, answer = released.request, released.plan, released.charge, released.answer
     facts = released.facts
@@ -78,7 +78,7 @@ def record_of(released: Release) -> dict[str, Any]:
     return {"record_version": VERSION, "deployment": deployment, "release": release}
 
 
-def _coefficient(name: str, value: float, released: Release) -> dict[str, Any]:
+def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
     """Return a number of the answer; with an interval its estimate is the center."""
     lower, upper = released.interval.get(name, (None, None))
     known = lower is not None and upper is not None
@@ -86,14 +86,14 @@ def _coefficient(name: str, value: float, released: Release) -> dict[str, Any]:
     return {"name": name, "estimate": estimate, "shrunk": value, "lower": lower, "upper": upper}
 
 
-def _covers(released: Release) -> str:
+def _covers(released: StoredRelease) -> str:
     """Say which coefficients the intervals cover; "" without any."""
     request, params = released.request, released.plan.params
     target = str(getattr(params, "interval_target", ""))
     return "" if request.level is None or not target else covered(target, request.family)
 
 
-def _methods(released: Release, model: Mapping[str, Any], spent: Mapping[str, Any], covers: str) -> str:
+def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[str, Any], covers: str) -> str:
     """Return a paragraph for the methods section of a paper."""
     request, software = released.request, released.facts["software"]
     estimator = request.estimator
@@ -119,7 +119,7 @@ def _methods(released: Release, model: Mapping[str, Any], spent: Mapping[str, An
 
 
 def _deployment(
-    released: Release, model: Mapping[str, Any], spent: Mapping[str, Any], mechanisms: str
+    released: StoredRelease, model: Mapping[str, Any], spent: Mapping[str, Any], mechanisms: str
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of the registry."""
     request, n_units, estimator = released.request, model["n"], released.request.estimator
@@ -190,7 +190,7 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
         ) from None
 
 
-def _public(released: Release) -> Iterator[dict[str, str]]:
+def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
     request = released.request
     unit, table = request.estimator.unit_of_privacy, request.table
@@ -221,7 +221,7 @@ def _declared(column: AnalystColumn) -> str:
     return f"{known}; blank cells are {blank}"
 
 
-def _model_facts(released: Release) -> dict[str, Any]:
+def _model_facts(released: StoredRelease) -> dict[str, Any]:
     """Return what a table of the coefficients says of the model."""
     request = released.request
     declared = request.table.columns if request.table else ()

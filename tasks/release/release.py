@@ -65,7 +65,7 @@ class PlannedRelease:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Release:
+class StoredRelease:
     """A release: what was asked of which rows, its charge, the stored answer, and the budget since."""
 
     request: ReleaseRequest
@@ -126,7 +126,7 @@ def release(
     *,
     charging: Charging,
     progress: Callable[[int], None] | None = None,
-) -> Release:
+) -> StoredRelease:
     """Release one answer, or replay the stored one.
 
     Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
@@ -150,7 +150,7 @@ def release(
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
         _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
-    return Release(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
+    return StoredRelease(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
 
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:

@@ -66,7 +66,7 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     rng, d = np.random.default_rng(0), len(low)
     own = {"lower": ends[0], "upper": ends[1], "response_bound": 1.0}
     params = binagg.BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
-    budget = params.split_budget({"boxes": 1.0})
+    budget = params.split_budget({"rows in halves": 1.0})
     counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
     transcript = Transcript(NoNoise([rng]))
     boxes = binagg.grown_boxes(transcript, counts, (low, high), 1.0, budget)

@@ -1,4 +1,4 @@
-"""Sparse regressions and generalized linear models; how many entries to keep, where to truncate, and its cost."""
+"""Sparse regressions and generalized linear models; how many entries to keep, and where to truncate."""
 
 import numpy as np
 import pytest

@@ -203,11 +203,10 @@ def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
     assert asked(tmp_path, ledger, "user_level_mean").estimate
 
 
-def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line, monkeypatch):
+def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line):
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--delta", 1e-7, "--interval", 0.95, "--epsilon")
-    monkeypatch.setattr("tasks.advice.releases._TABLES", 20)
     status, _, err = command_line(*asked, 2)
     assert (status, "--yes" in err) == (2, True)
     status, _, err = command_line(*asked, 1e-3, "--yes")  # most likely not one interval
