@@ -40,7 +40,7 @@ class UserIds:
 
     Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007`` are
     one user, and so is a name in either Unicode form: parts of a user's rows must not be protected alone.
-    ``dpalgos.estimate`` compares the ids of an array as they are.
+    ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
     def __init__(self, path: Path, column: str) -> None:

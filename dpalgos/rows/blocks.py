@@ -45,10 +45,11 @@ class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass.
+    read anew for every pass. What is known to read a few columns many times sets ``keeps_columns``: rows in
+    memory then stay in memory by column, too.
     """
 
-    streamed = False
+    streamed, keeps_columns = False, False
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     largest: float
@@ -84,12 +85,17 @@ class Rows(ABC):
         some = object.__new__(HeldRows)
         some._array = self.array()[chosen]
         some._array.flags.writeable = False
+        some._by_column = {}
         some.shape, some.dtype, some.largest = some._array.shape, self.dtype, self.largest
         return some
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return a copy of some columns, (n, k)."""
         return np.concatenate([block.take(chosen, axis=1) for _, block in self.blocks()])
+
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
+        """Return some columns of a block, (k, m)."""
+        return np.ascontiguousarray(block[:, chosen].T)
 
 
 class HeldRows(Rows):
@@ -104,11 +110,19 @@ class HeldRows(Rows):
         self.shape, self.dtype = self._array.shape, self._array.dtype
         _check_shape(self.shape)
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
+        self._by_column: dict[int, FloatArray] = {}  # blocks (d, m) by their first row
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         for start in range(0, len(self), self.block_size):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
+
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
+        if not self.keeps_columns:
+            return super().some_columns(rows, block, chosen)
+        if rows.start not in self._by_column:
+            self._by_column[rows.start] = np.ascontiguousarray(block.T)
+        return self._by_column[rows.start][chosen]
 
     def array(self) -> FloatArray:
         return self._array

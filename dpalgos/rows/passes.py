@@ -10,9 +10,9 @@ blocks of rows each; what they compute is added up in the order of the rows.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import count, islice
 from typing import Any, TypeVar
 
@@ -25,8 +25,10 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
+# A sparse array (K R, k) of the coefficients of K sums, and the k columns.
+Few = tuple[Any, IntArray | slice] | None
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
-_DENSE = 2  # one column in so many, above which a product with all takes less time
+_DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +48,11 @@ class RowSum:
     coef: FloatArray | None = None
     mask: BoolArray | None = None
 
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether most columns have no coefficient but zero."""
+        return self.coef is not None and is_sparse(self.coef)
+
     @property
     def entries(self) -> tuple[str, float | None, int, int]:
         """Precision, bound and mask, which decide the entries that are multiplied, and R."""
@@ -53,12 +60,9 @@ class RowSum:
         return self.dtype.str, bound, id(self.mask), self.n_columns
 
 
-def predicted(blocks: Iterable[FloatArray], coef: FloatArray) -> FloatArray:
-    """Return the products of rows with coefficients (d, R), where few are not zero of their columns alone."""
-    used = np.flatnonzero(coef.any(axis=1))
-    if _DENSE * len(used) < len(coef):
-        blocks, coef = (block.take(used, axis=1) for block in blocks), coef[used]
-    return np.concatenate([block @ coef for block in blocks])
+def is_sparse(coef: FloatArray) -> bool:
+    """Return whether most columns have no coefficient (d, R) but zero."""
+    return _DENSE * int(coef.any(axis=1).sum()) < len(coef)
 
 
 def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
@@ -76,7 +80,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     for places in kinds.values():
         alike = [wanted[place] for place in places]
         total: FloatArray = np.zeros((alike[0].n_columns, len(alike), rows.shape[1]))
-        products = partial(_products, alike)
+        products = partial(_products, rows, alike, _few(rows, alike))
         for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
             for chosen, product in parts:
                 if chosen is None:
@@ -89,13 +93,15 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     return totals
 
 
-def _products(alike: Sequence[RowSum], span: Span) -> list[tuple[IntArray | None, FloatArray]]:
+def _products(
+    rows: Rows, alike: Sequence[RowSum], few: Few, span: Span
+) -> list[tuple[IntArray | None, FloatArray]]:
     """Return which columns the rows of each block are added to (None: all), and what is, (R, K, d)."""
     mask, dtype, bound = alike[0].mask, alike[0].dtype, alike[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
     every = slice(span[0][0].start, span[-1][0].stop)
     marked = None if mask is None else mask[every]
-    predictors = _predictors(alike, entries)
+    predictors = _predictors(rows, alike, few, span, entries)
     factors = np.stack(
         [one.factors(u, every).T.astype(dtype, copy=False) for one, u in zip(alike, predictors, strict=True)],
         axis=1,
@@ -121,13 +127,45 @@ def _spans(rows: Rows) -> Iterator[Span]:
         yield span
 
 
-def _predictors(alike: Sequence[RowSum], entries: Sequence[FloatArray]) -> list[FloatArray | None]:
-    """Return the predictors that are wanted, by one product for all of them."""
-    coefs = [one.coef for one in alike if one.coef is not None]
+def _few(rows: Rows, alike: Sequence[RowSum]) -> Few:
+    """Return the sparse coefficients of all sums, and which columns they are of."""
+    from scipy.sparse import csr_array
+
+    coefs = [one.coef.T for one in alike if one.coef is not None and one.sparse]
     if not coefs:
-        return [None] * len(alike)
-    parts = iter(np.split(predicted(entries, np.concatenate(coefs, axis=1)), len(coefs), axis=1))
-    return [None if one.coef is None else next(parts) for one in alike]
+        return None
+    every = np.concatenate(coefs)
+    used: IntArray | slice = np.flatnonzero(every.any(axis=0))
+    if rows.keeps_columns and alike[0].bound is None and alike[0].dtype == rows.dtype:
+        used = slice(None)  # all columns are used where they lie
+    return csr_array(every[:, used]), used
+
+
+def _predictors(
+    rows: Rows, alike: Sequence[RowSum], few: Few, span: Span, entries: Sequence[FloatArray]
+) -> list[FloatArray | None]:
+    """Return the predictors that are wanted: one product for all with sparse coefficients, one for others."""
+    dense = [one.coef for one in alike if one.coef is not None and not one.sparse]
+    products: dict[bool, FloatArray] = {}
+    if dense:
+        coef = np.concatenate(dense, axis=1)
+        products[False] = np.concatenate([block @ coef for block in entries])
+    if few is not None:
+        weights, used = few
+        columns = [rows.some_columns(which, block, used) for which, block in span]
+        dtype, bound = alike[0].dtype, alike[0].bound
+        products[True] = np.concatenate([(weights @ truncated(each, dtype, bound)).T for each in columns])
+    places = {
+        kind: iter(range(0, product.shape[1], alike[0].n_columns)) for kind, product in products.items()
+    }
+
+    def of(one: RowSum) -> FloatArray | None:
+        if one.coef is None:
+            return None
+        start = next(places[one.sparse])
+        return products[one.sparse][:, start : start + one.n_columns]
+
+    return list(map(of, alike))
 
 
 def side_by_side(
@@ -230,6 +268,8 @@ def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
         return
     began = time.perf_counter()
     wanted = [run.wanted for run in waiting if run.wanted is not None]
+    numbers = sum(np.count_nonzero(one.coef) for one in wanted if one.coef is not None and one.sparse)
+    rows.keeps_columns |= bool(numbers > rows.shape[1])  # each of which is a search through all rows
     sums = row_sums(rows, wanted, threads)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):

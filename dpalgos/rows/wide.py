@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, predicted, truncated
+from dpalgos.rows.passes import RowSum, is_sparse, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -35,8 +35,12 @@ class Design:
 
     def predict(self, coef: FloatArray) -> FloatArray:
         """Return X B for coefficients (d, R), (n, R)."""
-        blocks = (self._truncated(block) for _, block in self._rows.blocks())
-        return predicted(blocks, coef.astype(self.dtype, copy=False))
+        coef = coef.astype(self.dtype, copy=False)
+        blocks = (block for _, block in self._rows.blocks())
+        if is_sparse(coef):
+            used: IntArray = np.flatnonzero(coef.any(axis=1))
+            blocks, coef = (block.take(used, axis=1) for block in blocks), coef[used]
+        return np.concatenate([self._truncated(block) @ coef for block in blocks])
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""

@@ -248,6 +248,16 @@ def test_each_gets_what_it_would_get_alone(sample):
     assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
 
 
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_rows_that_are_held_by_column_give_what_they_give_otherwise(sample, bound):
+    runs = [descent(sample, 3, n_used=2, bound=bound) for _ in range(D // 2 + 1)]
+    alone = runs[0]()
+    for answer, _ in sample.side_by_side(runs):
+        np.testing.assert_allclose(answer[0], alone[0], rtol=1e-5, atol=1e-7)
+    assert sample.rows.keeps_columns
+    np.testing.assert_array_equal(runs[0]()[0], alone[0])
+
+
 def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
     rows = np.arange(N)
     apart = sample.derived(row_mask=np.column_stack([rows < 300, rows >= 300, rows >= 900]), n_replicates=R)

@@ -185,6 +185,22 @@ def test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped():
     assert np.mean(1 / (1 + np.exp(-X @ ours))) == pytest.approx(y.mean(), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("family", "n", "epsilon", "most"),
+    [("logistic", 12_000, 1.0, 1.2), ("logistic", 12_000, 0.5, 2.2), ("poisson", 4000, 0.5, 3.0)],
+)
+def test_few_events_explain_little_and_cost_little(family, n, epsilon, most):
+    """4 % of events, or a tenth of counts, in rows of which most columns have long tails."""
+    rng = np.random.default_rng(2)
+    common = 0.9 * rng.standard_normal((n, 1)) + 0.4 * rng.standard_normal((n, 3))
+    groups = (rng.random((n, 2)) < [0.5, 0.1]).astype(float)
+    X = with_one(np.minimum(np.exp(1.2 * common), 40) / 8, groups, rng.standard_normal((n, 3)))
+    slopes = [0.2, 0, 0.2, 0.3, -0.5, 0.3, -0.2, 0.1]
+    y = labels(family, X @ [*slopes, -3.6 if family == "logistic" else -2.6], rng)
+    ours = answers(X, y, epsilon, replicates=20, family=family, intercept=True).estimate
+    assert missed(X, y, ours, family) <= most
+
+
 def test_noise_that_a_step_follows_is_not_taken_for_curvature():
     """Steps of pure noise seem to meet twice the curvature; what is known of them is subtracted."""
     model, d, n_replicates, noise_std = get_family("logistic"), 40, 500, 0.02
