@@ -1,8 +1,4 @@
-"""What is declared is what a run of each form releases, made where it is declared, and names its sensitivity.
-
-Sensitivities made of n, d and keywords are evaluated and compared with those of the events. Nothing else reaches
-an answer.
-"""
+"""What is declared is what each form releases, by a named sensitivity; nothing else reaches an answer."""
 
 import ast
 import inspect
