@@ -301,7 +301,8 @@ def test_without_its_key_the_ledger_is_closed(written, place, fits, ask, replace
         key.touch(mode=0o600)
         key.write_text("ab" * 32)
     message = "written with another key than" if replaced else "ledger.key is missing.*restore it"
-    for use in (written.show, written.verify, lambda: charged(written, ask(), COST, fits)):
+    reading = () if replaced else (lambda: written.fingerprinter({}),)
+    for use in (*reading, written.show, written.verify, lambda: charged(written, ask(), COST, fits)):
         with pytest.raises(LedgerError, match=message):
             use()
     assert key.exists() == replaced
