@@ -175,12 +175,9 @@ def test_some_snps_are_read_without_the_others(files, tmp_path):
         read_genotypes(ref, np.array([], dtype=int))
 
 
-LABELS = 3
-
-
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     files = made_up(tmp_path / "raw", "snp_penncath", n_people=210)
-    rewrite(files.path(LABELS), lambda p: re.sub(b'("5007",)[01]', rb"\1NA", p))
+    rewrite(files.path(3), lambda p: re.sub(b'("5007",)[01]', rb"\1NA", p))
     ref = to_parquet(files.dataset, files.raw, home=tmp_path)
     assert (ref.n_rows, ref.rows_read) == (209, 210)
     assert "person without a label: 1" in caplog.text

@@ -23,6 +23,7 @@ def refused(use, message):
     return caught.value
 
 
+END = "SELECT pg_terminate_backend(pid) FROM "
 DAMAGED = "SQLITE_(CORRUPT|NOTADB)"
 DAMAGE = [
     (lambda content: b"privacy " * 1000, "SQLITE_NOTADB.*dpcost ledger restore"),
@@ -80,9 +81,6 @@ def test_postgresql_away_is_one_sentence(tmp_path, closed_port, fits, ask):
     for use in (ledger.show, ledger.verify, lambda: charged(ledger, ask(), COST, fits)):
         error = refused(use, r"127.0.0.1:\d+/books cannot be (reached|read) .*")
         assert "secret" not in str(error)
-
-
-END = "SELECT pg_terminate_backend(pid) FROM "
 
 
 @pytest.mark.server
