@@ -1,9 +1,20 @@
-"""What tests are made of: a table, a user's file, a study, a result, a home; and how a refusal is checked."""
+"""What tests are made of: a table, a user's file, a copy of the project; and how a refusal is checked."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+PROJECT = Path(__file__).resolve().parents[1]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FOUND = [path for path in map(shutil.which, NAMES) if path][:1]
+# The browser and what it is always told, or nothing where there is none.
+CHROMIUM = [*FOUND, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"] if FOUND else []
+CHROMIUM += ["--disable-sync", "--disable-background-networking"] if FOUND else []
 REGIONS = ["north", "south", "west"]
 CATEGORIES = {"region": REGIONS, "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -23,15 +34,31 @@ def refused(use, error, *named, hidden=()):
 
 def refusals(table):
     """Parametrize a test by a table of refusals: the exception, what its sentence names, what is tried."""
-    rows = [
-        pytest.param(error, *rest, id=f"{number}: {rest[0]}") for number, (error, *rest) in enumerate(table)
-    ]
+    rows = [pytest.param(error, *rest, id=f"{k}: {rest[0]}") for k, (error, *rest) in enumerate(table)]
     return pytest.mark.parametrize(("error", "named", "use"), rows)
 
 
 def words(named):
     """Return the words that a row of a table names: one, or several."""
     return named if isinstance(named, tuple) else (named,)
+
+
+def copied_project(folder, *ignored):
+    """Copy the project's packages into a folder; bytecode holds there, too, for copies keep their times."""
+    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
+        left_out = shutil.ignore_patterns("out", *ignored)
+        shutil.copytree(PROJECT / package, folder / package, ignore=left_out)
+    return folder
+
+
+def run_there(folder, *words):
+    """Run Python in a folder with the project's code and a home of its own; return the process that ended."""
+    places = {"HOME": folder, "DPCOST_HOME": folder / "home", "PYTHONPATH": folder}
+    own = {"PATH": "", "OMP_NUM_THREADS": "1", **{name: str(place) for name, place in places.items()}}
+    asked = {"cwd": folder, "env": own, "capture_output": True, "text": True, "check": False, "timeout": 600}
+    done = subprocess.run([sys.executable, *words], **asked)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done
 
 
 def people(n=600):

@@ -89,12 +89,9 @@ def s3_server():
     server.start()
     try:
         host, port = server.get_host_and_port()
-        yield {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-            "AWS_ACCESS_KEY_ID": "somebody",
-            "AWS_SECRET_ACCESS_KEY": "a secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }
+        known = {"ACCESS_KEY_ID": "somebody", "SECRET_ACCESS_KEY": "a secret", "DEFAULT_REGION": "us-east-1"}
+        known["ENDPOINT_URL"] = f"http://{host}:{port}"
+        yield {f"AWS_{name}": value for name, value in known.items()}
     finally:
         server.stop()
 

@@ -1,11 +1,18 @@
-"""Servers that tests start: they end with the test, and with pytest, however it ends."""
+"""Servers that tests start, a PostgreSQL cluster among them: they end with the test, and with pytest."""
 
 import contextlib
 import ctypes
+import os
+import pwd
+import shutil
 import signal
+import socket
 import subprocess
+import time
+from pathlib import Path
 
 import psutil
+import pytest
 
 _SEND_AT_THE_PARENTS_END = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -41,3 +48,41 @@ def end(process, patience=60):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         process.wait()
+
+
+def programs():
+    """Return the folder of PostgreSQL's programs, the newest where Debian puts them; skip without any."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    packaged = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if not packaged:
+        pytest.skip("no PostgreSQL; e.g. apt-get install postgresql")
+    return max(packaged, key=lambda path: int(path.parent.name.split(".")[0]))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def private_postgres(folder):
+    """Run a cluster below a folder that others can enter; give its address."""
+    place, data, port = programs(), folder / "cluster", free_port()
+    data.mkdir(mode=0o700)
+    user = {}
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        account = pwd.getpwnam("postgres")
+        os.chown(data, account.pw_uid, account.pw_gid)
+        user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    quiet = {"check": True, "cwd": "/", "stdout": subprocess.DEVNULL, **user}
+    subprocess.run([place / "initdb", "-D", data, "-U", "dpcost", "-E", "UTF8", "--auth=trust"], **quiet)
+    server = [place / "postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1"]
+    server += ["-c", "unix_socket_directories="]
+    asked = [place / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    with open(data / "log", "wb") as log, own_process(server, stdout=log, stderr=log, cwd="/", **user) as run:
+        while subprocess.run(asked, check=False).returncode:
+            assert run.poll() is None, (data / "log").read_text()
+            time.sleep(0.1)
+        yield f"postgresql://dpcost@127.0.0.1:{port}/postgres"

@@ -2,28 +2,15 @@
 
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[1]
+from tests.builders import PROJECT, copied_project, run_there
+
 EXAMPLE = re.compile(
     r"^`([\w/.]+)`(, one more entry)?:\n\n```(?:python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-NEW = {
-    "dpalgos/comparators/range_mean.py",
-    "dpalgos/mechanisms/noisy_count.py",
-    "dpalgos/models/families/two_trials.py",
-    "data/datasets/heights.py",
-    "flows/studies/heights.toml",
-    "tasks/problems/sources/contaminated_rows.py",
-    "tasks/problems/sources/relative_errors.py",
-    "flows/studies/outliers.toml",
-    "reports/exhibits/contamination.py",
-    "flows/claims.toml",
-}
+PAGES = sorted((PROJECT / "docs" / "contributing" / "adding").glob("*.md"))
 CHECK = """
 import sys
 from pathlib import Path
@@ -78,40 +65,23 @@ assert "10 % of the rows are outliers." in (here / "out" / "outliers" / "report.
 """
 
 
-def examples():
-    pages = (PROJECT / "docs" / "contributing" / "adding").glob("*.md")
-    text = "\n".join(page.read_text() for page in pages)
-    return [(path, bool(more), code) for path, more, code in EXAMPLE.findall(text)]
-
-
 def test_every_page_has_an_example():
-    assert {path for path, _, _ in examples()} == NEW
+    assert [page.stem for page in PAGES if not EXAMPLE.search(page.read_text())] == []
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("project")
-    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
-        # With its bytecode, which holds for copies as well: they keep the time of the source.
-        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("out"))
-    for path, more, code in examples():
-        assert (folder / path).exists() == more, path
+    folder = copied_project(tmp_path_factory.mktemp("project"))
+    text = "\n".join(page.read_text() for page in PAGES)
+    for path, more, code in EXAMPLE.findall(text):
+        assert (folder / path).exists() == bool(more), path
         with (folder / path).open("a") as file:
             file.write(f"\n{code}" if more else code)
     return folder
 
 
-def run_there(folder, *words, home="home"):
-    variables = {"PATH": "", "HOME": folder, "DPCOST_HOME": folder / home, "PYTHONPATH": folder}
-    own = {name: str(value) for name, value in variables.items()} | {"OMP_NUM_THREADS": "1"}
-    asked = {"cwd": folder, "env": own, "capture_output": True, "text": True, "check": False, "timeout": 600}
-    done = subprocess.run([sys.executable, *words], **asked)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout
-
-
 def test_each_example_is_found_and_runs_to_its_report(extended):
-    said = run_there(extended, "-c", CHECK, str(extended), str(PROJECT))
+    said = run_there(extended, "-c", CHECK, str(extended), str(PROJECT)).stdout
     assert re.search(r"^heights Not the real data: .* ε = 0.5", said, re.MULTILINE)
     assert re.search(r"^outliers .*ε = 0.5", said, re.MULTILINE)
 
@@ -120,5 +90,6 @@ def test_each_example_is_found_and_runs_to_its_report(extended):
 def test_the_estimator_passes_the_tests_of_all_estimators(extended):
     for part in ("contract", "tasks"):  # the former's suites take helpers from the latter
         shutil.copytree(PROJECT / "tests" / part, extended / "tests" / part)
-    shutil.copy(PROJECT / "pyproject.toml", extended)
+    for file in ("tests/builders.py", "pyproject.toml"):
+        shutil.copy(PROJECT / file, extended / file)
     run_there(extended, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", "tests/contract")

@@ -1,7 +1,8 @@
-"""The structure of the project: sizes, one name for one thing, no branches on the kind of a problem."""
+"""The structure of the project: sizes, names, no branches on the kind of a problem; and `make clean`."""
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -31,39 +32,26 @@ MOST_LINES = 80
 
 def test_a_function_fits_on_a_screen():
     """From its docstring to its end: frameworks and users read signatures."""
-    long = [
-        (relative(path), node.name, lines)
-        for path in FILES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if (lines := node.end_lineno - node.body[0].lineno + 1) > MOST_LINES
-    ]
-    assert long == []
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = [(path, node) for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
+    lines = {(relative(path), node.name): node.end_lineno - node.body[0].lineno + 1 for path, node in found}
+    assert {where for where, n in lines.items() if n > MOST_LINES} == set()
 
 
 def test_no_two_classes_share_a_name():
-    names = [
-        node.name
-        for path in FILES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    ]
-    assert [name for name, n in Counter(names).items() if n > 1] == []
+    classes = [node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+    names = Counter(node.name for node in classes if not node.name.startswith("_"))
+    assert [name for name, n in names.items() if n > 1] == []
 
 
 def test_nobody_outside_asks_which_kind_a_problem_is_or_imports_its_source_or_measure():
     sources = "|".join(kind.source.__name__ for kind in kinds().values())
-    modules = {
-        re.escape(module)
-        for kind in kinds().values()
-        for module in (kind.source.__module__, kind.measure.measure.__module__)
-    }
+    parts = [part for kind in kinds().values() for part in (kind.source, kind.measure.measure)]
+    modules = {re.escape(part.__module__) for part in parts}
     asks = rf"isinstance\([^)]*\b({sources})\b|problem\.kind ==|problem\[\"kind\"\]|kind in \("
     pattern = re.compile(rf"{asks}|(from|import) ({'|'.join(modules)})\b")
     outside = [path for path in FILES if "tasks/problems/" not in relative(path)]
-    assert [
-        (relative(path), found[0]) for path in outside if (found := pattern.search(path.read_text()))
-    ] == []
+    assert [relative(path) for path in outside if pattern.search(path.read_text())] == []
 
 
 OWN = {"_publish", "_bound", "_fresh", "_read"}  # of objects that our own classes make
@@ -77,3 +65,18 @@ def test_no_private_name_of_another_library_is_imported_or_read():
     found = re.findall(r"^(\S+): .*?`(_\w+)`", said, re.MULTILINE)
     assert {name for _, name in found} >= OWN
     assert [each for each in found if each[1] not in OWN and "tasks/external/methods/" not in each[0]] == []
+
+
+# What is made, a file of the home, and whether the home stays
+CASES = [("clean", "store", True), ("clean-home", "store", False)]
+CASES += [("clean-home", "ledger.key", True), ("clean-home", "ledger.sqlite", True)]
+
+
+@pytest.mark.parametrize(("target", "file", "stays"), CASES)
+def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, target, file, stays):
+    shutil.copy(PROJECT / "Makefile", tmp_path)
+    (tmp_path / ".dpcost").mkdir()
+    (tmp_path / ".dpcost" / file).touch()
+    done = subprocess.run(["make", target], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode == 0) == (target == "clean" or not stays)
+    assert (tmp_path / ".dpcost" / file).exists() == stays

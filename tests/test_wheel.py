@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.own_processes import own_process
-from tests.private_postgres import free_port
+from tests.builders import release_file
+from tests.own_processes import free_port, own_process
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 PROJECT = Path(__file__).resolve().parents[1]
+MAIN = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 APPLICATION = ("flows", "tasks", "data", "reports")
 
 
@@ -65,8 +66,7 @@ def test_two_names_are_installed(wheel):
 
 
 def test_a_study_runs_from_another_folder(python, environment, tmp_path):
-    main = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-    words = [python, "-c", main, "run", "rand_visits", "--profile", "smoke", "--offline"]
+    words = [python, "-c", MAIN, "run", "rand_visits", "--profile", "smoke", "--offline"]
     subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=600)
     share = tmp_path / "share" / "dpcost"
     assert (share / "reports" / "rand_visits" / "report.html").exists()
@@ -75,18 +75,12 @@ def test_a_study_runs_from_another_folder(python, environment, tmp_path):
 
 def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tmp_path):
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(20, 80))))
-    (tmp_path / "release.toml").write_text(
-        '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n'
-    )
-    main = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+    release_file(tmp_path, "people", ["age"], bounds="value_bound = 100.0")
     ask = "release dp_mean --data people.csv --config release.toml --epsilon 1 --delta 1e-4 --yes --json"
     said = []
     for words in ("ledger open people --epsilon 2 --delta 1e-3", ask, ask, "ledger verify", "estimators"):
-        command = [python, "-c", main, *words.split()]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-        said.append(done.stdout)
+        command = [python, "-c", MAIN, *words.split()]
+        said.append(subprocess.check_output(command, cwd=tmp_path, env=environment, text=True))
     first, second = (json.loads(each)["release"] for each in said[1:3])
     assert (first["ledger"]["replayed"], second["ledger"]["replayed"]) == (False, True)
     assert first["answer"] == second["answer"]

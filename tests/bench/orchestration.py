@@ -26,7 +26,7 @@ from flows.studies.find_study import find_study
 from tasks.study.block import Block
 from tasks.workers import compute, local_workers
 from tests.bench.goals import Goal, Measurement
-from tests.private_postgres import free_port
+from tests.own_processes import free_port
 
 # Prefect reads its settings when it is imported, hence from the environment of a process of its own.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}

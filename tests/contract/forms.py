@@ -81,7 +81,5 @@ SETTINGS = calibrated(
         replace(_with("private_frank_wolfe_lasso", **_OF_A_MEAN), task="mean"),
     ]
 )
-SETTINGS += [
-    (_with("dp_sparse_linear_regression", residual_bound=0.8), "tight"),
-    (_with("dp_sparse_linear_regression", sparsity=2), "tight"),
-]
+_OTHERS = {"residual_bound": 0.8}, {"sparsity": 2}
+SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for setting in _OTHERS]

@@ -1,11 +1,12 @@
-"""What an estimator declares to release is what a run of each form releases, made where it is declared.
+"""What is declared is what each form releases, by a named sensitivity; nothing else reaches an answer."""
 
-Sensitivities made of n, d and keywords are evaluated and compared with those of the events.
-"""
-
+import ast
 import inspect
 import re
+import sys
 import warnings
+from functools import cache
+from pathlib import Path
 from traceback import walk_stack
 
 import numpy as np
@@ -13,10 +14,14 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import spending
-from dpalgos.api import build_params
+from dpalgos.accounting.events import Relation
+from dpalgos.api import build_params, run_estimator
+from dpalgos.audit.trials import BatchNoise, RecordingTranscript
+from dpalgos.mechanisms import sensitivity
 from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript
-from tests.contract.forms import EVERY, FAMILIES, IDS, answered, keywords
+from dpalgos.rows.sample import Sample
+from tests.contract.forms import EVERY, FAMILIES, IDS, answered, keywords, response, whose
 
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES if estimator.private]
@@ -134,3 +139,191 @@ def test_the_table_has_a_row_for_each_release(estimator):
     rows = estimator.releases_table()
     assert [row["quantity"] for row in rows] == [one.label for one in estimator.releases]
     assert all(cell.strip() for row in rows for cell in row.values())
+
+
+PACKAGE = Path(dpalgos.__file__).parent
+ELSEWHERE = {"audit", "release", "accounting"}  # where nothing private is released
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
+MODULES = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE]
+NAMED = ("sensitivity", "l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "row_bound_squared")
+LEMMAS = {name for name, _ in inspect.getmembers(sensitivity, inspect.isfunction)}
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+
+
+@cache
+def tree_of(path):
+    return ast.parse(Path(path).read_text())
+
+
+class Scope:
+    """What the names of a function stand for, those of the functions around it included."""
+
+    def __init__(self, function, outer):
+        self._outer, self._values, given = outer, {}, function.args
+        self._parameters = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, node.value)
+
+    def _bind(self, target, value):
+        if isinstance(target, ast.Name):
+            self._values.setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for one, its in zip(target.elts, value.elts, strict=True):
+                self._bind(one, its)
+
+    def named(self, name):
+        if name in self._values:
+            return all(comes_from_a_name(value, self) for value in self._values[name])
+        if name in self._parameters:
+            return name.endswith(NAMED)  # then the caller is checked
+        return self._outer is not None and self._outer.named(name)
+
+
+def called(node):
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+
+
+def comes_from_a_name(node, scope):
+    """Whether an expression is the value of a lemma or of ``…_sensitivity``, but for public factors."""
+    if isinstance(node, ast.Call):
+        if called(node) == "plain_sensitivity":
+            return comes_from_a_name(node.args[0], scope)
+        return called(node) in LEMMAS or called(node).endswith("_sensitivity")
+    if isinstance(node, ast.Name):
+        return scope is not None and scope.named(node.id)
+    if isinstance(node, ast.Attribute):
+        return node.attr.endswith(NAMED)  # a field, which was given its value by that keyword
+    if isinstance(node, ast.BinOp):  # what rounding adds is a factor
+        sides = (comes_from_a_name(side, scope) for side in (node.left, node.right))
+        return isinstance(node.op, ast.Mult) and any(sides)
+    branches = (comes_from_a_name(getattr(node, part), scope) for part in ("body", "orelse"))
+    return isinstance(node, ast.IfExp) and all(branches)
+
+
+def is_planned(call):
+    label = next((one.value for one in call.keywords if one.arg == "label"), None)
+    return called(call).endswith("Event") and isinstance(label, ast.Constant) and label.value == ""
+
+
+def without_a_name(tree):
+    def visit(node, scope):
+        if isinstance(node, FUNCTIONS):
+            scope = Scope(node, scope)
+        if isinstance(node, ast.Call) and not is_planned(node):
+            for keyword in node.keywords:
+                if keyword.arg in NAMED and not comes_from_a_name(keyword.value, scope):
+                    yield f"line {node.lineno}: {keyword.arg}={ast.unparse(keyword.value)}"
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, scope)
+
+    return list(visit(tree, None))
+
+
+@each_module
+def test_every_release_takes_its_sensitivity_from_a_named_function(path):
+    assert without_a_name(tree_of(path)) == []
+
+
+@each_module
+def test_sensitivity_functions_say_why(path):
+    """A proof sketch: more than the name of what is returned."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef) and (node.name.endswith("_sensitivity") or node.name in LEMMAS):
+            assert len(ast.get_docstring(node) or "") >= 60, node.name
+
+
+SOURCES = [  # a line, what a release has for a sensitivity, how many of these have no name
+    ("", "2 / n", 1),
+    ("s = 2 / n", "s", 1),
+    ("", "mean_sensitivity(n)", 0),
+    ("", "ball_mean(1, n)", 0),
+    ("s, z = mean_sensitivity(n), 1", "s", 0),
+    ("", "sensitivity", 0),
+    ("PureEvent(label='', sensitivity=1.0)", "sensitivity", 0),
+    ("PureEvent(label='v', sensitivity=1.0)", "sensitivity", 1),
+]
+
+
+@pytest.mark.parametrize(("line", "bound", "n_found"), SOURCES)
+def test_a_sensitivity_without_a_name_is_found(line, bound, n_found):
+    release = f"t.gaussian(x, l2_sensitivity={bound}, label='v')"
+    source = f"def f(t, n, sensitivity):\n    {line or 'pass'}\n    {release}"
+    assert len(without_a_name(ast.parse(source))) == n_found
+
+
+def most_quantities(estimator, calibration):
+    """Return of how many quantities one run tells something about any one person."""
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    events = answered(estimator, calibration, X, X[:, 0]).events
+    groups = {event.group for event in events}
+    return max(len({event.label for event in events if event.group in (None, group)}) for group in groups)
+
+
+def modules_of(name):
+    tree = tree_of(sys.modules[name].__file__)
+    yield tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and re.match(r"dpalgos\.(?!accounting|params)", node.module):
+            yield tree_of(sys.modules[node.module].__file__)
+
+
+def calls(tree):
+    return {called(node) for node in ast.walk(tree)}
+
+
+PRIVATE_ONES = [one for one in dpalgos.catalog() if one.private]
+
+
+@pytest.mark.parametrize("estimator", PRIVATE_ONES, ids=lambda one: one.name)
+def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(estimator):
+    """And no estimator turns (ε, δ) into noise by dividing it itself."""
+    own, *imported = modules_of(estimator.function.__module__)
+    assert not calls(own) & {"noise_multiplier", "concentrated_rho"}
+    tight = [one for one in estimator.variants if "tight" in one.calibrations]
+    if any(most_quantities(one, "tight") > 1 for one in tight):
+        assert any({"SplitBudget", "split_budget"} & calls(tree) for tree in (own, *imported))
+
+
+FROM_RELEASES = [(e, c) for e, c in EVERY + FAMILIES if e.relation in (Relation.CENTRAL, Relation.USER)]
+
+
+def plain(events):
+    return [{key: np.asarray(value).tolist() for key, value in vars(event).items()} for event in events]
+
+
+@pytest.mark.parametrize(("estimator", "calibration"), FROM_RELEASES, **IDS)
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
+    # The second scale is of tables large enough that boxes are halved and several axes are taken.
+    epsilon, n = (2.0, 60) if scale == 1 else (20.0, 300)
+    budget = {"epsilon": epsilon, "delta": 1e-4, "calibration": calibration}
+    params = build_params(estimator, {**estimator.example, **budget})
+    rng, d, n_replicates = np.random.default_rng(0), 3, 4
+    X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
+    ids = whose(estimator, n)
+    recorded = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation)
+    sample = Sample(X, response(estimator, X[:, 0]), n_replicates=n_replicates, user_ids=ids)
+    answer = run_estimator(estimator, sample, params, recorded)
+
+    rows, responses = scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n)
+    other = Sample(rows, response(estimator, responses), n_replicates=n_replicates, user_ids=ids)
+    replayed = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
+    np.testing.assert_array_equal(run_estimator(estimator, other, params, replayed), answer)
+    assert len(replayed.releases) == len(recorded.releases)
+    # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.
+    assert plain(replayed.events) == plain(recorded.events)
+    assert replayed.diagnostics.keys() == recorded.diagnostics.keys()
+    for name, value in recorded.diagnostics.items():
+        np.testing.assert_equal(replayed.diagnostics[name], value, err_msg=name)
+    if recorded.interval is not None:
+        pairs = [(recorded.interval, replayed.interval)]
+        if recorded.interval.released:
+            pairs.append([each.released.along(np.ones((2, d))) for each in pairs[0]])
+        for one, other in pairs:
+            for part in ("half_width", "center", "without_noise", "reasons"):
+                np.testing.assert_equal(getattr(other, part), getattr(one, part), err_msg=part)

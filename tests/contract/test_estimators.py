@@ -559,10 +559,8 @@ def too_few_people(estimator, calibration, shape):
     return asked and rounds > {"one_row": 1, "more_columns_than_rows": 4}.get(shape, 30)
 
 
-BAD_BUDGETS = [
-    *(("epsilon", bad) for bad in (0, -1, np.nan, np.inf, "0.5", None, True, [0.5])),
-    *(("delta", bad) for bad in (0, 1, 1.5, -1e-9, np.nan, "1e-5", None)),
-]
+BAD_BUDGETS = [("epsilon", bad) for bad in (0, -1, np.nan, np.inf, "0.5", None, True, [0.5])]
+BAD_BUDGETS += [("delta", bad) for bad in (0, 1, 1.5, -1e-9, np.nan, "1e-5", None)]
 
 
 @once

@@ -1,19 +1,31 @@
-"""Swarm: the official zip, frames as a classification problem, and a simulated flock against its physics."""
+"""Swarm: the official zip and its frames; designs of tables; simulated flocks, models and priors."""
 
 import io
 import json
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from data.datasets import get_dataset
+from data.datasets import get_dataset, housing
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, draw_training_rows
+from data.prepare.table_design import (
+    PreparedTable,
+    draw_rows,
+    draw_training_rows,
+    prepare_table,
+    read_prepared_table,
+    table_bytes,
+)
+from data.simulations import simulator
 from data.simulations.flock import FRAMES, simulate
+from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict
 
 N = 100
@@ -32,9 +44,8 @@ def made(n, seed=0, n_boids=200):
 def lines_of(dataset, values, labels):
     """The published text: blanks around names, the last row without its x1."""
     header = " ,".join([*dataset.frame_columns, f" {dataset.label} "])
-    rows = [
-        ",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in zip(values, labels, strict=True)
-    ]
+    pairs = zip(values, labels, strict=True)
+    rows = [",".join([*(f"{v:g}" for v in row), str(label)]) for row, label in pairs]
     rows[-1] = rows[-1][rows[-1].index(",") :]
     return [header, *rows]
 
@@ -122,13 +133,9 @@ def test_a_public_scale_does_not_depend_on_the_data(swarm):
 
 
 def small(n=40, simulated=True):
-    return PreparedTable(
-        X=np.ones((n, 1), dtype=np.float32),
-        y=np.zeros(n),
-        column_names=("intercept",),
-        to_standard=None,
-        groups=np.arange(n) // 4 if simulated else None,
-    )
+    about = {"column_names": ("intercept",), "to_standard": None}
+    groups = np.arange(n) // 4 if simulated else None
+    return PreparedTable(X=np.ones((n, 1), dtype=np.float32), y=np.zeros(n), groups=groups, **about)
 
 
 def test_simulations_stay_together():
@@ -146,3 +153,126 @@ def test_a_simulation_depends_on_the_seed_and_its_number_alone():
     many = frames(5, 1)
     np.testing.assert_array_equal(many[: 2 * FRAMES], frames(2, 1))
     assert not np.array_equal(many[: 2 * FRAMES], frames(2, 2))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("sparsity", [None, 3])
+def test_responses_have_the_mean_of_their_family(family, sparsity):
+    data = uniform_glm(np.random.default_rng(0), 200_000, 8, family=family, sparsity=sparsity)
+    predictor = data.X @ data.truth
+    mean = {"gaussian": predictor, "logistic": 1 / (1 + np.exp(-predictor)), "poisson": np.exp(predictor)}
+    residual = data.y - mean[family]
+    scores = data.X.T @ residual / np.sqrt((data.X**2).T @ residual**2)
+    assert np.abs(scores).max() < 4.5
+    assert abs(residual.sum()) < 4.5 * np.sqrt((residual**2).sum())
+    assert np.linalg.norm(data.truth) == pytest.approx(1)
+    assert np.count_nonzero(data.truth) == (sparsity or 8)
+    assert np.abs(data.X).max() <= 1
+    np.testing.assert_allclose((data.X**2).mean(axis=0), 1 / 3, rtol=0.02)
+
+
+def draw(model, n=2000, d=50, seed=0, **settings):
+    return simulator(model)(np.random.default_rng(seed), n, d, **settings)
+
+
+@pytest.mark.parametrize("sparsity", [None, 5])
+def test_regressions_suit_the_papers_assumptions(sparsity):
+    data = draw("prior_regression", n=4000, sparsity=sparsity, noise_std=2.0)
+    size = 50 if sparsity is None else sparsity
+    assert np.linalg.norm(data.truth) <= 1
+    assert np.abs(data.X).max() <= 1 / np.sqrt(size)
+    residual = data.y - data.X @ data.truth
+    assert residual.std() == pytest.approx(2.0, rel=0.05)
+    scores = residual[:, None] * data.X
+    assert np.mean(scores**2, axis=0) == pytest.approx(data.information, rel=0.2)
+
+
+@pytest.mark.parametrize("sparsity", [None, 5])
+def test_the_information_of_a_logistic_model(sparsity):
+    data = draw("prior_logistic", n=200_000, d=20, sparsity=sparsity)
+    assert set(np.unique(data.y)) == {0.0, 1.0}
+    scores = (data.y - 1 / (1 + np.exp(-data.X @ data.truth)))[:, None] * data.X
+    along = data.truth / np.linalg.norm(data.truth)
+    # Normal predictors are assumed: 3 % off for five coefficients.
+    for direction in (along, np.eye(20)[0], np.ones(20) / np.sqrt(20)):
+        assert np.var(scores @ direction) == pytest.approx(direction @ data.information @ direction, rel=0.05)
+
+
+RESPONSE = "median_house_value"
+COVARIATES = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+
+
+@pytest.fixture(scope="session")
+def table(published, tmp_path_factory):
+    file: Path = tmp_path_factory.mktemp("raw") / "cal_housing.tgz"
+    file.write_bytes(published.tgz)
+    return housing.parse_cal_housing_tgz(file).astype(float)
+
+
+def build(table, units="public", **changes):
+    arguments = {"response": RESPONSE, "covariates": COVARIATES, "units": units, **changes}
+    return prepare_table(table, get_dataset("housing"), **arguments)
+
+
+def test_public_units_are_the_registrys_and_those_of_the_paper_z_scores_of_the_full_data(table):
+    public, paper = build(table), build(table, "standardised")
+    assert public.column_names == (*COVARIATES, "intercept")
+    assert paper.column_names == tuple(COVARIATES)
+    assert public.X.flags.c_contiguous
+    assert paper.X.flags.c_contiguous
+    np.testing.assert_array_equal(public.X[:, -1], 1)
+    np.testing.assert_allclose(public.X[:, 0], (table["median_income"] - 4) / 2)
+    np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
+    np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(paper.X.std(axis=0), 1)
+    np.testing.assert_allclose((paper.y.mean(), paper.y.std()), (0, 1), atol=1e-12)
+    # Both have the target of least squares on the raw rows.
+    with_ones = np.column_stack([table[COVARIATES], np.ones(len(table))])
+    slopes = np.linalg.lstsq(with_ones, table[RESPONSE].to_numpy(), rcond=None)[0][:-1]
+    in_z = slopes * table[COVARIATES].std(ddof=0).to_numpy() / table[RESPONSE].std(ddof=0)
+    for prepared in (public, paper):
+        found = prepared.to_standard @ np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
+        np.testing.assert_allclose(found, in_z, rtol=0, atol=1e-9)
+
+
+@given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))
+def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(n_rows, data, seed):
+    m = data.draw(st.integers(1, n_rows))
+    rows = draw_rows(n_rows, m, np.random.default_rng(seed).spawn(3))
+    assert rows.shape == (n_rows, 3)
+    assert rows.dtype == bool
+    np.testing.assert_array_equal(rows.sum(axis=0), m)
+    np.testing.assert_array_equal(rows, draw_rows(n_rows, m, np.random.default_rng(seed).spawn(3)))
+    last = np.random.default_rng(seed).spawn(3)[2:]
+    np.testing.assert_array_equal(rows[:, 2:], draw_rows(n_rows, m, last))
+
+
+@pytest.mark.parametrize("m", [3, 10, 11, 17])
+def test_draws_are_uniform_over_rows_and_pairs(m):
+    n_rows, replicates = 20, 4000
+    rows = draw_rows(n_rows, m, np.random.default_rng(5).spawn(replicates)).astype(float)
+    p, pair = m / n_rows, m * (m - 1) / (n_rows * (n_rows - 1))
+    together = rows @ rows.T / replicates
+    single = np.diag(together)
+    assert np.abs(single - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
+    off = together[~np.eye(n_rows, dtype=bool)]
+    assert np.abs(off - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / replicates)
+
+
+def test_a_mean_has_no_response_and_counts_stay_counts(table, tmp_path):
+    mean = build(table, response="")
+    assert mean.y is None
+    assert mean.column_names == tuple(COVARIATES)
+    rows = table[COVARIATES]
+    found = mean.to_standard @ (mean.X.mean(axis=0) - mean.X[0])
+    np.testing.assert_allclose(found, (rows.mean() - rows.iloc[0]) / rows.std(ddof=0), atol=1e-9)
+    counts = build(table, response="households", covariates=["median_income"], raw_response=True)
+    np.testing.assert_array_equal(counts.y, table["households"])
+    np.testing.assert_allclose(counts.to_standard, [[table["median_income"].std(ddof=0) / 2, 0]])
+    for prepared in (mean, counts):
+        (tmp_path / "x.parquet").write_bytes(table_bytes(prepared))
+        read = read_prepared_table(tmp_path / "x.parquet")
+        np.testing.assert_array_equal(read.X, prepared.X)
+        np.testing.assert_array_equal(read.to_standard, prepared.to_standard)
+        assert (read.y is None) == (prepared.y is None)
+        assert read.column_names == prepared.column_names

@@ -1,5 +1,6 @@
-"""Every block of code in README and site runs: as a cell of the site, here, or, if it needs more, by name."""
+"""Every block of code in README and site runs; the site is written from results, and builds."""
 
+import importlib
 import os
 import re
 import shlex
@@ -11,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
+
+from flows.cli.main import app
+from flows.studies.evidence import facts
 
 PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"] + [
-    path
-    for path in sorted((PROJECT / "docs").rglob("*.md"))
-    if not {"_build", "generated", "changes"} & set(path.parts)
-]
+NOT_WRITTEN = {"_build", "generated", "changes"}
+PAGES = [path for path in sorted((PROJECT / "docs").rglob("*.md")) if not NOT_WRITTEN & set(path.parts)]
+SOURCES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *PAGES]
 BLOCK = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CELL = "{code-cell}"  # runs when the site is built
 DIRECTIVES = {"{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "{csv-table}"}
@@ -48,9 +51,8 @@ sed -i -e 's/_target = "?"/_target = "robust"/' -e 's/= "?"/= "a codebook"/' "$1
 
 
 def blocks(path, *languages):
-    return [
-        code for language, code in BLOCK.findall(path.read_text(encoding="utf-8")) if language in languages
-    ]
+    found = BLOCK.findall(path.read_text(encoding="utf-8"))
+    return [code for language, code in found if language in languages]
 
 
 def having(language):
@@ -79,10 +81,8 @@ def folder(tmp_path, monkeypatch):
 
 def test_every_block_says_what_it_is():
     known = {"python", "console", "toml", CELL, *DIRECTIVES}
-    fences = {
-        (path.name, kind) for path in SOURCES for kind, _ in BLOCK.findall(path.read_text(encoding="utf-8"))
-    }
-    assert {(name, kind) for name, kind in fences if kind not in known} == set()
+    for path in SOURCES:
+        assert {kind for kind, _ in BLOCK.findall(path.read_text(encoding="utf-8"))} <= known, path
 
 
 @pytest.mark.parametrize("path", [each for each in having("python") if each.values[0].parent != ADDING])
@@ -94,12 +94,8 @@ def test_python_runs(path, folder):
 
 @pytest.mark.parametrize("path", having("console"))
 def test_every_command_exists(path):
-    from typer.main import get_command
-
-    from flows.cli.main import app
-
     targets = re.findall(r"^([\w-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
-    known = set(get_command(app).commands)
+    known = set(typer.main.get_command(app).commands)
     for code in blocks(path, "console"):
         for program, *words in commands(code):
             if program == "make":
@@ -112,13 +108,9 @@ def test_every_command_exists(path):
 @pytest.mark.server
 @pytest.mark.parametrize("path", having("console"))
 def test_shell_blocks_run(path, folder):
-    scripts = {
-        ".venv/bin/dpcost": DPCOST.format(python=sys.executable),
-        "bin/dpcost": DPCOST.format(python=sys.executable),
-        "bin/editor": EDITOR,
-        "my_file.py": MECHANISM,
-        **{f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE},
-    }
+    scripts = dict.fromkeys((".venv/bin/dpcost", "bin/dpcost"), DPCOST.format(python=sys.executable))
+    scripts |= {"bin/editor": EDITOR, "my_file.py": MECHANISM}
+    scripts |= {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE}
     for name, text in scripts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -132,3 +124,73 @@ def test_shell_blocks_run(path, folder):
     for code in blocks(path, "console"):
         done = subprocess.run(["bash", "-eu", "-c", code], **asked)
         assert done.returncode == 0, (code + done.stdout + done.stderr)[-3000:]
+
+
+REQUEST = re.compile(
+    r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
+)
+
+
+def test_what_the_prose_quotes_was_measured():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (PROJECT / "docs").rglob("*.md"))
+    quoted = set(re.findall(r"\{evidence\}`([^`]+)`", pages))
+    assert quoted
+    assert quoted <= set(facts())
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
+    command += ["-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")]
+    asked = {"capture_output": True, "text": True, "check": False, "timeout": 3000}
+    done = subprocess.run(command, cwd=PROJECT, **asked)
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = [path for path in (tmp_path / "html").rglob("*") if path.suffix in (".html", ".css")]
+    found = {path.name: REQUEST.findall(path.read_text(encoding="utf-8")) for path in pages}
+    assert {name: requests for name, requests in found.items() if requests} == {}
+
+
+GUIDE = [page for part in ("guide", "tutorials", ".") for page in (PROJECT / "docs" / part).glob("*.md")]
+WRITTEN = "\n".join(page.read_text(encoding="utf-8") for page in GUIDE)
+
+
+def subcommands(command, name=""):
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for each, inner in command.commands.items():
+        yield from subcommands(inner, f"{name} {each}".strip())
+
+
+def test_every_command_and_option_stands_in_the_guide():
+    lost = []
+    for name, command in subcommands(typer.main.get_command(app)):
+        if f"dpcost {name}" not in WRITTEN:
+            lost.append(name)
+        for option in (each for one in command.params for each in one.opts if each.startswith("--")):
+            if not re.search(rf"{option}\b", WRITTEN):
+                lost.append(f"{name} {option}")
+    assert lost == []
+
+
+def words_of_table(table):
+    """Return the first cell of each row, and what is no row: all but the numbers, which are drawn anew."""
+    lines = [line for line in table.splitlines() if line]
+    return [line.split("|")[1].strip() if line.startswith("|") else line for line in lines]
+
+
+@pytest.mark.slow
+def test_the_table_of_the_readme_is_what_a_release_writes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "docs"))
+    generate = importlib.import_module("generate.release_table")
+    monkeypatch.chdir(tmp_path)
+    for name in ("DPCOST_HOME", "PATH"):  # which the tutorial sets
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    readme = generate.README.read_text(encoding="utf-8")
+    shown = readme.split(generate.START)[1].split(generate.END)[0]
+    written = generate.table_of_the_tutorial()
+    assert words_of_table(written) == words_of_table(shown)
+    heads = [next(line for line in table.splitlines() if line.startswith("|")) for table in (written, shown)]
+    assert heads[0] == heads[1]

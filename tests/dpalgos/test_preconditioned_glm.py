@@ -18,6 +18,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
+from tests.dpalgos.test_glm import responses
 
 NAME = "preconditioned_glm"
 
@@ -27,13 +28,7 @@ def with_one(*columns):
 
 
 def labels(family, u, rng):
-    draws = {
-        "gaussian": lambda: u + rng.standard_normal(len(u)),
-        "logistic": lambda: rng.random(len(u)) < 1 / (1 + np.exp(-u)),
-        "poisson": lambda: rng.poisson(np.exp(u)),
-        "multinomial": lambda: np.argmax(u[:, None] * [1, 0, -1] + rng.gumbel(size=(len(u), 3)), axis=1),
-    }
-    return draws[family]().astype(float)
+    return responses(family, u[:, None] * [1, 0, -1] if family == "multinomial" else u, rng)
 
 
 def best_of(X, y, **keywords):

@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 
 from flows.local_server import own_authentication
-from tests.own_processes import end, end_with_parent
-from tests.private_postgres import free_port
+from tests.own_processes import end, end_with_parent, free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
@@ -31,23 +30,7 @@ grid = { n = [100, 5000, 20000], epsilon = [0.5], delta = ["1/n^2"] }
 replicates = { smoke = 2, standard = 4, paper = 200 }
 headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }
 
-[[panels]]
-name = "public"
-[panels.problem]
-kind = "subsamples"
-dataset = "housing"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-units = "public"
-
-[[panels]]
-name = "paper"
-[panels.problem]
-kind = "subsamples"
-dataset = "housing"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-units = "standardised"
+PANELS
 
 [[estimators]]
 name = "zero"
@@ -60,6 +43,17 @@ name = "adassp"
 calibrations = ["tight"]
 params = { covariate_bound = 3.0, response_bound = 2.0 }
 """
+PANEL = """[[panels]]
+name = "{}"
+[panels.problem]
+kind = "subsamples"
+dataset = "housing"
+response = "median_house_value"
+covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+units = "{}"
+"""
+PANELS = PANEL.format("public", "public") + "\n" + PANEL.format("paper", "standardised")
+STUDY = STUDY.replace("PANELS\n", PANELS)
 
 
 def sentence(answer):
@@ -94,14 +88,10 @@ class Standing:
         self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.environment, self.said = environment, ""
+        words = [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=end_with_parent,
+            words, cwd=folder, env=environment, preexec_fn=end_with_parent, **pipes
         )
 
     def __enter__(self):
@@ -176,24 +166,16 @@ class Project:
         self.study = folder / "small.toml"
         self.study.write_text(STUDY)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        self.environment = inherited | {
-            "DPCOST_HOME": str(self.home),
-            "PYTHONPATH": str(PROJECT),
-            "PREFECT_HOME": str(folder / "client"),
-        }
+        own = {"DPCOST_HOME": self.home, "PYTHONPATH": PROJECT, "PREFECT_HOME": folder / "client"}
+        self.environment = inherited | {name: str(place) for name, place in own.items()}
 
     def start(self, *arguments, code=DPCOST, stderr=subprocess.PIPE, **environment):
         # A shell may have started the tests with Ctrl-C ignored, which children inherit.
-        return subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
-            cwd=PROJECT,
-            env=self.environment | environment,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+        place = {"cwd": PROJECT, "env": self.environment | environment, "start_new_session": True}
+        pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
+        words = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.Popen(words, preexec_fn=heed, **place, **pipes)
 
     def dpcost(self, *arguments, status=0, **environment):
         """Run a command; return what it said on standard output and on standard error."""

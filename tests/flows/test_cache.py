@@ -17,6 +17,7 @@ from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import write_shared
 from tasks.cache import clear_leftovers, entries, prune, result
 from tasks.run.block import table_with_facts
+from tests.builders import refused
 from tests.tasks.blocks import results_table
 
 DAY = 86_400
@@ -168,8 +169,7 @@ def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, h
     made.path.unlink()
     write_shared(made.name, b"PAR1 and no more")
     assert not made.is_stored()
-    with pytest.raises(StoreError, match="DPCOST_STORE"):
-        made.stored_path()
+    refused(made.stored_path, StoreError, "DPCOST_STORE")
 
 
 @pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)

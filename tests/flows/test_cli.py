@@ -47,9 +47,7 @@ def fails_by_ctrl_c():
 @pytest.mark.parametrize(
     ("error", "named"), [(fails, "ValueError in tests/"), (fails_by_ctrl_c, "interrupted")]
 )
-def test_an_error_within_shows_its_type_and_place_and_never_its_message(
-    command_line, monkeypatch, home, error, named
-):
+def test_an_error_within_shows_its_place_and_never_its_message(command_line, monkeypatch, home, error, named):
     home.mkdir()
     monkeypatch.setattr("flows.cli.catalogs.print_rows", lambda *_: error())
     status, out, err = command_line("studies")
@@ -59,10 +57,8 @@ def test_an_error_within_shows_its_type_and_place_and_never_its_message(
 
 def test_starting_is_light():
     """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
-    code = (
-        "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
-        "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
-    )
+    code = "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
+    code += "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n[]\n")
 
@@ -118,8 +114,7 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(command_line, tmp_p
     # An exit within a run is an answer like an error; the command itself goes on.
     assert "SystemExit" in sentence(command_line(*asked, "mechanisms_of_mine:leaves"))
     assert "columns" in sentence(command_line(*asked, "mechanisms_of_mine:private", "--columns", 10**8))
-    for bound in ("-1", "nan", "inf"):
-        assert bound in sentence(command_line(*asked, "mechanisms_of_mine:private", "--bound", bound))
+    assert "nan" in sentence(command_line(*asked, "mechanisms_of_mine:private", "--bound", "nan"))
 
 
 def test_an_estimator_whose_example_holds_public_rows_is_audited(command_line):

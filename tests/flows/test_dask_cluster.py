@@ -7,17 +7,15 @@ import uuid
 
 import psutil
 import pytest
-from small_project import PROJECT, processes_of, until
+from small_project import processes_of, until
 
-from tests.own_processes import end_with_parent
-from tests.private_postgres import free_port
+from tests.builders import copied_project
+from tests.own_processes import end_with_parent, free_port
 
 pytest.importorskip("distributed")
 from distributed import Client
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
-PACKAGES = ("data", "tasks", "dpalgos", "flows", "reports")
 
 
 class Cluster:
@@ -35,11 +33,7 @@ class Cluster:
         self.client().close()  # it is there
 
     def machine(self, name):
-        folder = self.folder / name
-        for package in PACKAGES:
-            ignored = shutil.ignore_patterns("__pycache__", "out")
-            shutil.copytree(PROJECT / package, folder / package, ignore=ignored)
-        return folder
+        return copied_project(self.folder / name, "__pycache__")
 
     def work(self, name, **environment):
         folder = self.folder / name
@@ -49,17 +43,11 @@ class Cluster:
     def _start(self, name, folder, *options, **environment):
         program = name.partition("-")[0]
         with open(self.folder / f"{name}.log", "wb") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{program}", *map(str, options)],
-                cwd=folder,
-                env=self.environment
-                | {"DPCOST_HOME": str(folder / "home"), "PYTHONPATH": str(folder)}
-                | environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=end_with_parent,
-            )
+            words = [sys.executable, "-m", f"distributed.cli.dask_{program}", *map(str, options)]
+            own = {"DPCOST_HOME": str(folder / "home"), "PYTHONPATH": str(folder), **environment}
+            place = {"cwd": folder, "env": self.environment | own, "start_new_session": True}
+            pipes = {"stdout": log, "stderr": subprocess.STDOUT, "preexec_fn": end_with_parent}
+            self.processes[name] = subprocess.Popen(words, **place, **pipes)
 
     def client(self):
         return Client(self.address, timeout=200, set_as_default=False)
@@ -102,10 +90,8 @@ def cluster(tmp_path_factory, project, s3_server):
 
 
 def blocks_of(cluster):
-    return {
-        name: len(list((cluster.folder / name / "home" / "cache" / "blocks").glob("*[0-9a-f].parquet")))
-        for name in "abc"
-    }
+    pattern = "home/cache/blocks/*[0-9a-f].parquet"
+    return {name: len(list((cluster.folder / name).glob(pattern))) for name in "abc"}
 
 
 def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster, project, long):

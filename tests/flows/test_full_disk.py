@@ -8,6 +8,7 @@ import time
 import pytest
 
 from data.ledger import Ledger
+from tests.builders import release_file
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -33,9 +34,7 @@ def grow(folder):
     subprocess.run(["mount", "-o", "remount,size=200m", str(folder)], check=True)
 
 
-def test_a_run_says_which_disk_is_full_and_goes_on_when_there_is_space(
-    project, undisturbed, disks, monkeypatch
-):
+def test_a_run_says_which_disk_is_full_and_goes_on_with_space(project, undisturbed, disks, monkeypatch):
     home, results = project.home, project.out / "small"
     monkeypatch.setenv("DPCOST_HOME", str(home))
     stages = [
@@ -100,9 +99,7 @@ def test_a_release_on_a_full_disk_shows_nothing_that_is_not_stored(project, disk
     home = tmp_path / "small disk"
     disks(home, "3m")
     (tmp_path / "data.csv").write_text("age,cost\n" + "\n".join(f"0.{i:03},0.5" for i in range(400)))
-    (tmp_path / "release.toml").write_text(
-        '[dataset]\nname = "patients"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 1.0\n'
-    )
+    release_file(tmp_path, "patients", ["age"])
     ask = ["release", "dp_mean", "--data", tmp_path / "data.csv", "--config", tmp_path / "release.toml"]
     ask += ["--epsilon", 0.1, "--delta", 1e-6, "--json"]
     project.dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5, DPCOST_HOME=str(home))

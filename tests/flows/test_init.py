@@ -1,22 +1,30 @@
-"""From an analyst's file to a study: what `init` writes, what a study file may declare, what is refused."""
+"""From an analyst's file to a study: what `init` writes, what a file may declare, what is wrong in it."""
 
+import json
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from data.ledger import open_ledger
+from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
+from reports.results import to_parquet_bytes
 from tasks.problems.problem import HeadlineRun
-from tasks.release.request import checked_request
+from tasks.release.request import checked_request, read_request
+from tasks.release.rows import read_rows
 from tasks.report.build_page import build_page
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
+from tasks.study.study_file import checked_study
 from tests import builders
 from tests.builders import CATEGORIES
 from tests.tasks.analyst_tables import completed, computed, edited, init_study, manifest_of, refusal, study_of
+from tests.tasks.blocks import results_table
 
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
@@ -37,9 +45,8 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     written = (tmp_path / "mine.toml").read_text() + (tmp_path / "mine-release.toml").read_text()
     for value in ("98765", "Atlantis", "north", str(table["cost"].max())):
         assert value not in written + said
-    assert 'name = "region"\ncategories = ["?"]' in written
-    assert 'name = "age"\nlower = "?"' in written
-    assert '# left out, since it is empty: "notes"' in written
+    lines = 'name = "region"\ncategories = ["?"]', 'name = "age"\nlower = "?"', 'since it is empty: "notes"'
+    assert [line for line in lines if line not in written] == []
     asked = checked_request(tmp_path / "mine-release.toml")[0].columns
     assert (asked.x, asked.y) == ((), "cost")
     assert '# x = ["age", "region", "smoker", "visits"]    # if not all but "cost" that' in written
@@ -141,3 +148,124 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
         report_folder(spec, RunOptions(out=str(tmp_path)))
     assert (tmp_path / "mine").stat().st_mode & 0o777 == mode & 0o700
     assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
+
+
+SETTINGS = {"profile": "standard", "replicates": 30}
+
+
+def left(folder, values):
+    (folder / "results.parquet").write_bytes(to_parquet_bytes(results_table(values)))
+    (folder / "manifest.json").write_text(json.dumps({**SETTINGS, "seed": 1}))
+
+
+def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch, capsys):
+    sent = Mock()
+    for name in ("emit_event", "create_table_artifact", "create_markdown_artifact"):
+        monkeypatch.setattr(artifacts, name, sent)
+    monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")
+    own = Mock(analyst_table=object())
+    own.name = "mine"
+    left(tmp_path, [1.0] * 29 + [1.1])
+    last = artifacts.last_results(tmp_path, SETTINGS)
+    left(tmp_path, [9.0] * 29 + [9.1])
+    artifacts.show_drift(own, tmp_path, last)
+    artifacts.attach_report(own, tmp_path / "report.html", "a headline")
+    sent.assert_not_called()
+    assert "note: cells of mine beyond the error bars of the last run: 1" in capsys.readouterr().err
+
+
+LIMITS, SEXES = {"age": (0, 120), "cost": (0, 5000)}, {"sex": ["female", "male"]}
+
+
+def patients(n=100):
+    rng = np.random.default_rng(1)
+    sex = rng.choice(["female", "male"], n)
+    return pd.DataFrame({"age": rng.integers(18, 90, n), "sex": sex, "cost": rng.integers(0, 5000, n)})
+
+
+study_of_patients = study_of(patients, bounds=LIMITS, categories=SEXES)
+
+
+def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp_path, command_line):
+    file = study_of_patients(tmp_path, response="cost")
+    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "?"')
+    edited(file, "lower = 0 ", "lower = 200 ")
+    edited(file, "['female', 'male']", "[\n'?'\n]")
+    edited(file, 'missing = "refuse"', 'missing = "mean"')
+    edited(file, "n = [9, 25, 90]", "n = [9, 25, -90]")
+    status, _, said = command_line("check", file)
+    assert status == 2
+    wanted = ("data.privacy_unit", "'age': lower", "data.columns.1.categories", "data.missing", "grid.n")
+    for text in (said, refusal(find_study, str(file))):
+        assert [words for words in wanted if words not in text] == []
+    (tmp_path / "other").mkdir()
+    file = study_of_patients(tmp_path / "other", response="cost")
+    edited(file, "n = [9, 25, 90]", "n = [90, 900]")
+    (fault,) = checked_study(file)[1]  # which depends on the table
+    assert "grid.n" in fault
+
+
+def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
+    file = study_of_patients(tmp_path, response="cost")
+    edited(file, "lower = 0 ", "lower = 200 ")
+    config = tmp_path / "mine-release.toml"
+    edited(config, 'y = "cost"', 'y = "costs"\nz = 1')
+    edited(config, 'name = "mine"', 'name = "?"')
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+    refused = refusal(read_request, config, "preconditioned_regression", **budget)
+    for said in (command_line("check", config)[2], refused):
+        for words in ("dataset.name", "columns.z: ", "'age': lower must be below"):
+            assert words in said
+    edited(config, "\nz = 1", "")
+    edited(config, 'name = "?"', 'name = "mine"')
+    edited(file, "lower = 200 ", "lower = 0 ")
+    assert "'costs'" in " ".join(checked_request(config)[2])
+
+
+def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
+    table = patients()
+    table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
+    table["age"] = table["age"].astype(str)
+    table.loc[3:4, "age"] = ["unknown", "121"]
+    file = study_of_patients(tmp_path, table, response="cost")
+    edited(file, "categories = ['?']", "lower = 0\nupper = 120")
+    edited(file, 'source = "a codebook"', 'missing = ["unknown"]\nsource = "a codebook"')
+    status, said, _ = command_line("show-private", file)
+    assert (status, "no release" in said) == (0, True)
+    assert "sex: 'F', 'diverse', 'n.a.'" in said
+    assert "age: blank or NaN in 1 rows, beyond the bounds in 1 rows" in said
+    assert "unknown" not in said
+    assert not (home / "ledger").exists()
+
+
+def test_other_spellings_are_another_question(tmp_path, home):
+    file = study_of_patients(tmp_path, response="cost")
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+    open_ledger(home).open_dataset("mine", 1.0, 1e-6)
+
+    def declared():
+        request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
+        reader = open_ledger(home).fingerprinter({})
+        return read_rows(reader, tmp_path / "table.csv", request).units.declared
+
+    before = declared()
+    edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
+    assert declared()["spellings"] == {"sex": [["F", "female"]]}
+    assert {name: each for name, each in declared().items() if name != "spellings"} == before
+
+
+def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
+    table = patients().assign(ill=lambda rows: (rows.cost > 2500) * 1)
+    for options in ({"response": "ill"}, {"formula": "ill ~ age + sex"}):
+        folder = tmp_path / next(iter(options))
+        folder.mkdir()
+        file = study_of_patients(folder, table, family="logistic", **options)
+        text = file.read_text()
+        start = text.index("lower", text.index('name = "ill"'))
+        end = text.index("\n\n", start)
+        file.write_text(text[:start] + text[end:])
+        assert command_line("check", file)[0] == 0
+        column = next(each for each in find_study(str(file)).analyst_table.columns if each.name == "ill")
+        assert (column.lower, column.upper) == (0, 1)
+        edited(file, 'name = "age"\nlower = 0', 'name = "age"\n# lower = 0')
+        assert "'age'" in refusal(find_study, str(file))

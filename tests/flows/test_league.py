@@ -29,7 +29,7 @@ from tasks.external.worker import Table as WorkerTable
 from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
 from tasks.run.tables import fetch, parquet
 from tasks.run_options import RunOptions
-from tests.flows.test_check import study as own_study
+from tests.flows.test_init import study as own_study
 from tests.plain_runs import run_plainly
 from tests.tasks.analyst_tables import edited, refusal
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
@@ -199,9 +199,8 @@ response = "target"
 covariates = ["age", "bmi"]
 """
 OTHERS = ("least_squares", "always_zero", "failing")
-STUDY = STUDY.replace(
-    "OTHERS", ", ".join(f'{{ name = "{name}", calibrations = ["tight"] }}' for name in OTHERS)
-)
+LINES = [f'{{ name = "{name}", calibrations = ["tight"] }}' for name in OTHERS]
+STUDY = STUDY.replace("OTHERS", ", ".join(LINES))
 
 
 def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path, monkeypatch):
@@ -249,9 +248,8 @@ def test_verdicts_on_the_fits_of_the_published_run_are_those_that_were_published
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_tables_are_those_of_the_published_run_within_their_bounds(name, home, tmp_path):
-    (group,) = (
-        each for each in ("linear", "logistic", "counts") if f"league_{name}" in tables.problems([each])
-    )
+    groups = "linear", "logistic", "counts"
+    (group,) = (each for each in groups if f"league_{name}" in tables.problems([each]))
     _, prepared, draw = drawn(name, tmp_path, group)
     about, means = (STORED["tables"][each] for each in (name, f"{name} (means)"))
     assert (len(prepared.X), prepared.X.shape[1] - 1) == (about["n"], about["d"])

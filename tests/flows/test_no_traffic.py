@@ -23,12 +23,10 @@ def trapped(tmp_path):
 
 def test_the_trap_sees_a_look_up_and_a_connection(trapped):
     project, notes = trapped
-    code = (
-        "import contextlib, socket\n"
-        "with contextlib.suppress(OSError): socket.getaddrinfo('example.org', 80)\n"
-        "with contextlib.suppress(OSError): socket.create_connection(('192.0.2.1', 80), timeout=1)\n"
-        "with contextlib.suppress(OSError): socket.create_connection(('127.0.0.1', 1), timeout=1)\n"
-    )
+    calls = ["socket.getaddrinfo('example.org', 80)"]
+    calls += [f"socket.create_connection({at}, timeout=1)" for at in (("192.0.2.1", 80), ("127.0.0.1", 1))]
+    suppressed = [f"with contextlib.suppress(OSError): {call}" for call in calls]
+    code = "\n".join(["import contextlib, socket", *suppressed])
     project.start(code=code).communicate(timeout=60)
     events = [line.split()[:2] for line in notes.read_text().splitlines()]
     assert ["socket.getaddrinfo", "example.org"] in events
@@ -53,12 +51,8 @@ def test_a_release_and_an_audit_ask_nobody(trapped, tmp_path):
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)))
     (tmp_path / "release.toml").write_text(RELEASE)
     files = f"--data {tmp_path}/people.csv --config {tmp_path}/release.toml"
-    process = project.start(
-        "audit dp_mean --trials 1000",
-        "ledger open people --epsilon 1 --delta 1e-6",
-        f"release dp_mean {files} --epsilon 0.5 --delta 1e-7",
-        code=COMMANDS,
-    )
+    commands = "audit dp_mean --trials 1000", "ledger open people --epsilon 1 --delta 1e-6"
+    process = project.start(*commands, f"release dp_mean {files} --epsilon 0.5 --delta 1e-7", code=COMMANDS)
     said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert "spent of the budget" in said[0]

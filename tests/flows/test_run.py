@@ -30,18 +30,15 @@ def ran(project, undisturbed):
 
 def states(project):
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
-        return [
-            [state for (state,) in database.execute(f"select state_type from {table}")]
-            for table in ("flow_run", "task_run")
-        ]
+        found = (database.execute(f"select state_type from {table}") for table in ("flow_run", "task_run"))
+        return [[state for (state,) in rows] for rows in found]
 
 
 def logged(project):
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
         rows = [*database.execute("select message from log")]
-        rows += database.execute(
-            "select message from flow_run_state union select message from task_run_state"
-        )
+        for table in ("flow_run_state", "task_run_state"):
+            rows += database.execute(f"select message from {table}")
     return "\n".join(str(message) for (message,) in rows)
 
 
@@ -61,9 +58,8 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     files = {"report.html", "report.md", "results.parquet", "timings.parquet", "summary.csv", "manifest.json"}
     assert files <= {path.name for path in (ran.out / "small").iterdir()}
     before, written = sha256_file(ran.out / "small" / "results.parquet"), ran.computed()
-    out, err = ran.start(
-        "run", ran.study, "--profile", "smoke", "--out", ran.out, code=NO_ESTIMATOR
-    ).communicate()
+    command = "run", ran.study, "--profile", "smoke", "--out", ran.out
+    out, err = ran.start(*command, code=NO_ESTIMATOR).communicate()
     assert out == f"{ran.out / 'index.html'}\n", err
     assert "4 blocks, all from the cache" in err
     assert sha256_file(ran.out / "small" / "results.parquet") == before
@@ -88,21 +84,16 @@ if "-m" not in sys.orig_argv:
         return function(*given, **named)
     module.{function} = killed
 """
-OF_A_BLOCK = {
-    "module": "tasks.run.block",
-    "function": "compute_block",
-    "condition": "given[0].replicates.n == 100",
-}
+OF_A_BLOCK = {"module": "tasks.run.block", "function": "compute_block"}
+OF_A_BLOCK["condition"] = "given[0].replicates.n == 100"
 OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimator", "condition": "True"}
 
 
 @pytest.mark.parametrize(("times", "status"), [(1, 0), (20, 2)])
 @pytest.mark.parametrize("killed", [OF_A_BLOCK, OF_AN_AUDIT], ids=["block", "audit"])
 def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, status):
-    audited = project.study.read_text().replace(
-        "\nheadline", "\naudit_trials = { standard = 1000 }\nheadline"
-    )
-    project.study.write_text(audited)
+    text, trials = project.study.read_text(), "\naudit_trials = { standard = 1000 }"
+    project.study.write_text(text.replace("\nheadline", trials + "\nheadline"))
     patched = project.folder / "patched"
     patched.mkdir()
     (patched / "sitecustomize.py").write_text(KILLED.format(place=str(patched), times=times, **killed))

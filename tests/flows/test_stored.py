@@ -124,9 +124,7 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     monkeypatch.setattr("requests.get", Mock(side_effect=requests.ConnectionError))
     run_plainly(ran.study, online)
     assert is_finished(ran, offline=False)
-    monkeypatch.setattr(
-        "requests.get", Mock(side_effect=requests.ReadTimeout)
-    )  # it may answer the retries of a run
+    monkeypatch.setattr("requests.get", Mock(side_effect=requests.ReadTimeout))  # a run's retries may help
     assert not is_finished(ran, offline=False)
     assert tables_at_hand(find_study(ran.study), online) is None  # though a stand-in is stored
 
@@ -157,13 +155,11 @@ def test_what_is_asked_anew_is_computed(ran, options):
     assert not is_finished(ran, **options)
 
 
-@pytest.mark.parametrize(
-    ("task", "cell", "n_again"),
-    [
-        *[("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)],
-        *[("collect", None, 1), ("render", None, 1)],
-    ],
-)
+AGAIN = [("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)]
+AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells, how many are computed
+
+
+@pytest.mark.parametrize(("task", "cell", "n_again"), AGAIN)
 def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
     with computed_again(task, cell):

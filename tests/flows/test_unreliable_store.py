@@ -109,9 +109,7 @@ def test_a_store_that_fails_now_and_then_costs_time_and_no_result(project, undis
 
 
 @pytest.mark.parametrize("what", ["throttle", "half"])
-def test_a_store_that_goes_away_in_mid_run_is_a_sentence_and_the_same_command_goes_on(
-    project, undisturbed, between, what
-):
+def test_a_store_that_goes_away_is_a_sentence_and_a_repeat_goes_on(project, undisturbed, between, what):
     between.disturb = lambda number, method: what if number > 12 else ""
     _, err = project.run(status=2)
     assert "DPCOST_STORE=s3://" in err

@@ -29,22 +29,8 @@ class Configurations:
 
     def number(self):
         plain = (0.5, 1, 2, 3.0, 7, 1e-3, 100.0)
-        odd = (
-            0,
-            -1,
-            0.0,
-            -0.5,
-            1e-30,
-            1e30,
-            1e-31,
-            1e-170,
-            5e-324,
-            1e300,
-            10**30,
-            10**400,
-            math.inf,
-            math.nan,
-        )
+        odd = (0, -1, 0.0, -0.5, 1e-30, 1e30, 1e-31, 1e-170, 5e-324, 1e300)
+        odd += (10**30, 10**400, math.inf, math.nan)
         return self.chance.choice(plain if self.chance.random() < 0.7 else odd)
 
     def value(self):

@@ -319,14 +319,8 @@ CLASSES = [
     (OURS, "robust intervals are those of equal variances", robust_intervals, True),
 ]  # fmt: skip
 
-AREAS = {
-    "CSV and Parquet": TABLES,
-    "Contents and users": SAME,
-    "Formulas": FORMULAS,
-    "Genotypes": GENOTYPES,
-    "Python's habits": CLASSES,
-    "Pipelines": PIPELINES,
-}
+AREAS = {"CSV and Parquet": TABLES, "Contents and users": SAME, "Formulas": FORMULAS, "Genotypes": GENOTYPES}
+AREAS |= {"Python's habits": CLASSES, "Pipelines": PIPELINES}
 REPORTS = {area: [Report(*row) for row in rows] for area, rows in AREAS.items()}
 
 

@@ -183,7 +183,6 @@ ROWS = [
         for bounds in ((1.0, 1.0), (0.0, np.inf), (0.0, 1e3), 3.0)
     ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
-    (InputError, ("500 users", "about "), lambda: estimate("user_level_mean", np.zeros((500, 4)), None, user_ids=np.arange(500), value_bound=1.0, concentration_radius=0.1)),
     # Mechanisms
     (InputError, "k must", lambda: top(k=4)),
     (InputError, "k must", lambda: top(k=True)),

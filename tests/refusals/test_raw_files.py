@@ -28,7 +28,6 @@ from data.simulations import simulator
 from data.simulations.paper_models import uniform_glm
 from tests.builders import refusals, refused, words
 from tests.data import test_genotypes as plink
-from tests.data import test_genotypes_geo as geo
 from tests.data import test_swarm_frames as swarm
 from tests.data.conftest import make_tgz, rows_of, with_tgz
 from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
@@ -155,8 +154,8 @@ def test_faulty_plink_files_are_refused(tmp_path, names, position, change, named
 
 @pytest.mark.parametrize(("change", "named"), GEO)
 def test_faulty_series_matrices_are_refused(tmp_path, web, change, named):
-    dataset = geo.served(web, geo.payload_of(change(geo.series_matrix())))
-    refused(lambda: geo.ingest(dataset, tmp_path), CorruptSource, *words(named), hidden=HIDDEN)
+    dataset = plink.served(web, plink.payload_of(change(plink.series_matrix())))
+    refused(lambda: plink.ingest(dataset, tmp_path), CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path)
 
 
@@ -342,7 +341,7 @@ def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
-    refused(lambda: geo.ingest(geo.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
+    refused(lambda: plink.ingest(plink.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
 
 
 def source(**changes):

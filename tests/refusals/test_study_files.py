@@ -109,10 +109,7 @@ BOUNDS = {"age": (0, 120), "dose": (-2, 2), "cost": (-5000, 10000)}
 VISITS = visits()[["patient", "dose"]]
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 GUESSES = "\n[guesses]\nsource = 'common knowledge'\n"
-CLIPPED = (
-    'name = "user_level_mean"\nform = "clipped per user"\n'
-    'about = "Users\' means are clipped to the public bound."\ncalibrations = ["tight"]\nparams = {'
-)
+CLIPPED = 'name = "user_level_mean"\nform = "clipped per user"\nabout = "Users\' means are clipped to the public bound."\ncalibrations = ["tight"]\nparams = {'
 
 
 @pytest.fixture

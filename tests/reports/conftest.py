@@ -13,18 +13,13 @@ from tests.reports.synthetic import synthetic_page, synthetic_results
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 
 
-CARD = DataCard(
-    replace(
-        get_dataset("housing"),
-        **dict.fromkeys(("title", "description", "privacy_unit", "license", "citation"), HOSTILE),
-        name="some_table",
-        columns=(Column("age", "int64", "years", 0, 60, HOSTILE),),
-    ),
-    {"data_source": "stand-in", "origin": HOSTILE, "reasons": [HOSTILE], "rows_read": 1000, "n_rows": 990}
-    | {"source_url": "javascript:alert(1)", "source_sha256": "ab" * 32, "sha256": "cd" * 32}
-    | {"repairs": [{"reason": HOSTILE, "count": 10}]},
-    checked=False,
-)
+WORDS = dict.fromkeys(("title", "description", "privacy_unit", "license", "citation"), HOSTILE)
+COLUMNS = (Column("age", "int64", "years", 0, 60, HOSTILE),)
+READ = {"data_source": "stand-in", "origin": HOSTILE, "reasons": [HOSTILE], "rows_read": 1000, "n_rows": 990}
+READ |= {"source_url": "javascript:alert(1)", "source_sha256": "ab" * 32, "sha256": "cd" * 32}
+READ |= {"repairs": [{"reason": HOSTILE, "count": 10}]}
+TABLE = replace(get_dataset("housing"), name="some_table", columns=COLUMNS, **WORDS)
+CARD = DataCard(TABLE, READ, checked=False)
 
 
 EARLIER = [{"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"}]

@@ -96,9 +96,8 @@ TITLES = (
 )
 ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(TITLES))
 
-HOUSING = replace(
-    get_dataset("housing"), title="California housing, 1990 census", privacy_unit="a census block group"
-)
+WORDS = {"title": "California housing, 1990 census", "privacy_unit": "a census block group"}
+HOUSING = replace(get_dataset("housing"), **WORDS)
 READ = {"data_source": "real", "origin": "the local store", "repairs": [], "reasons": []}
 READ |= {"source_url": "https://example.org/cal_housing.tgz", "rows_read": 20640, "n_rows": 20640}
 READ |= {"source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681"}
@@ -132,11 +131,8 @@ FOUND = "Predicting the more frequent label for every row is wrong for 0.051 of 
 
 
 def synthetic_page(results: pd.DataFrame) -> StudyPage:
-    rate = (
-        "the paper's rate d√log(1/δ)/(mε)",
-        tuple(map(float, SIZES)),
-        tuple(60.0 * 5 / (m * 0.5) for m in SIZES),
-    )
+    values = tuple(60.0 * 5 / (m * 0.5) for m in SIZES)
+    rate = ("the paper's rate d√log(1/δ)/(mε)", tuple(map(float, SIZES)), values)
     value = Assumption("house value", "0 to 500,001 dollars", "the census caps it there")
     return StudyPage(
         name="housing",

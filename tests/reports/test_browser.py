@@ -4,7 +4,6 @@ import html as escaping
 import importlib.resources
 import json
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -21,13 +20,10 @@ from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
+from tests.builders import CHROMIUM
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
 
 # Runs in the page's frame when it has drawn; `answer` is what the test gets.
 LAYOUT = r"""
@@ -64,23 +60,17 @@ async function answer(page, view, look) {{
 }}
 </script>"""
 ALONE = "{page}" + ANSWER + "<script>answer(document, window, async (page, view) => {{ {script} }})</script>"
-FRAME = (
-    """<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>"""
-    + ANSWER
-    + """<script>const look = async (page, view) => {{ {script} }}</script>
+FRAME = "<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>" + ANSWER
+FRAME += """<script>const look = async (page, view) => {{ {script} }}</script>
 <iframe srcdoc="{page}" onload="answer(contentDocument, contentWindow, look)"></iframe>"""
-)
 
 
 def opened(address, folder):
     """Let Chromium open a page until the page's own clock, which nothing else moves, says hours later."""
-    if CHROMIUM is None:
+    if not CHROMIUM:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
-        *("--disable-background-networking", f"--user-data-dir={folder / 'profile'}", "--dump-dom"),
-        *("--virtual-time-budget=10000000", "--enable-logging=stderr", "--v=0", "--window-size=1400,3200"),
-    ]
+    command = [*CHROMIUM, f"--user-data-dir={folder / 'profile'}", "--dump-dom", "--window-size=1400,3200"]
+    command += ["--virtual-time-budget=10000000", "--enable-logging=stderr", "--v=0"]
     return subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True)
 
 
@@ -98,10 +88,8 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):
     html = files["report.html"].decode()
-    by_day, by_night = (
-        look(html.replace("(prefers-color-scheme: dark)", media), 800, tmp_path)
-        for media in ("not all", "all")
-    )
+    pages = (html.replace("(prefers-color-scheme: dark)", media) for media in ("not all", "all"))
+    by_day, by_night = (look(each, 800, tmp_path) for each in pages)
     for part in ("background", "ink", "line"):
         assert by_day[part] != by_night[part]
 
@@ -113,11 +101,9 @@ def index_page(files, *_):
     return render_index([replace(card, costs=costs), longer])["index.html"].decode()
 
 
+PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
 RECORD = {
-    "deployment": {
-        "product": {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."},
-        "dp_flavor": {"name": "Approximate DP"},
-    },
+    "deployment": {"product": PRODUCT, "dp_flavor": {"name": "Approximate DP"}},
     "release": {
         "answer": [{"name": "age", "estimate": 206.3, "lower": None, "upper": None}],
         "level": 0.95,
@@ -204,16 +190,13 @@ def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+XHTML = "http://www.w3.org/1999/xhtml"
 PICTURES = {
-    "handler": SVG.format("<path d='M0,0h9' onclick='1'/>").replace(
-        "<svg ", "<svg onload=\"document.title='ran'\" "
-    ),
+    "handler": SVG.replace("<svg ", "<svg onload=\"document.title='ran'\" ").format("<path onclick='1'/>"),
     "script": SVG.format("<script>document.title='ran'</script>"),
     "marked section": SVG.format("<title><![CDATA[" + PLANTED + "]]></title>"),
     "comment": SVG.format("<!-- --!>" + PLANTED + "<!-- -->"),
-    "foreign": SVG.format(
-        f"<foreignObject><body xmlns='http://www.w3.org/1999/xhtml'>{PLANTED}</body></foreignObject>"
-    ),
+    "foreign": SVG.format(f"<foreignObject><body xmlns='{XHTML}'>{PLANTED}</body></foreignObject>"),
     "link": SVG.format("<a href=\"javascript:document.title='ran'\"><text>x</text></a>"),
     "no picture": PLANTED,
 }
@@ -264,9 +247,8 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
     cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
-    planted = replace(
-        page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators, panels_and_forms=labels
-    )
+    about = {"data_cards": cards, "estimators": estimators, "panels_and_forms": labels}
+    planted = replace(page, title=f"T {PLANTED}", **about)
     html = render_study(results, planted)["report.html"]
     for guarded in (True, False):
         seen = served(html, guarded=guarded)

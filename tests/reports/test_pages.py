@@ -1,18 +1,27 @@
-"""The rendered files: complete, escaped, self-contained, the same every time."""
+"""The rendered files: complete, escaped, self-contained, the same every time; figures and comparisons."""
 
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
+import vl_convert
 
+from reports import palette
+from reports.charts.drawing import specification
+from reports.charts.figure import FigureChoice, draw_figure
+from reports.charts.lines import Axes, Line, line_chart
 from reports.cost import rank
+from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Card, render_index
 from reports.pages.study import render_study
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
+from reports.writing import error_bar, num
 from tests.reports.synthetic import with_source
 
 
@@ -73,6 +82,20 @@ def test_markdown_links_only_to_files_that_exist(files):
     assert "![" in markdown
 
 
+def test_figures_of_the_page_are_those_of_summary_csv(files):
+    html = re.sub(r"<sup.*?</sup>", "", files["report.html"].decode())
+    rows = re.findall(r"<tr.*?</tr>", html[: html.index("<script")], re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    cells = [[re.sub("<[^>]+>", "", cell).strip() for cell in row] for row in cells]
+    summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
+    asked = "calibration == 'tight' and panel == 'public' and epsilon == 0.5 and delta_rule == '10/n^1.1'"
+    for name, title in (("adassp", "AdaSSP"), ("preconditioned_regression", "Preconditioned regression")):
+        shown = next(row for row in cells if row[0] == f"{title}tight noise")  # of the headline's table
+        found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
+        pairs = zip(found["mean"], found["se"], strict=True)
+        assert shown[1:-1] == [f"{num(mean)}± {error_bar(se, mean)}" for mean, se in pairs]
+
+
 def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):
     changed = results.copy()
     unprotected = (changed["estimator"] == "dp_linear_regression") & (changed["calibration"] == "paper")
@@ -118,3 +141,42 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, fi
     card = Card.from_json(render_study(few(results), mixed)["card.json"])
     assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
     assert Card.from_json(files["card.json"]).is_compared
+
+
+POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
+
+
+@pytest.mark.parametrize("width", [3.3, 6.5])
+def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
+    svg, data = draw_figure(results, page, FigureChoice(format="svg", width=width))
+    assert float(POINTS.search(svg.decode())[1]) == pytest.approx(72 * width)
+    rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
+    assert 2 <= rows["line"].nunique() <= 5
+    for name in rows["line"].unique():
+        assert name in svg.decode()
+    ols = results[results["estimator"].eq("ols") & results["panel"].eq("public") & results["n"].eq(20_000)]
+    measured = rows[rows["estimator"].eq("ols") & rows["x"].eq(20_000)]["mean"].item()
+    assert measured == pytest.approx(ols["value"].mean())
+
+
+def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
+    other = results.copy()
+    far = other["estimator"].eq("preconditioned_regression") & other["n"].eq(20_000)
+    far &= other["epsilon"].eq(0.5)
+    other.loc[far, "value"] *= 30
+    both = [ComparedRun("main", page, results), ComparedRun("branch", page, other)]
+    html = render_comparison(both).decode()
+    changed = int(re.search(r"(\d+) numbers? differ", html)[1])
+    assert changed == other[far]["cell"].nunique()
+    assert ">main</text>" in html
+    assert ">branch</text>" in html
+    same = render_comparison([both[0], replace(both[0], name="again")]).decode()
+    assert "No number differs" in same
+
+
+def test_every_line_is_named_at_its_end_or_in_the_legend():
+    look = palette.look("private", 0)
+    lines = [Line(name, [(1.0, 1.0), (2.0, end)], look) for name, end in (("a", 0.1), ("b", 0.105))]
+    for y_log in (True, False):
+        svg = vl_convert.vegalite_to_svg(specification(line_chart(lines, Axes("", "", [1, 2], y_log=y_log))))
+        assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]

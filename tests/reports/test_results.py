@@ -1,9 +1,13 @@
+"""Tables of results, what they summarize and compare; the table of coefficients for publication."""
+
+import io
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
 from reports.results import (
     SUMMARY_COLUMNS,
     ResultsError,
@@ -12,6 +16,7 @@ from reports.results import (
     summarize,
     validate_results,
 )
+from reports.writing import num_in
 from tests.builders import refused, words
 from tests.tasks.blocks import results_table
 
@@ -117,10 +122,8 @@ def test_a_comparison_says_how_many_differences_chance_predicts():
     rng = np.random.default_rng(0)
 
     def run():
-        values = rng.normal(1, 0.1, (500, 10))
-        return pd.concat(
-            [results_table(list(row), cell=f"ols:public:n={i}") for i, row in enumerate(values, 1)]
-        )
+        rows = enumerate(rng.normal(1, 0.1, (500, 10)), 1)
+        return pd.concat([results_table(list(row), cell=f"ols:public:n={i}") for i, row in rows])
 
     found = compare_results(run(), run())
     assert found["by_chance"] == pytest.approx(500 * 0.0027, rel=0.01)
@@ -128,3 +131,57 @@ def test_a_comparison_says_how_many_differences_chance_predicts():
     assert f"chance alone predicts {found['by_chance']:g}" in describe_differences(found)
     same = run()
     assert compare_results(same, same)["by_chance"] == 0
+
+
+def row(term, estimate, low=None, high=None, **more):
+    known = low is not None
+    note = "" if known and (low > 0 or high < 0) else "sign not known" if known else "no interval"
+    error = (high - low) / 3.92 if known else None
+    return {
+        **{"term": term, "estimate": estimate, "std_error": error, "ci_low": low, "ci_high": high},
+        **{"statistic": None, "p_value": 0.0004 if known else None, "note": note, **more},
+    }
+
+
+ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
+NOTE = "Differentially private for each row at ε = 1."
+LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, footnote=NOTE)
+RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
+LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, footnote="Private.")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("models", [[LINEAR], [LOGISTIC], [LINEAR, LOGISTIC], [LINEAR, LINEAR]])
+def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
+    content = render_coefficients(models, form)
+    if form == "docx":
+        from docx import Document
+
+        document = Document(io.BytesIO(content))
+        text = "\n".join(cell.text for line in document.tables[0].rows for cell in line.cells)
+        text += "\n".join(each.text for each in document.paragraphs)
+    else:
+        text = content.decode()
+    assert "age" in text
+    for model in models:
+        shown = "2.01" if model is LOGISTIC else "20.0"
+        assert shown in text
+        if form != "csv":
+            assert model.footnote.split(" at")[0] in text
+
+
+def test_latex_is_escaped():
+    tex = render_coefficients([LINEAR, LOGISTIC], "tex").decode()
+    assert r"sick \\& tired" not in tex
+    assert [words for words in (r"sick \& tired", r"region=s\_1", r"\toprule") if words not in tex] == []
+
+
+NUMBERS = [(1.01015, 1.00934, 1.01096, "1.0102"), (0.0352, 0.0341, 0.0363, "0.0352"), (1.5, 1.5, 1.5, "1.50")]
+NUMBERS += [(2943.0, 2936.0, 3013.0, "2,943"), (-0.067, -0.0996, -0.034, "−0.067")]
+NUMBERS += [(0.5, -math.inf, 1.0, "0.500")]
+NUMBERS += [(123_456_789.0, 123_456_000.0, 123_457_000.0, "1.234568 × 10⁸")]
+
+
+@pytest.mark.parametrize(("value", "low", "high", "written"), NUMBERS)
+def test_a_number_is_written_with_two_digits_of_its_intervals_width(value, low, high, written):
+    assert num_in(value, low, high) == written

@@ -29,9 +29,8 @@ TARGET = "least squares"  # of intervals, where their owner has to say
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
     request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
-    return tasks.release.release.release(
-        ledger, request, data, charging=Charging(**charging), progress=progress
-    )
+    given = {"charging": Charging(**charging), "progress": progress}
+    return tasks.release.release.release(ledger, request, data, **given)
 
 
 def drawn_from_a_seed(plan, sample):

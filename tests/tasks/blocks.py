@@ -44,9 +44,8 @@ def metrics_of(problem, measured):
 
 
 def made_answer(estimate):
-    return dpalgos.Result(
-        estimate=np.asarray(estimate), certified_epsilon=1.0, delta=1e-5, events=(), diagnostics={}
-    )
+    about = {"certified_epsilon": 1.0, "delta": 1e-5, "events": (), "diagnostics": {}}
+    return dpalgos.Result(estimate=np.asarray(estimate), **about)
 
 
 def made_block(problem, *cells, n, replicates=3, study="mine", panel="one", seed=7):

@@ -131,9 +131,7 @@ SKEWED = [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)]
 
 
 @pytest.mark.parametrize(("n", "target", "least", "most"), SKEWED)
-def test_the_chance_of_no_interval_is_that_of_releases_of_a_skewed_response(
-    tmp_path, home, n, target, least, most
-):
+def test_the_chance_of_no_interval_is_that_of_skewed_responses(tmp_path, home, n, target, least, most):
     """Of 40 releases of such a table at n = 2000, 24 had no interval."""
     table = pd.DataFrame({"age": np.arange(n) % 70 + 20.0, "visits": np.arange(n) % 9, "cost": 1.0})
     bounds = {"age": (18, 91), "visits": (0, 30), "cost": (0, 60_000)}

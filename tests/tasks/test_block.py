@@ -33,20 +33,14 @@ def block(*cells):
 def design():
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
-    return PreparedTable(
-        X=X,
-        y=X @ [1.0, -0.5, 0.1] + 0.1 * rng.normal(size=200),
-        column_names=("a", "b", "intercept"),
-        to_standard=np.eye(2, 3),
-    )
+    y = X @ [1.0, -0.5, 0.1] + 0.1 * rng.normal(size=200)
+    return PreparedTable(X=X, y=y, column_names=("a", "b", "intercept"), to_standard=np.eye(2, 3))
 
 
 def test_seeds_are_those_of_the_cells_and_least_squares_beats_zero(design):
     rows = compute_block(block(cell("zero"), cell("ols"), cell("adassp")), design)
     assert (rows["seed"] == rows["cell"].map(lambda key: derive_seed(7, "mine", key))).all()
-    errors = rows[rows["metric"] == "l2_error"].pivot_table(
-        index="replicate", columns="estimator", values="value"
-    )
+    errors = rows[rows["metric"] == "l2_error"].pivot(index="replicate", columns="estimator", values="value")
     assert (errors["ols"] < errors["zero"]).all()
 
 
@@ -98,9 +92,8 @@ def test_what_an_estimator_refuses_is_told(design):
 
 
 BUDGET = {"calibration": "tight", "epsilon": 0.5, "delta": 1e-4, "delta_rule": "1/n^2"}
-PRIVATE_CELL = Cell(
-    estimator="adassp", panel="public", form="some form", n=100, params={"covariate_bound": 3.0}, **BUDGET
-)
+BUDGET |= {"n": 100, "params": {"covariate_bound": 3.0}}
+PRIVATE_CELL = Cell(estimator="adassp", panel="public", form="some form", **BUDGET)
 NO_BUDGET = {"calibration": "none", "epsilon": None, "delta": None, "delta_rule": ""}
 PLAIN_CELL = Cell(estimator="ols", panel="paper", form="", n=100, params={}, **NO_BUDGET)
 DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, seed=20191112)

@@ -1,17 +1,16 @@
 """A cache key changes with every line that its result depends on, and with no other."""
 
-import shutil
 from dataclasses import fields, replace
 
 import pytest
 
 from data.store import code_digest
-from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import digest, result
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
+from tests.builders import copied_project, refused
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK = "tasks.run.block"
@@ -45,10 +44,7 @@ def forget():
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("project")
-    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
-        ignored = shutil.ignore_patterns("__pycache__", "out", "*.so")
-        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
+    folder = copied_project(tmp_path_factory.mktemp("project"), "__pycache__", "*.so")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_digest, "PROJECT_ROOT", folder)
         forget()
@@ -129,21 +125,15 @@ def test_a_plugin_that_another_one_imports_belongs_to_it(copied):
         (folder / f"{name}.py").unlink()
 
 
-@pytest.mark.parametrize(
-    ("library", "changed", "unchanged"),
-    [
-        (
-            "vl-convert-python",
-            ["housing page", "scorecard page"],
-            ["housing ols", "housing table", "results"],
-        ),
-        ("numpy", ["housing ols", "housing design", "housing table", "results", "audits"], []),
-        ("prefect", [], list(ROOTS)),
-    ],
-)
-def test_an_upgrade_of_a_library_invalidates_what_it_computes(
-    before, monkeypatch, library, changed, unchanged
-):
+UPGRADES = [  # a library, the keys that change with it, and keys that do not
+    ("vl-convert-python", ["housing page", "scorecard page"], ["housing ols", "housing table", "results"]),
+    ("numpy", ["housing ols", "housing design", "housing table", "results", "audits"], []),
+    ("prefect", [], list(ROOTS)),
+]
+
+
+@pytest.mark.parametrize(("library", "changed", "unchanged"), UPGRADES)
+def test_an_upgrade_of_a_library_renews_what_it_computes(before, monkeypatch, library, changed, unchanged):
     installed = code_digest.version
     monkeypatch.setattr(code_digest, "version", lambda name: "999" if name == library else installed(name))
     now = keys([*changed, *unchanged])
@@ -156,8 +146,7 @@ def test_other_code_than_the_runs_is_refused(monkeypatch):
     made = result("block", [BLOCK])
     made.require_same_code()
     monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
-    with pytest.raises(SpecError, match="another version"):
-        made.require_same_code()
+    refused(made.require_same_code, SpecError, "another version")
 
 
 def changed_fields(facts, *others):

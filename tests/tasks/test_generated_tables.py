@@ -119,8 +119,7 @@ def outcome(table, folder):
         options = {"response": response, "family": family, "user_id": table.user_id}
         init_study("mine", path, folder=folder, **options)
         written = (folder / "mine.toml").read_text() + (folder / "mine-release.toml").read_text()
-        assert "secret" not in written
-        assert "31337" not in written
+        assert [each for each in ("secret", "31337") if each in written] == []
         file = completed(folder / "mine.toml", table.bounds, table.categories)
         if table.rng.random() < 0.8:
             file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
@@ -134,9 +133,7 @@ def outcome(table, folder):
 
 def check(table, folder):
     for sentence in outcome(table, folder):
-        assert "\n" not in sentence
-        assert "secret" not in sentence
-        assert "31337" not in sentence
+        assert [each for each in ("\n", "secret", "31337") if each in sentence] == []
         assert set(sentence) - set(string.whitespace) or not sentence
 
 

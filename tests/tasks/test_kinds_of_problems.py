@@ -95,13 +95,8 @@ PLAIN = made_cell("ols", n=200, panel="houses")
 def drawn_regression(n=300):
     rng = np.random.default_rng(0)
     X = np.column_stack([2 * rng.standard_normal((n, 2)), np.ones(n)])
-    table = PreparedTable(
-        X=X,
-        y=X @ [1.0, -0.5, 0.3] + rng.standard_normal(n),
-        column_names=(*COVARIATES, "intercept"),
-        to_standard=np.array([[2.0, 0, 0], [0, 2.0, 0]]),
-        groups=None,
-    )
+    y = X @ [1.0, -0.5, 0.3] + rng.standard_normal(n)
+    table = PreparedTable(X=X, y=y, column_names=(*COVARIATES, "intercept"), to_standard=2 * np.eye(2, 3))
     block = made_block(HELD_OUT, PLAIN, n=200, replicates=4, study="regressions", panel="houses", seed=3)
     (draw,) = HELD_OUT.draws(block.replicates, table)
     return table, draw
@@ -183,15 +178,8 @@ def labeled_frames(n=600):
 
 
 def split_cell(name, **params):
-    same = {
-        "n": 300,
-        "panel": "public",
-        "epsilon": 2.0,
-        "delta": 1e-4,
-        "family": "logistic",
-        "step_size": 2.0,
-    }
-    return replace(made_cell(name, sparsity=2, **same, **params), s=2)
+    same = {"n": 300, "panel": "public", "epsilon": 2.0, "delta": 1e-4, "family": "logistic"}
+    return replace(made_cell(name, sparsity=2, step_size=2.0, **same, **params), s=2)
 
 
 IHT = split_cell("iht_glm", n_iterations=5)

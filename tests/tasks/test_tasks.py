@@ -1,22 +1,27 @@
-"""What the tasks write, without an orchestrator."""
+"""What the tasks write and publish, without an orchestrator; the swarm study's report on a small stand-in."""
 
+import json
 from dataclasses import replace
 from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 
+from data.datasets import get_dataset
 from data.errors import StoreError, Unreachable
+from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
-from data.store.references import DatasetRef
+from data.prepare.frame_features import scales
+from data.store.references import DatasetRef, FramesRef
 from flows.studies.find_study import find_study
 from reports.pages.index import Card
 from tasks.cache import result
-from tasks.errors import Fault, guarded
+from tasks.errors import Fault, SpecError, guarded
 from tasks.report.manifest import StudyResults, build_manifest
-from tasks.report.write import write_index
+from tasks.report.publish import publish
+from tasks.report.write import write_index, write_report
 from tasks.run.block import write_block, write_design
-from tasks.run.headline import write_audit
+from tasks.run.headline import write_audit, write_exhibits
 from tasks.run.tables import bring, fetch, parquet
 from tasks.run_options import RunOptions
 from tests.tasks.blocks import made_results, result_at, run_of
@@ -152,3 +157,118 @@ def test_it_does_not_run_on_a_stand_in():
     assert (tables, left.panels) == ({}, ())
     assert list(left.not_run) == [LOW_IQ]
     assert "no address answered" in left.not_run[LOW_IQ]
+
+
+SMALL = 192
+
+
+def exhibits(folder, block, ref, parts):
+    shown = result_at(folder / "shown.json")
+    write_exhibits(shown, block, ref, None, parts)
+    return json.loads(shown.path.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("swarm")
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    ref = to_parquet(get_dataset("swarm"), raw, home=folder, stand_in_rows=SMALL)
+    spec = find_study("swarm")
+    blocks = spec.blocks("standard", replicates=2, seed=1, data_sources={"swarm": "stand-in"})
+    whole = next(block for block in blocks if block.replicates.panel == "public")
+    wanted = {"iht_glm": "none", "screened_sparse_glm": "tight", "dp_sparse_glm": "paper", "zero": "none"}
+    ours = [each for each in whole.cells if wanted.get(each.estimator) == each.calibration]
+    cells = [replace(each, n=SMALL // 2) for each in ours if each.s == 100 and each.epsilon in (None, 0.5)]
+    block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
+    design, part = result_at(folder / "design.json"), result_at(folder / "1.parquet")
+    design.write(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()).encode())
+    write_block(part, block, design)
+    results = made_results([part], folder / "out")
+    manifest = build_manifest(spec, run_of("swarm", profile="smoke", reps=2), {"swarm": ref}, results)
+    write_report(spec, results.path, manifest, json.dumps(exhibits(folder, block, ref, [part])).encode())
+    return folder / "out", ref, part, block
+
+
+def test_every_output_says_that_the_flock_is_simulated(made):
+    out, *_ = made
+    assert set(pd.read_parquet(out / "results.parquet")["data_source"]) == {"stand-in"}
+    for name in ("report.md", "report.html"):
+        assert "STAND-IN DATA: simulated, not the real data set" in (out / name).read_text()
+    figures = list((out / "figures").glob("*.svg"))
+    assert {"film.svg", "roc.svg", "selected.svg", "main.svg"} <= {figure.name for figure in figures}
+    for figure in figures:
+        assert "stand-in data" in figure.read_text().lower(), figure.name
+
+
+def test_real_frames_are_never_shown(made, tmp_path):
+    _, ref, part, block = made
+    assert isinstance(ref, FramesRef)
+    real = replace(ref, data_source="real", origin="store", reasons=())
+    content = exhibits(tmp_path, block, real, [part])
+    assert set(content) == {"classification", "boids"}
+    assert content["boids"]["film"] == []
+
+
+WHEN = "2026-11-01T00:00:00+00:00"
+CARD = Card(
+    name="housing", title="Houses", headline="Privacy costs.", data_source="real", when=WHEN,
+    seconds=1.0, href="housing/report.html", profile="standard", value=0.1, value_error=0.01,
+)  # fmt: skip
+MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30}
+
+
+def finished(folder, name="housing", **manifest):
+    place = folder / name
+    (place / "figures").mkdir(parents=True)
+    (place / "report.html").write_text("<p>x</p>")
+    (place / "card.json").write_text(replace(CARD, name=name, href=f"{name}/report.html").to_json())
+    (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
+    (place / "results.parquet").write_bytes(b"rows")
+    (place / "figures" / "main.svg").write_text("<svg/>")
+    return place
+
+
+def files_below(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_may_be_published_is_copied_and_nothing_of_ones_own(tmp_path):
+    reports, site = tmp_path / "out", tmp_path / "site"
+    place = finished(reports)
+    copied = {"index.html"} | {f"housing/{name}" for name in files_below(place)}
+    finished(reports, "mine", warning="NOT FOR PUBLICATION")
+    own = finished(reports, "own")  # of which its card alone says so
+    card = replace(CARD, name="own", href="own/report.html", warning="NOT FOR PUBLICATION")
+    (own / "card.json").write_text(card.to_json())
+    (tmp_path / "secret").write_text("root:x:0:0")
+    (place / "summary.csv").symlink_to(tmp_path / "secret")
+    (place / ".report.html.part").write_text("half")
+    index, studies, private = publish(str(site), reports)
+    assert (studies, sorted(private), index) == (["housing"], ["mine", "own"], str(site / "index.html"))
+    assert files_below(site) == copied
+    assert "mine" not in (site / "index.html").read_text()
+    (site / "CNAME").write_text("example.org")
+    (place / "report.html").write_text("<p>new</p>")
+    publish(str(site), reports)
+    assert (site / "housing" / "report.html").read_text() == "<p>new</p>"
+    assert (site / "CNAME").exists()
+
+
+def test_reports_are_copied_to_an_object_store(tmp_path, in_shared_store, monkeypatch):
+    import os
+
+    finished(tmp_path / "out")
+    publish(f"{os.environ['DPCOST_STORE']}/site", tmp_path / "out")
+    assert in_shared_store()["site/housing/report.html"] == b"<p>x</p>"
+    assert b"Houses" in in_shared_store()["site/index.html"]
+
+
+def test_a_folder_of_somebody_elses_is_left_alone_unless_forced(tmp_path):
+    finished(tmp_path / "out")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "letter.txt").write_text("dear")
+    with pytest.raises(SpecError, match="site"):
+        publish(str(tmp_path / "site"), tmp_path / "out")
+    assert files_below(tmp_path / "site") == {"letter.txt"}
+    publish(str(tmp_path / "site"), tmp_path / "out", force=True)
+    assert (tmp_path / "site" / "letter.txt").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from data.errors import BudgetExhausted
 from data.ledger import Ledger, Question
-from tests.private_postgres import free_port, private_postgres
+from tests.own_processes import free_port, private_postgres
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
 _numbers = itertools.count()

@@ -1,12 +1,20 @@
+"""A ledger comes back whole: from a backup, from a damaged file, and from version 1.1."""
+
+import json
 import shutil
 import sqlite3
 import stat
 from contextlib import closing
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from data.errors import LedgerBroken, LedgerError, StoreError
+from data.errors import AnswerLost, ContentRefused, LedgerBroken, LedgerError, StoreError
+from data.ledger import Ledger
+from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
+from tests.tasks.analyst_tables import release
 
 
 @pytest.fixture
@@ -27,8 +35,7 @@ def test_a_lost_home_comes_back_with_its_answers_and_is_its_owners_alone(backed_
     assert ledger.restore(copy) == (whole := ledger.verify())
     shutil.rmtree(place.home)
     if place.url:
-        with pytest.raises(LedgerError, match=r"ledger\.key"):
-            ledger.show()
+        refused(ledger.show, LedgerError, "ledger.key")
     assert ledger.restore(copy).head == whole.head
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (place.home, place.home / "ledger.key")]
@@ -40,10 +47,8 @@ def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up
     ledger, copy = backed_up
     head = ledger.verify().head
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
-    with pytest.raises(LedgerError, match=r"has 2 charges.*has 1"):
-        ledger.restore(copy)
-    with pytest.raises(LedgerError, match="would be forgotten"):
-        ledger.restore(copy, noted=head)
+    refused(lambda: ledger.restore(copy), LedgerError, "has 2 charges", "has 1")
+    refused(lambda: ledger.restore(copy, noted=head), LedgerError, "would be forgotten")
     assert counts(ledger) == (1, 2, 1)
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
@@ -54,8 +59,7 @@ def test_a_backup_without_the_last_answer_is_older(ledger, tmp_path, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.backup(tmp_path / "copy")
     ledger.store(charge, {"estimate": 1})
-    with pytest.raises(LedgerError, match="would be forgotten"):
-        ledger.restore(tmp_path / "copy")
+    refused(lambda: ledger.restore(tmp_path / "copy"), LedgerError, "would be forgotten")
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1}
     ledger.backup(tmp_path / "copy")
     assert ledger.restore(tmp_path / "copy").n_releases == 1
@@ -68,12 +72,10 @@ def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     ledger.backup(copy)
     ledger.restore(early, forget_newer=True)
-    with pytest.raises(LedgerBroken, match="ledger lacks"):
-        ledger.backup(copy)
+    refused(lambda: ledger.backup(copy), LedgerBroken, "ledger lacks")
     assert ledger.restore(copy).n_charges == 2
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(LedgerError, match="no backup"):
-        ledger.backup(tmp_path / "notes")
+    refused(lambda: ledger.backup(tmp_path / "notes"), LedgerError, "no backup")
     assert (tmp_path / "notes").read_text() == "mine"
 
 
@@ -84,10 +86,8 @@ def test_the_noted_head_tells_an_older_backup(backed_up, tmp_path, place, fits, 
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     head = ledger.backup(copy).head
     place.run("UPDATE dpcost_charges SET rho = 0")
-    with pytest.raises(LedgerError, match="--noted"):
-        ledger.restore(copy)
-    with pytest.raises(LedgerError, match="not in the backup"):
-        ledger.restore(early, noted=head)
+    refused(lambda: ledger.restore(copy), LedgerError, "--noted")
+    refused(lambda: ledger.restore(early, noted=head), LedgerError, "not in the backup")
     assert ledger.restore(copy, noted=head).ok
 
 
@@ -98,8 +98,7 @@ def test_a_deleted_or_damaged_file_is_replaced_and_kept(backed_up, place, conten
         pytest.skip("about the file")
     path = place.home / "ledger.sqlite"
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match="--noted"):
-        ledger.restore(copy)
+    refused(lambda: ledger.restore(copy), LedgerError, "--noted")
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     aside = [each.read_bytes() for each in place.home.glob("*.damaged-*")]
     assert aside == ([content] if content else [])
@@ -115,8 +114,7 @@ def test_an_edited_backup_is_refused(backed_up, change):
     with closing(sqlite3.connect(copy)) as connection:
         connection.execute(change)
         connection.commit()
-    with pytest.raises(LedgerBroken, match="as it was written"):
-        ledger.restore(copy, forget_newer=True)
+    refused(lambda: ledger.restore(copy, forget_newer=True), LedgerBroken, "as it was written")
     assert counts(ledger) == (1, 1, 1)
 
 
@@ -126,22 +124,89 @@ def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
     _, copy = backed_up
     other = Ledger(tmp_path / "other")
     other.open_dataset("patients", 1.0, 1e-5)
-    with pytest.raises(LedgerError, match="another ledger"):
-        other.restore(copy, forget_newer=True)
+    refused(lambda: other.restore(copy, forget_newer=True), LedgerError, "another ledger")
     assert counts(other) == (1, 0, 0)
     assert not list((tmp_path / "other").glob("tmp*"))
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(place, tmp_path):
     ledger = place.ledger()
-    with pytest.raises(LedgerError, match="no ledger"):
-        ledger.backup(tmp_path / "copy")
+    refused(lambda: ledger.backup(tmp_path / "copy"), LedgerError, "no ledger")
     ledger.open_dataset("patients", 1.0, 1e-5)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="folder is needed"):
-        ledger.backup(tmp_path / "file" / "copy")
-    with pytest.raises(LedgerError, match="cannot be read"):
-        ledger.restore(tmp_path / "missing")
+    refused(lambda: ledger.backup(tmp_path / "file" / "copy"), StoreError, "folder is needed")
+    refused(lambda: ledger.restore(tmp_path / "missing"), LedgerError, "cannot be read")
     place.run("UPDATE dpcost_budgets SET epsilon = 2")
-    with pytest.raises(LedgerBroken, match="not backed up"):
-        ledger.backup(tmp_path / "copy")
+    refused(lambda: ledger.backup(tmp_path / "copy"), LedgerBroken, "not backed up")
+
+
+MADE = Path(__file__).with_name("made_by_1_1")
+HEAD = "85e2c6570007be7fd4b4b4cc1c56c99876ccf17777b239df6b3e0f1162d2413d"
+STORED = {
+    1.0: {"weight": 0.1486663818359375, "age": -0.013935089111328125},
+    0.25: {"weight": -0.13979721069335938, "age": 0.07523727416992188},
+}
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    for name, kept in {"ledger.sqlite": "ledger.sqlite", "ledger.key": "key.txt"}.items():
+        shutil.copy(MADE / kept, home / name)
+        (home / name).chmod(0o600)
+    return home
+
+
+def ask(home, epsilon, data=MADE / "people.csv", config=MADE / "release.toml", **charging):
+    return release(Ledger(home), "box_mean", data, config, epsilon=epsilon, delta=1e-8, **charging)
+
+
+def format_of(home):
+    with closing(sqlite3.connect(home / "ledger.sqlite")) as connection:
+        return connection.execute("SELECT number FROM dpcost_format").fetchall()
+
+
+def test_a_ledger_of_1_1_opens_whole_and_is_upgraded_by_the_first_writing(home):
+    ledger = Ledger(home)
+    assert ledger.verify(HEAD).ok
+    states = [charge["state"] for charge in ledger.show("people")[0]["charges"]]
+    assert states == ["released", "no answer", "released"]
+    assert format_of(home) == [(1,)]
+    ledger.open_dataset("more", 1.0, 0.0)
+    assert format_of(home) == [(2,)]
+    assert ledger.verify(HEAD).ok
+
+
+def test_answers_of_1_1_are_replayed_and_its_losses_and_costs_count(home, caplog):
+    for epsilon, stored in STORED.items():
+        answer = ask(home, epsilon)
+        assert answer.replayed
+        assert answer.estimate == stored
+    assert "version 1.1" in caplog.text
+    with pytest.raises(AnswerLost):
+        ask(home, 0.5)
+    paid = ask(home, 0.5, again=True)
+    assert not paid.replayed
+    assert len(paid.account.charges) == 4
+    assert ask(home, 0.5).estimate == paid.estimate
+    assert len(Ledger(home).account("people").charges) == 4
+    assert Ledger(home).verify(HEAD).ok
+
+
+def test_data_of_1_1_keep_their_name(home, tmp_path):
+    Ledger(home).open_dataset("again", 1.0, 1e-6)
+    config = tmp_path / "again.toml"
+    config.write_text((MADE / "release.toml").read_text().replace("people", "again"))
+    refused(lambda: ask(home, 0.5, config=config), ContentRefused, "'people'")
+    other = tmp_path / "other.csv"
+    pd.read_csv(MADE / "people.csv").iloc[1:].to_csv(other, index=False)
+    refused(lambda: ask(home, 0.5, data=other), ContentRefused, "'people'")
+
+
+def test_a_backup_of_1_1_is_restored(home, tmp_path):
+    ledger = Ledger(home)
+    ledger.backup(tmp_path / "copy")
+    ledger.open_dataset("more", 1.0, 0.0)
+    assert ledger.restore(tmp_path / "copy", forget_newer=True).head == HEAD
+    assert json.loads(json.dumps(ledger.show("people")))[0]["charges"][0]["answer"]["estimate"] == STORED[1.0]

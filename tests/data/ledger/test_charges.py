@@ -1,12 +1,19 @@
+"""What is charged, replayed and lost; what was edited, cut off or put back is found, and nothing is shown."""
+
 import os
+import random
+import shutil
 import signal
+import sqlite3
 import threading
 
 import numpy as np
 import pytest
 
-from data.errors import AnswerLost, LedgerError
+from data.errors import AnswerLost, LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger import PrivacyCost, open_ledger
+from data.ledger.book import START
+from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
 
 
@@ -26,8 +33,7 @@ def test_an_answer_is_written_once(ledger, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.store(charge, {"estimate": 1.5})
     ledger.store(charge, {"estimate": 1.5})
-    with pytest.raises(LedgerError, match="another answer"):
-        ledger.store(charge, {"estimate": 2.5})
+    refused(lambda: ledger.store(charge, {"estimate": 2.5}), LedgerError, "another answer")
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1.5}
     assert ledger.verify().n_releases == 1
 
@@ -77,13 +83,11 @@ def test_the_same_question_has_the_same_id(ask):
 
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask):
     first = charged(ledger, ask(), COST, fits)
-    with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06"):
-        charged(ledger, ask(), COST, fits)
+    refused(lambda: charged(ledger, ask(), COST, fits), AnswerLost, "epsilon 0.3, delta 1e-06")
     second = charged(ledger, ask(), COST, fits, again=True)
     assert second.id == f"{first.question.id}-2"
     assert [charge.epsilon for charge in ledger.account("patients").charges] == [0.3, 0.3]
-    with pytest.raises(LedgerError, match="not the last one"):
-        ledger.store(first, {"estimate": 1})
+    refused(lambda: ledger.store(first, {"estimate": 1}), LedgerError, "not the last one")
     ledger.store(second, {"estimate": 2})
     assert charged(ledger, ask(), COST, fits, again=True).answer == {"estimate": 2}
     assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["no answer", "released"]
@@ -106,10 +110,9 @@ def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask
 
 def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
     ledger.open_dataset("others", 1.0, 1e-5)
-    found = []
-    other = threading.Thread(
-        target=lambda: found.append(charged(place.ledger(), ask("b", "others"), COST, fits)), daemon=True
-    )
+    found, question = [], ask("b", "others")
+    there = lambda: found.append(charged(place.ledger(), question, COST, fits))  # noqa: E731
+    other = threading.Thread(target=there, daemon=True)
     with ledger.answering(ask(), COST, fits):
         other.start()
         other.join(20)
@@ -161,3 +164,144 @@ def test_the_environment_names_the_place(monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
     assert open_ledger().location == "host:5433/books"
+
+
+ANSWER = {"estimate": 31337.625, "name": "a stored answer"}
+
+
+@pytest.fixture
+def written(ledger, fits, ask):
+    """Two budgets; of one two charges, and an answer."""
+    ledger.store(charged(ledger, ask(), COST, fits), ANSWER)
+    charged(ledger, ask(parameters={}), COST, fits)
+    ledger.open_dataset("others", 1.0, 0.0)
+    report = ledger.verify()
+    assert report.ok, report.problems
+    assert (report.n_datasets, report.n_charges, report.n_releases) == (2, 2, 1)
+    return ledger
+
+
+def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
+    report = place.ledger().verify()
+    assert report.ok
+    assert (report.n_charges, report.head, report.problems) == (0, START, ())
+    assert not place.home.exists()
+
+
+CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
+
+DELETE = "DELETE FROM dpcost_"
+# A statement, what the problem names, and whether it is of the tail, after which nothing more is charged
+TAMPERING = [
+    (CHARGE + "rho = rho / 2 WHERE number = 1", "charge 1", False),
+    (CHARGE + "rho = rho / 2 WHERE number = 2", "charge 2", True),
+    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 1", "charge 1", False),
+    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2", "charge 2", True),
+    (CHARGE + "dataset = 'others' WHERE number = 2", "charge 2", True),
+    (CHARGE + "dataset = 'nobody' WHERE number = 2", "charge 2", False),
+    (CHARGE + "content = 'x' WHERE number = 1", "charge 1", False),
+    (CHARGE + "hash = previous WHERE number = 1", "charge 1", False),
+    (CHARGE + "hash = 'é' WHERE number = 2", "charge 2", False),
+    (CHARGE + "answer = replace(answer, '3', '4')", "charge 1", False),
+    (CHARGE + "state = 'pending', answer = NULL", "charge 1", False),
+    (CHARGE + "state = 'released', answer = '{}' WHERE number = 2", "charge 2", True),
+    (DELETE + "charges WHERE number = 1", "charge 1 is missing", False),
+    (DELETE + "charges WHERE number = 2", "the last charge of budget 1", True),
+    (DELETE + "charges", "the last charge of budget 1", True),
+    (CHARGE + "number = 0 WHERE number = 2", "charge 1 is missing", False),
+    (DELETE + "budgets WHERE number = 1", "charge 1", False),
+    (BUDGET + "epsilon = 9 WHERE number = 1", "charge 1", True),
+    (BUDGET + "epsilon = 9 WHERE number = 2", "budget 2", False),
+    (BUDGET + "last = seal WHERE number = 1", "budget 1", True),
+]
+
+
+@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING)
+def test_tampering_is_found_and_closes_the_ledger(written, place, fits, ask, statement, problem, of_tail):
+    place.run(statement)
+    report = place.ledger().verify()
+    assert not report.ok
+    assert any(problem in each for each in report.problems), report.problems
+    refused(place.ledger().show, LedgerBroken, "dpcost ledger verify")
+    if of_tail:
+        refused(lambda: charged(place.ledger(), ask(epsilon=0.01), COST, fits), LedgerBroken)
+
+
+def test_a_damaged_byte_is_found_or_harmless_and_shows_nothing_stored(written, place, fits, ask):
+    if place.url:
+        pytest.skip("about the file")
+    path, kept = place.home / "ledger.sqlite", place.home / "kept"
+    shutil.copy(path, kept)
+    content, chance = kept.read_bytes(), random.Random(0)
+    for where in [*chance.sample(range(len(content)), 60), *stored_bytes(content)]:
+        path.write_bytes(content[:where] + bytes([content[where] ^ 0xFF]) + content[where + 1 :])
+        try:
+            report = place.ledger().verify()
+            whole = report.ok
+            said = " ".join(report.problems)
+            if whole:  # of a byte that says nothing: all charges and answers are there
+                assert charged(place.ledger(), ask(), COST, fits).answer == ANSWER
+                assert len(place.ledger().account("patients").charges) == 2
+        except LedgerError as error:
+            said = str(error)
+        assert not any(each in said for each in ("31337", "stored answer", "estimate", "value_bound"))
+
+
+def stored_bytes(content):
+    texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
+    return [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
+
+
+def test_what_the_driver_quotes_is_not_shown(written, place, monkeypatch):
+    """Without a reader of damaged text, SQLite's own error quotes what it cannot decode."""
+    if place.url:
+        pytest.skip("about the file")
+
+    class Quoting(sqlite3.Connection):
+        text_factory = property(lambda self: str, lambda self, factory: None)
+
+    content, connect = (place.home / "ledger.sqlite").read_bytes(), sqlite3.connect
+    damaged = content.replace(b"a stored answer", b"a stored answe\xff")
+    (place.home / "ledger.sqlite").write_bytes(damaged)
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, factory=Quoting, **o))
+    with pytest.raises(LedgerUnavailable) as refused:
+        place.ledger().verify()
+    assert "stored" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_noted_head_shows_that_an_older_ledger_was_put_back(ledger, place, fits, ask, tmp_path):
+    charged(ledger, ask(), COST, fits)
+    early = ledger.verify()
+    ledger.backup(tmp_path / "early")
+    charged(ledger, ask(parameters={}), COST, fits)
+    noted = ledger.verify(early.head)
+    assert noted.ok
+    ledger.restore(tmp_path / "early", forget_newer=True)
+    assert ledger.verify().ok  # what nobody can see without a note
+    assert "is not in the chain" in ledger.verify(noted.head).problems[0]
+
+
+def test_a_deleted_ledger_is_seen_with_a_noted_head_and_by_its_key(written, place, fits, ask):
+    assert not place.ledger().verify("ab" * 32).ok
+    if place.url:
+        place.run("DROP TABLE dpcost_charges", "DROP TABLE dpcost_budgets")
+    else:
+        os.unlink(place.home / "ledger.sqlite")
+    assert not place.ledger().verify().ok
+    for use in (place.ledger().show, lambda: charged(place.ledger(), ask(), COST, fits)):
+        refused(use, LedgerBroken, "not known")
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_without_its_key_the_ledger_is_closed(written, place, fits, ask, replaced):
+    key = place.home / "ledger.key"
+    key.unlink()
+    if replaced:
+        key.touch(mode=0o600)
+        key.write_text("ab" * 32)
+    message = "written with another key than" if replaced else "ledger.key is missing.*restore it"
+    for use in (written.show, written.verify, lambda: charged(written, ask(), COST, fits)):
+        with pytest.raises(LedgerError, match=message):
+            use()
+    assert key.exists() == replaced

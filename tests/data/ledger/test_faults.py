@@ -23,13 +23,11 @@ def refused(use, message):
     return caught.value
 
 
+DAMAGED = "SQLITE_(CORRUPT|NOTADB)"
 DAMAGE = [
     (lambda content: b"privacy " * 1000, "SQLITE_NOTADB.*dpcost ledger restore"),
-    (
-        lambda content: content[:4096].ljust(len(content), b"\xff"),
-        "SQLITE_(CORRUPT|NOTADB).*dpcost ledger restore",
-    ),
-    (lambda content: content[:5000], "SQLITE_(CORRUPT|NOTADB)"),
+    (lambda content: content[:4096].ljust(len(content), b"\xff"), DAMAGED + ".*dpcost ledger restore"),
+    (lambda content: content[:5000], DAMAGED),
 ]
 
 
@@ -63,9 +61,8 @@ def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
 def test_a_locked_ledger_is_waited_for_and_refused(home, fits, ask):
     other = sqlite3.connect(home / "ledger.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    error = refused(
-        lambda: charged(Ledger(home, lock_timeout=0.1), ask(), COST, fits), "other processes are writing"
-    )
+    impatient = Ledger(home, lock_timeout=0.1)
+    error = refused(lambda: charged(impatient, ask(), COST, fits), "other processes are writing")
     assert error.transient
     other.close()
     charged(Ledger(home), ask(), COST, fits)
@@ -85,6 +82,9 @@ def test_postgresql_away_is_one_sentence(tmp_path, closed_port, fits, ask):
         assert "secret" not in str(error)
 
 
+END = "SELECT pg_terminate_backend(pid) FROM "
+
+
 @pytest.mark.server
 def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, ask):
     import psycopg
@@ -94,9 +94,7 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
 
     def cut(previous, new):
         with psycopg.connect(new_schema, autocommit=True) as other:
-            other.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
-            )
+            other.execute(END + "pg_locks WHERE locktype = 'advisory' AND granted")
         return fits(previous, new)
 
     refused(lambda: charged(ledger, ask(), COST, cut), "cannot be written")
@@ -106,9 +104,7 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
 
 @pytest.mark.server
 @pytest.mark.parametrize("after", [1, 2], ids=["the charge", "the answer"])
-def test_a_connection_that_breaks_at_a_commit_says_nothing_that_may_be_wrong(
-    tmp_path, new_schema, fits, ask, monkeypatch, after
-):
+def test_what_a_break_at_a_commit_says_is_never_wrong(tmp_path, new_schema, fits, ask, monkeypatch, after):
     import psycopg
     import sqlalchemy as sa
 
@@ -120,9 +116,7 @@ def test_a_connection_that_breaks_at_a_commit_says_nothing_that_may_be_wrong(
         commits.append(connection)
         if len(commits) == after:
             with psycopg.connect(new_schema, autocommit=True) as other:
-                other.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-                )
+                other.execute(END + "pg_stat_activity WHERE pid <> pg_backend_pid()")
             connection.execute(sa.text("SELECT 1"))
 
     def release():
@@ -154,6 +148,13 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
 
 
 @pytest.mark.server
+def test_a_read_only_postgresql_ledger_is_one_sentence(tmp_path, new_schema):
+    url = new_schema.replace("search_path", "default_transaction_read_only%3Don%20-csearch_path")
+    use = lambda: Ledger(tmp_path, url).open_dataset("a", 1.0, 0.0)  # noqa: E731
+    assert not refused(use, "cannot be written .SQLSTATE 25006.*that you may write to it").transient
+
+
+@pytest.mark.server
 def test_a_second_machine_needs_the_same_key(tmp_path, new_schema):
     Ledger(tmp_path / "a", new_schema).open_dataset("patients", 1.0, 1e-5)
     with pytest.raises(LedgerError, match=r"ledger\.key is missing"):
@@ -165,12 +166,8 @@ def test_a_ledger_of_an_unknown_format_is_refused_and_left_as_it_is(place, tmp_p
     ledger.open_dataset("patients", 1.0, 0.0)
     assert ledger.backup(tmp_path / "copy").ok
     place.run("UPDATE dpcost_format SET number = 3")
-    for use in (
-        ledger.show,
-        ledger.verify,
-        lambda: ledger.open_dataset("more", 1.0, 0.0),
-        lambda: ledger.restore(tmp_path / "copy"),
-    ):
+    more, back = lambda: ledger.open_dataset("more", 1.0, 0.0), lambda: ledger.restore(tmp_path / "copy")
+    for use in (ledger.show, ledger.verify, more, back):
         with pytest.raises(LedgerError, match=r"format 1 or 2, got 3"):
             use()
     assert place.run("SELECT count(*) FROM dpcost_budgets") == [(1,)]

@@ -90,14 +90,12 @@ def test_no_overspending_and_nothing_lost_among_processes_that_are_killed(place,
     said = [note for path in notes for note in read_notes(path)]
     charges = ledger.account("patients").charges
     committed = {charge.id for charge in charges}
-    assert (
-        sum(charge.epsilon for charge in charges) == budget
-    )  # more was wanted, and not one more was admitted
+    # More was wanted, and not one more was admitted.
+    assert sum(charge.epsilon for charge in charges) == budget
     assert len(committed) == len(charges) == N_ALLOWED
     assert {note["charge"] for note in said if "charge" in note} <= committed  # no committed charge vanished
-    assert {charge.question.parameters["question"] for charge in charges} <= {
-        note["question"] for note in said if note["step"] == "wanted"
-    }
+    wanted = {note["question"] for note in said if note["step"] == "wanted"}
+    assert {charge.question.parameters["question"] for charge in charges} <= wanted
 
     shown = {(note["charge"], note["noise"]) for note in said if note["step"] == "shown"}
     stored = {charge.id: charge.answer for charge in charges}

@@ -1,4 +1,4 @@
-"""Audits that replay witnesses, that attack the claimed trade-off curve, and mechanisms of others."""
+"""Audits that replay witnesses and attack what is claimed, also of others; attacks that trace members."""
 
 import json
 import subprocess
@@ -7,15 +7,19 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import dpalgos
+from data.simulations import simulator
 from data.store.folders import PROJECT_ROOT
-from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params
+from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
+from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
 from dpalgos.audit.trials import BatchNoise
-from tests.dpalgos.audit.toys import audit_toy
+from tests.dpalgos.audit.faults import audit_toy
 
 D = 9
 
@@ -23,12 +27,9 @@ D = 9
 def clipped_mean(sensitivity):
     def mean(sample, params, transcript):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
-        return transcript.gaussian(
-            np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates],
-            l2_sensitivity=sensitivity,
-            noise_multiplier=params.split_budget({"mean": 1.0}).gaussian_multiplier("mean"),
-            label="mean",
-        )
+        means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
+        z = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+        return transcript.gaussian(means, l2_sensitivity=sensitivity, noise_multiplier=z, label="mean")
 
     return mean
 
@@ -172,3 +173,127 @@ TELLING += [failing_or_empty, infinite_or_nan, longer]
 @pytest.mark.parametrize("mechanism", TELLING)
 def test_what_tells_two_tables_apart_is_seen(mechanism):
     assert attack(mechanism, PAIRS[:1] if mechanism is failing_or_empty else PAIRS).violated
+
+
+def attack_on(data):
+    support = None if data.truth.all() else data.truth != 0
+    if data.y is not None:
+        known = {"information": data.information, "score_sum": data.noise_std**2, "support": support}
+        return LinearModelAttack(coef=data.truth, **known)
+    if (np.abs(data.X) == 1.0).all():
+        return BoundedMeanAttack(mean=data.truth, value_bound=1.0)
+    return MeanAttack(mean=data.truth, support=support)
+
+
+def experiment(model, n, d, estimator, seed, *, fresh=None, settings=None, **keywords):
+    rng = np.random.default_rng([seed, n, d])
+    data = simulator(model)(rng, n + (fresh or n), d, **(settings or {}))
+    y = None if data.y is None else data.y[:n]
+    result = dpalgos.estimate(estimator, data.X[:n], y, rng=rng, **keywords)
+    outside = (data.X[n:], None if data.y is None else data.y[n:])
+    return attack_on(data), (data.X[:n], y), outside, result.estimate
+
+
+CASES = {
+    "bounded mean": ("bounded_mean", 50, 300, "sample_mean", {}, {}),
+    "mean": ("prior_mean", 50, 300, "sample_mean", {}, {}),
+    "sparse mean": ("prior_mean", 300, 300, "sparse_sample_mean", {"sparsity": 20}, {"sparsity": 40}),
+    "regression": ("prior_regression", 200, 60, "ols", {}, {}),
+}
+PRIVATE = {"value_bound": 1.0, "epsilon": 20.0, "delta": 1e-4}
+CASES["private mean"] = ("bounded_mean", 50, 300, "dp_mean", {}, PRIVATE)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_members_scores_sum_to_what_steins_identity_says(case):
+    """Their sum over what an unbiased estimate gives, in the mean over data sets."""
+    *asked, settings, keywords = CASES[case]
+    options, ratios = {"fresh": 1, "settings": settings, **keywords}, []
+    for seed in range(60):
+        attack, members, _, estimate = experiment(*asked, seed, **options)
+        ratios.append(attack.scores(*members, estimate).sum() / attack.unbiased_sum)
+    ratio, error = np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(60)
+    if case == "sparse mean":  # σ²s where nothing is missed; less where thresholding misses, never s log d
+        assert 0.7 < ratio < 1.0 + 3 * error
+    else:
+        assert ratio == pytest.approx(1.0, abs=3 * error)
+
+
+def scores_of(repeats, model, n, d, estimator, release_std=0.0, **options):
+    """Return standardized scores of members and others, (n, R), of data sets; estimates get some noise."""
+    members, outsiders = [], []
+    for seed in range(repeats):
+        attack, inside, outside, estimate = experiment(model, n, d, estimator, seed, **options)
+        released = estimate + release_std * np.random.default_rng(seed).standard_normal(d)
+        members.append(standardized(attack, *inside, released)[:, 0])
+        outsiders.append(standardized(attack, *outside, released)[:, 0])
+    return np.array(members).T, np.array(outsiders).T
+
+
+STEPS = {"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 1.0, "n_iterations": 3}
+STEPS["step_size"] = 90.0
+ATTACKED = [
+    ("dp_mean", "bounded_mean", 600, {"value_bound": 1.0}),
+    ("clipped_mean", "bounded_mean", 600, {"center": 0.0, "clip_norm": np.sqrt(600)}),
+    ("dp_sparse_mean", "prior_mean", 200, {"value_bound": 5.0, "sparsity": 20}),
+    ("dp_linear_regression", "prior_regression", 30, STEPS),
+]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize(("estimator", "model", "d", "keywords"), ATTACKED)
+def test_no_attack_passes_the_ceiling(estimator, model, d, keywords, epsilon):
+    n, delta = 60, 1 / 60**2
+    settings = {"sparsity": 20} if "sparse" in estimator else {}
+    budget = {"epsilon": epsilon, "delta": delta}
+    members, outsiders = scores_of(40, model, n, d, estimator, settings=settings, **budget, **keywords)
+    allowed = rates.auc_ceiling(epsilon, delta)
+    if estimator != "dp_sparse_mean":  # Gaussian releases only: the stricter ceiling holds
+        allowed = rates.gaussian_auc(gaussian_mu(epsilon, delta))
+    parts = rates.pooled_auc_parts(members, outsiders)
+    assert parts.mean() - 3.3 * parts.std(ddof=1) / np.sqrt(len(parts)) < allowed
+    for rate in (0.1, 0.01):
+        level = rates.threshold(outsiders, rate)
+        hits = rates.true_positive_rates(members, level).sum() * n
+        above = rates.clopper_pearson(np.sum(outsiders > level), outsiders.size, confidence=0.999)
+        low = rates.clopper_pearson(round(hits), members.size, confidence=0.999).low
+        assert low <= rates.tpr_ceiling(above.high, epsilon, delta)
+
+
+def test_thresholds_leave_at_most_their_share_above():
+    rng = np.random.default_rng(3)
+    for outsiders in (rng.standard_normal((100, 20)), rng.integers(0, 4, (100, 20)).astype(float)):
+        for rate in (0.1, 0.01):
+            assert (outsiders > rates.threshold(outsiders, rate)).mean() <= rate
+    distinct = rng.standard_normal((100, 20))
+    assert (distinct > rates.threshold(distinct, 0.01)).sum() == 20
+    assert rates.threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
+
+
+def test_the_bound_is_clopper_and_pearsons_for_extreme_counts_too():
+    n, tail = 1000, 0.0005
+    low, high = beta.ppf(tail, 300, 701), beta.isf(tail, 51, 950)
+    expected = np.log((low - 1e-3) / high)
+    assert rates.epsilon_lower_bound(300, 50, n, 1e-3) == pytest.approx(expected, rel=1e-9)
+    assert rates.epsilon_lower_bound(0, 0, n, 1e-5) == 0
+    assert rates.epsilon_lower_bound(n, n, n, 1e-5) == 0
+    # All against none: both limits are powers of the error probability.
+    low, high = tail ** (1 / n), 1 - tail ** (1 / n)
+    assert rates.epsilon_lower_bound(n, 0, n, 0.0) == pytest.approx(np.log(low / high))
+
+
+def test_the_bound_covers_the_truth():
+    """Where p = e^ε q exactly, the bound exceeds ε with probability below 0.001."""
+    rng, epsilon, q, n, repetitions = np.random.default_rng(0), 1.0, 0.02, 5000, 40_000
+    hits, false_hits = rng.binomial(n, [[np.exp(epsilon) * q], [q]], (2, repetitions))
+    exceeded = rates.epsilon_lower_bound(hits, false_hits, n, 0.0) > epsilon
+    assert exceeded.mean() <= 1e-3
+    # At 70 % confidence it does happen, and not more often than it may.
+    assert 0 < (rates.epsilon_lower_bound(hits, false_hits, n, 0.0, 0.7) > epsilon).mean() <= 0.3
+
+
+def test_the_limit_is_where_the_gaussian_audit_crosses_the_claim():
+    epsilon, delta, n_trials = 1.0, 1e-6, 10**6
+    factor, mu = rates.detectable_fault(n_trials, epsilon, delta), gaussian_mu(epsilon, delta)
+    assert rates.gaussian_audit(0.98 * factor * mu, n_trials, delta) < epsilon
+    assert rates.gaussian_audit(1.02 * factor * mu, n_trials, delta) > epsilon

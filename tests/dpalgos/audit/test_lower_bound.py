@@ -22,8 +22,7 @@ from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release import hardened_noise
 from dpalgos.tuning.quantiles import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
-from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered
-from tests.dpalgos.audit.toys import audit_toy, column_sums
+from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered, audit_toy, column_sums
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")

@@ -3,10 +3,32 @@
 import numpy as np
 import pytest
 
+import dpalgos
 from dpalgos.local import ldp_iht, ldp_nldp, rounds
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.release.noise_source import Noise
-from tests.dpalgos.local.local_problems import BUDGET, estimate, people, without_noise
+from tests.dpalgos.silence import silent
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def people(n, d, seed=0, coef=(0.5, 0.5)):
+    """Covariates uniform on {±1}^d, noise uniform on ±1."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros(d)
+    truth[: len(coef)] = coef
+    X = rng.integers(0, 2, (n, d)) * 2.0 - 1
+    return X, X @ truth + rng.uniform(-1, 1, n), truth
+
+
+def estimate(name, X, y, seed=1, **keywords):
+    given = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords}
+    return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **given)
+
+
+def without_noise(name, X, y, **keywords):
+    return silent(name, X, y, **{**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})
+
 
 SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
 
@@ -148,18 +170,13 @@ def longest(algorithm, coef, seed=0):
     return np.linalg.norm(part.vectors(X, y), axis=1).max()
 
 
-@pytest.mark.parametrize(
-    ("keywords", "coef", "radius"),
-    [
-        ({"residual_bound": 50.0}, [0.6, -0.8, 0.0, 0.0], 2 * (1.4 + 2)),
-        ({"residual_bound": 50.0}, [0.0] * 4, 2 * 2.0),
-        ({"residual_bound": 3.0}, [0.6, -0.8, 0.0, 0.0], 2 * 3.0),
-        ({}, [0.6, -0.8, 0.0, 0.0], 2 * 2.0),
-        ({"calibration": "paper", "working_sparsity": 4}, [0.5] * 4, 2 * (2.0 + 2.0)),
-        ({"calibration": "paper", "working_sparsity": 4}, [0.0] * 4, 2 * (2.0 + 2.0)),
-    ],
-    ids=str,
-)
+SLOPED, PAPER = [0.6, -0.8, 0.0, 0.0], {"calibration": "paper", "working_sparsity": 4}
+RADII = [({"residual_bound": 50.0}, SLOPED, 2 * (1.4 + 2)), ({"residual_bound": 50.0}, [0.0] * 4, 2 * 2.0)]
+RADII += [({"residual_bound": 3.0}, SLOPED, 2 * 3.0), ({}, SLOPED, 2 * 2.0)]
+RADII += [(PAPER, [0.5] * 4, 2 * (2.0 + 2.0)), (PAPER, [0.0] * 4, 2 * (2.0 + 2.0))]
+
+
+@pytest.mark.parametrize(("keywords", "coef", "radius"), RADII, ids=str)
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
     algorithm = gradients(**keywords)
     assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)

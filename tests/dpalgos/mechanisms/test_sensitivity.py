@@ -1,15 +1,33 @@
-"""Each lemma is attained by its witness; what released shares of large rows say of a clipped mean."""
+"""Lemmas attained by witnesses; moments of clipped rows, levels, winsorized means and noisy steps."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.audit.trials import BatchNoise
+from dpalgos.central.preconditioned import PreconditionedParams, preconditioned_regression
+from dpalgos.mechanisms import winsorized_mean as winsorized
+from dpalgos.mechanisms.clip_levels import search_level
 from dpalgos.mechanisms.for_intervals.tails import LEVELS, Tail, Unseen
+from dpalgos.mechanisms.preconditioned.levels import Levels
+from dpalgos.mechanisms.preconditioned.plan import plan_of
+from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
+from dpalgos.models.families import get_family
+from dpalgos.models.white_rows import WhiteRows
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import mean_in_ball
+from dpalgos.steps.denoising import ReleasedSteps, combined_steps
+from dpalgos.steps.moments import clipped_row_sums, row_moments
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
-AXES = 3 * np.eye(D)
+AXES, BINS = 3 * np.eye(D), np.eye(5).__getitem__
 
 
 def in_ball(rng, radius=3.0):
@@ -20,12 +38,7 @@ def in_ball(rng, radius=3.0):
 CASES = {  # what a row adds to a sum, its lemma, a row at random, the rows that attain it
     "ball": (lambda z: z, ball_mean(3.0, N), in_ball, (AXES[0], -AXES[0])),
     "count": (lambda z: z, count(D) / N, lambda rng: rng.integers(0, 2, D), (np.ones(D), np.zeros(D))),
-    "histogram": (
-        np.eye(5).__getitem__,
-        histogram(2, N),
-        lambda rng: rng.integers(0, 5, 2),
-        ([0, 1], [2, 0]),
-    ),
+    "histogram": (BINS, histogram(2, N), lambda rng: rng.integers(0, 5, 2), ([0, 1], [2, 0])),
     "outer product": (lambda z: np.outer(z, z), outer_product(3.0, N), in_ball, AXES[:2]),
     "squares": (np.square, outer_product(3.0, N, D), in_ball, AXES[:2]),
     "square": (np.square, outer_product(3.0, N, 1), lambda rng: rng.uniform(-3, 3, 1), ([3.0], [0.0])),
@@ -46,9 +59,10 @@ def test_random_neighbors_never_exceed_a_lemma_and_its_witness_attains_it(name):
     assert moved(*witness) == pytest.approx(float(lemma))
 
 
-@pytest.mark.parametrize(
-    "lemma", [ball_mean, outer_product, interval, lambda r, n: box(np.outer(WIDTHS, r), n)]
-)
+LEMMAS = [ball_mean, outer_product, interval, lambda r, n: box(np.outer(WIDTHS, r), n)]
+
+
+@pytest.mark.parametrize("lemma", LEMMAS)
 def test_lemmas_take_a_size_per_replicate(lemma):
     radius, n = np.array([1.0, 2.0]), np.array([10.0, 20.0])
     single = [float(np.squeeze(lemma(r, m))) for r, m in zip(radius, n, strict=True)]
@@ -69,3 +83,267 @@ def test_outliers_that_the_noise_hides_count():
     above = 2 * scipy.stats.norm.sf(np.array(LEVELS) / 0.3)[:, None]
     tail = Tail(above=above, std=np.full_like(above, 1e-3))
     assert tail.excess(unseen=Unseen(near=0.0, far=100.0)) > 2 * tail.excess()
+
+
+HALF = {"epsilon": 0.5, "label": "mean"}
+
+
+def by_column(transcript, values, tau, window, bound=100.0):
+    window = window.times(np.full(len(values), tau))
+    return winsorized.winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
+
+
+def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
+    """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
+    values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
+    windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Transcript(BatchNoise(rng, 400))
+    printed, fine = (by_column(many, [values] * 400, 1.0, window)[0] - 1.05 for window in windows)
+    assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
+    assert abs(fine.mean()) < 0.003
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 33])
+def test_the_rotation_keeps_norms_and_comes_back(d):
+    rotation, rng = winsorized.HadamardRotation(d, 3), np.random.default_rng(d)
+    X = rng.normal(size=(7, d))
+    rotated = rotation.rotate(X)
+    assert rotated.shape == (7, rotation.size)
+    assert rotation.size in (d, 1 << (d - 1).bit_length())
+    np.testing.assert_allclose(np.linalg.norm(rotated, axis=1), np.linalg.norm(X, axis=1))
+    np.testing.assert_allclose(rotation.rotate_back(rotated.T), X.T, atol=1e-12)
+
+
+def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sensitivity():
+    rng = np.random.default_rng(4)
+    X, centers, radius = 3 * rng.standard_t(2, (6, 4)), rng.normal(size=(4, 3)), np.array([0.5, 2.0, 50.0])
+    means = mean_in_ball([X] * 3, centers, radius)
+    for r in range(3):
+        offsets = X - centers[:, r]
+        offsets *= np.minimum(1, radius[r] / np.linalg.norm(offsets, axis=1))[:, None]
+        np.testing.assert_allclose(means[:, r], centers[:, r] + offsets.mean(axis=0))
+    other = X.copy()
+    other[0] = 1e6
+    X[0] = -1e6
+    one, two = (mean_in_ball([rows] * 3, centers, radius) for rows in (X, other))
+    moved = np.linalg.norm(one - two, axis=0)
+    bound = ball_mean(radius, np.full(3, 6.0))
+    assert (moved <= bound * (1 + 1e-9)).all()
+    assert (moved >= 0.999 * bound).all()
+
+
+WIDTH, STEPS = 5, 6
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.3])
+def test_noise_gathers_where_the_curvature_is_small(curvature):
+    """Some of the start's noise stays, too."""
+    rng, n_replicates, start = np.random.default_rng(4), 20_000, 0.7
+    theta, iterates, gradients = start * rng.standard_normal((WIDTH, n_replicates)), [], []
+    for _ in range(STEPS):
+        iterates.append(theta)
+        gradients.append(rng.standard_normal(theta.shape) - curvature * theta)
+        theta = theta + gradients[-1]
+    steps = np.array(iterates), np.array(gradients), np.ones((STEPS, n_replicates))
+    given = np.full((n_replicates, WIDTH), curvature), np.full(n_replicates, start**2)
+    points, released, stds = steps
+    released = ReleasedSteps(points, released, stds, stds[-1], points[-1])
+    answer, variance = combined_steps(released, *given, entry_variance=1 / 400)
+    assert answer.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
+
+
+X = np.random.default_rng(0).standard_normal((400, 3)) * np.array([1.0, 2.0, 0.5])
+Y = X @ np.array([0.5, -0.2, 0.1])
+
+
+class Reader:
+    """Blocks of rows, and how often they were read."""
+
+    passes = 0
+
+    def __call__(self):
+        self.passes += 1
+        return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
+
+
+def searched(sample, candidates, wanted, transcript):
+    norms = sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)[:, None] * group.weights)
+    return search_level(transcript, candidates, wanted, norms, noise_multiplier=1e-9, label="counts")
+
+
+def transcript():
+    return Transcript(Noise([np.random.default_rng(seed) for seed in range(2)]))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_pass_over_streamed_rows_finds_the_levels_of_held_ones(masked):
+    mask = np.random.default_rng(1).random((len(X), 2)) < 0.5 if masked else None
+    candidates = np.geomspace(0.1, 20, 16)[:, None] * np.array([1.0, 1.3])
+    wanted, reader = np.array([30.0, 5.0]), Reader()
+    held, streamed = (Sample(rows, y, row_mask=mask, n_replicates=2) for rows, y in ((X, Y), (reader, None)))
+    before, records = reader.passes, [transcript(), transcript()]
+    pairs = zip((held, streamed), records, strict=True)
+    found = [searched(sample, candidates, wanted, record) for sample, record in pairs]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert reader.passes == before + 1
+    assert [len(record.events) for record in records] == [4, 4]
+    for r in range(2):
+        norms = np.linalg.norm(X if mask is None else X[mask[:, r]], axis=1)
+        below = candidates[candidates[:, r] < found[0][r], r]
+        assert (norms > found[0][r]).sum() <= wanted[r] < (norms > below[-1]).sum()
+
+
+def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search():
+    reader = Reader()
+    sample = Sample(reader, n_replicates=2)
+    before = reader.passes
+    preconditioned_regression(sample, PreconditionedParams(epsilon=1.0, delta=1e-5), transcript())
+    assert reader.passes - before <= 1 + 1 + 1 + 12 + 7  # rows, response, moments, steps, and searches
+
+
+def gradient_levels(share, sizes, mu=1.0):
+    """Return the levels found one after the other for gradients of a size each, (len(sizes), R).
+
+    Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
+    """
+    shares = {"scores": share, "steps": 1 - share}
+    budget = SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares)
+    n_replicates, family = 40, get_family("gaussian")
+    record = Transcript(Noise([np.random.default_rng(seed) for seed in range(n_replicates)]))
+    found, levels = [], None
+    for step, size in enumerate(sizes):
+        sample = Sample(X, size * Y, n_replicates=n_replicates)
+        if levels is None:
+            plan = plan_of(1e4, 3, family, intercept=False)
+            levels = Levels(record, sample, family, plan, budget)
+        rows = WhiteRows(sample, family, np.tile(np.eye(3), (n_replicates, 1, 1)))
+        found.append(levels.step(rows.at(np.zeros((3, n_replicates))), step, np.zeros(n_replicates, bool)))
+    return np.array(found)
+
+
+def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
+    first, *later = gradient_levels(20 / 400**2, (1.0, 1.0, 1.0))
+    assert first.max() > 10 * first.min()
+    for before, after in zip((first, *later), later, strict=False):
+        assert (after <= 1.5 * before).all()
+
+
+def test_the_level_of_gradients_falls_with_their_size():
+    first, second, third = gradient_levels(0.999, (8.0, 2.0, 0.5))
+    assert (second <= 0.51 * first).all()
+    assert (third <= 0.51 * second).all()
+
+
+N_ROWS, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
+
+
+def rows(d, n=N_ROWS):
+    """Rows on both sides of the bounds, some far beyond."""
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** rng.integers(-2, 3, (n, 1))
+    return scale * rng.standard_normal((n, d)), scale[:, 0] * rng.standard_normal(n)
+
+
+def by_columns(X, y, dtype=float, size=999):
+    def read():
+        for start in range(0, len(X), size):
+            some = slice(start, start + size)
+            yield {j: column.astype(dtype) for j, column in enumerate(X[some].T)}, y[some].astype(dtype)
+
+    return read
+
+
+def clipped(X, y, row_bound, response_bound, scale):
+    if row_bound is not None:
+        X = X * np.minimum(1, row_bound / np.linalg.norm(X, axis=1))[:, None]
+    if response_bound is not None:
+        y = np.clip(y, -response_bound, response_bound)
+    return np.column_stack([X, scale * y])
+
+
+CLIPS = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 3.0), (ROW_BOUND, None, 1.0)]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("d", [1, 4, 30])
+@pytest.mark.parametrize("clips", [*CLIPS, (None, None, 2.0)])
+def test_sums_are_those_of_the_clipped_rows(d, masked, clips):
+    X, y = rows(d)
+    mask = np.random.default_rng(1).random((N_ROWS, 2)) < 0.5 if masked else np.ones((N_ROWS, 2), bool)
+    Z = clipped(X, y, *clips)
+    expected = np.stack([Z[used].T @ Z[used] for used in mask.T])
+    given = {"row_mask": mask if masked else None, "n_replicates": 2}
+    for sample in (Sample(X, y, **given), Sample(by_columns(X, y), **given)):
+        found = row_moments(sample, *clips[:2], response_scale=clips[2])
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+
+
+def test_estimators_that_ask_a_sample_again_get_the_sums_of_their_own_bounds():
+    X, y = rows(4)
+    shared = Sample(X, y)
+    asked = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (2 * ROW_BOUND, RESPONSE_BOUND, 1.0)]
+    asked += [(ROW_BOUND, 2 * RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 2.0), (None, None, 1.0)]
+    for row_bound, response_bound, scale in asked * 2:
+        found = row_moments(shared, row_bound, response_bound, response_scale=scale)
+        alone = row_moments(Sample(X, y), row_bound, response_bound, response_scale=scale)
+        np.testing.assert_array_equal(found, alone)
+        with pytest.raises(ValueError, match="read-only"):
+            found[0, 0, 0] = 0.0
+        np.testing.assert_array_equal(found, np.swapaxes(found, 1, 2))
+
+
+def test_single_precision_is_clipped_in_double_precision():
+    X, y = (values.astype(np.float32) for values in rows(4))
+    bounds = (0.1, 0.7)  # neither is a number of single precision
+    found = row_moments(Sample(StreamedRows(by_columns(X, y, np.float32), N_ROWS)), *bounds)
+    Z = clipped(X.astype(float), y.astype(float), *bounds, 1.0)
+    np.testing.assert_allclose(found[0], Z.T @ Z, rtol=1e-12, atol=1e-12)
+
+
+def test_no_single_row_exceeds_the_bounds():
+    rng = np.random.default_rng(2)
+    for magnitude in (1e-3, 1.0, 1e3, 1e59):
+        X, y = magnitude * rng.standard_normal((1, 4)), magnitude * rng.standard_normal(1)
+        moments = row_moments(Sample(by_columns(X, y)), ROW_BOUND, RESPONSE_BOUND)[0]
+        assert np.trace(moments[:4, :4]) <= ROW_BOUND**2 * (1 + 1e-12)
+        assert moments[4, 4] <= RESPONSE_BOUND**2
+        assert np.linalg.norm(moments[:4, 4]) <= ROW_BOUND * RESPONSE_BOUND * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])
+@pytest.mark.parametrize("released", ["scores", "scores of classes", "squares of scores", "second moments"])
+def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening(condition, released):
+    """z'W²z cancels for an ill-conditioned W: a row beyond the level then counted as one within it."""
+    rng, n, d, level = np.random.default_rng(0), 60, 4, np.array([1.5])
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    W = ((axes * np.geomspace(1, condition, d)) @ axes.T)[None]
+    family = get_family("multinomial", n_classes=3) if "classes" in released else get_family("gaussian")
+    limit = np.sqrt(2) * level**2 if released in ("squares of scores", "second moments") else 2 * level
+    largest = 0.0
+
+    def total(X, y):
+        sample = Sample(X, y)
+        if released == "second moments":
+            return clipped_second_moments(sample.grouped(lambda group: group.X), level, W)
+        scores = WhiteRows(sample, family, W)
+        at = scores.at(np.zeros(scores.shape))
+        mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
+        return n * mean(level)
+
+    for trial in range(40):
+        others = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 3, (n, 1))
+        # Along, nearly along, and across the axis that W shrinks most, at all lengths.
+        tilts = rng.choice([0, 1e-16, 1e-8, 1.0], 2)
+        first, second = ((axes[:, 0] + t * axes[:, -1]) * 10.0 ** rng.uniform(-2, 9) for t in tilts)
+        y = rng.integers(0, 2, n).astype(float)
+        one, other = others.copy(), others.copy()
+        one[trial % n], other[trial % n] = first, -second
+        moved = np.linalg.norm(total(one, y) - total(other, y))
+        largest = max(largest, float(moved / limit[0]))
+    assert 0.2 < largest <= 1 + 1e-9
+
+
+def test_a_white_row_adds_no_more_than_its_level_where_its_norm_is_not_given():
+    W = np.diag([1.0, 1e2, 1e4])[None]
+    for row in np.random.default_rng(0).standard_normal((20, 1, 3)):
+        total = clipped_row_sums(row, W, np.ones((1, 1)), np.array([1.5]))
+        assert np.linalg.norm(total) == pytest.approx(min(1.5, np.linalg.norm(row @ W[0])))

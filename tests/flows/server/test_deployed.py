@@ -92,10 +92,7 @@ def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(
     cases = {
         "must be a folder below reports/out, got": ("fair", smoke | {"out": project.out.name}),  # a link
         "study must be one of fair, got 'snp'": ("snp", smoke),
-        "Input should be greater than or equal to 1": (
-            "fair",
-            smoke | {"workers": -1},
-        ),  # by the flow's types
+        "Input should be greater than or equal to 1": ("fair", smoke | {"workers": -1}),  # by types
     }
     try:
         for study, options in cases.values():

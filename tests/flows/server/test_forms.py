@@ -77,9 +77,7 @@ def test_a_deployment_runs_the_studies_that_its_form_offers_and_a_command_any(de
         assert len(refused(lambda name=name: check_studies(name), SpecError, "study")) < 1000
 
 
-def test_reports_of_the_server_stay_below_their_folder_and_those_of_a_command_lie_anywhere(
-    tmp_path, monkeypatch
-):
+def test_reports_of_the_server_stay_below_their_folder_and_a_commands_do_not(tmp_path, monkeypatch):
     assert reports_folder(str(tmp_path)) == tmp_path
     reports = tmp_path / "reports"
     (reports / "inside").mkdir(parents=True)
@@ -99,10 +97,8 @@ def cron(deployment):
 
 
 def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_schedule():
-    found, others = (
-        {each.name: each for each in deployments("home-1")},
-        {"ingest", "scorecard", "report", "rerun"},
-    )
+    found = {each.name: each for each in deployments("home-1")}
+    others = {"ingest", "scorecard", "report", "rerun"}
     assert set(found) == {*find_study.study_names(), *others}
     assert found["housing"].tags == ["home-1", "housing", "standard"]
     assert cron(found["housing"]) == ["0 3 * * 1"]
@@ -111,9 +107,7 @@ def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_
 
 
 @pytest.mark.parametrize(("line", "expected"), [("", []), ('schedule = "0 4 * * *"\n', ["0 4 * * *"])])
-def test_a_study_of_ones_own_table_is_deployed_by_its_file_with_its_schedule(
-    tmp_path, line, expected, monkeypatch
-):
+def test_a_study_of_ones_own_table_is_deployed_with_its_schedule(tmp_path, line, expected, monkeypatch):
     monkeypatch.setattr(find_study, "readable_studies", list)
     table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
     file = initialized(tmp_path, table, response="cost", name="costs")

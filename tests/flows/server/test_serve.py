@@ -23,7 +23,7 @@ from small_project import Standing, processes_of, until
 from data.store.folders import PROJECT_ROOT
 from flows import ServerError, serve
 from flows.local_server import answers, own_authentication
-from tests.private_postgres import private_postgres
+from tests.own_processes import private_postgres
 
 STUDY = """
 import time
@@ -149,9 +149,7 @@ def test_a_second_one_is_refused(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_when_it_ends_nothing_is_left_and_the_next_start_runs_again_what_was_under_way(
-    project, start, number
-):
+def test_when_it_ends_nothing_is_left_and_the_next_start_repeats_runs_under_way(project, start, number):
     """As systemd and compose do it: what dies is started again."""
     write_flow(project, GATE)
     serving = start()
@@ -174,15 +172,11 @@ def test_when_it_ends_nothing_is_left_and_the_next_start_runs_again_what_was_und
     assert serving.stop() == 0
 
 
-IGNORES = "import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    " + GATE
+IGNORES = f"import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    {GATE}\n    total = sum"
 
 
 def test_a_run_that_does_not_heed_a_signal_ends_with_the_server_all_the_same(project, start):
-    (project / "flows" / "study.py").write_text(
-        STUDY.replace("WORK", "pass").replace(
-            "total = sum", "\n    ".join((*IGNORES.split("\n    "), "total = sum"))
-        )
-    )
+    (project / "flows" / "study.py").write_text(STUDY.replace("WORK", "pass").replace("total = sum", IGNORES))
     serving = start()
     assert serving.run_deployment().returncode == 0
     until(lambda: states(serving) == ["RUNNING"])
@@ -386,10 +380,8 @@ def test_no_request_of_two_hundred_runs_fails(project, start, database):
     serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
     runs = 200 // AT_ONCE
     code = f"from flows.study import study\nfor _ in range({runs}): study('housing', dict(reps=5))"
-    running = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
-        for _ in range(AT_ONCE)
-    ]
+    command = [sys.executable, "-c", code]
+    running = [subprocess.Popen(command, cwd=project, env=serving.client) for _ in range(AT_ONCE)]
     assert [process.wait(900) for process in running] == [0] * AT_ONCE
     ended = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
     assert serving.ask("flow_runs/count", ended) == 200

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import threading
 import time
@@ -16,14 +15,11 @@ import pytest
 from small_project import PROJECT, Standing, until
 from websockets.sync.client import connect
 
-from tests.own_processes import end_with_parent
-from tests.private_postgres import free_port
+from tests.builders import CHROMIUM
+from tests.own_processes import end_with_parent, free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
 SIGN_IN = """(() => {
   const field = document.querySelector("input");
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(field, %s);
@@ -37,17 +33,10 @@ class Page:
 
     def __init__(self, folder):
         self._port = port = free_port()
-        self.process = subprocess.Popen(
-            [
-                *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-                *("--disable-background-networking", "--disable-sync", "--remote-allow-origins=*"),
-                *(f"--user-data-dir={folder}", f"--remote-debugging-port={port}"),
-                *("--host-resolver-rules=MAP rebound.test 127.0.0.1", "about:blank"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=end_with_parent,
-        )
+        words = [*CHROMIUM, "--remote-allow-origins=*", f"--user-data-dir={folder}"]
+        words += [f"--remote-debugging-port={port}", "--host-resolver-rules=MAP rebound.test 127.0.0.1"]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([*words, "about:blank"], preexec_fn=end_with_parent, **pipes)
         self.asked, self._number = [], 0
 
     def __enter__(self):
@@ -100,7 +89,7 @@ class Page:
 @pytest.fixture
 def serving(tmp_path, monkeypatch):
     """Return the standing server with all deployments."""
-    if CHROMIUM is None:
+    if not CHROMIUM:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
     environment = os.environ | {"DPCOST_HOME": str(tmp_path / "home")}
     with Standing(PROJECT, environment) as server:
@@ -125,14 +114,10 @@ def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(servin
     own = f"http://127.0.0.1:{serving.port}"
     options = {"profile": "smoke", "reps": 2}
     assert serving.run_deployment("study/user_level", "--watch", options=options).returncode == 0
-    for path, word in {
-        "/deployments": "user_level",
-        "/runs": "Completed",
-        "/events": "Events",
-        "/automations": "Automations",
-        "/artifacts": "report-user-level",
-    }.items():
-        page.send("Page.navigate", url=own + path)
+    shown = {"deployments": "user_level", "runs": "Completed", "events": "Events"}
+    shown |= {"automations": "Automations", "artifacts": "report-user-level"}
+    for path, word in shown.items():
+        page.send("Page.navigate", url=f"{own}/{path}")
         page.wait_for(word)
     (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "user_level"]
     page.send("Page.navigate", url=f"{own}/deployments/deployment/{deployment['id']}")

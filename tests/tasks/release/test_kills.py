@@ -23,9 +23,8 @@ N_KILLS = 24
 def ask(home, folder, number, again=False):
     config = folder / f"release-{number}.toml"
     config.write_text(CONFIG.format(upper=1 + number / 1000))
-    return release(
-        Ledger(home), "box_mean", folder / "people.csv", config, epsilon=0.05, delta=1e-8, again=again
-    )
+    asked = Ledger(home), "box_mean", folder / "people.csv", config
+    return release(*asked, epsilon=0.05, delta=1e-8, again=again)
 
 
 def child(home, folder, number, notes):

@@ -89,10 +89,7 @@ def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
     assert dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)[0] == 0
     path = config()
     path.write_text(path.read_text().replace("patients", "others"))
-    status, out, err = ask(dpcost, data, path, epsilon=0.3)
-    assert status == 2
-    assert "patients" in err
-    assert not out
+    assert "patients" in sentence(ask(dpcost, data, path, epsilon=0.3))
 
 
 def test_the_budget_ends(dpcost, data, config):
@@ -100,8 +97,7 @@ def test_the_budget_ends(dpcost, data, config):
     assert statuses[0] == 0
     assert statuses[-1] == 2
     assert "the budget of 'patients' is epsilon 1" in sentence(ask(dpcost, data, config(), epsilon=0.9))
-    spent = json.loads(dpcost("ledger", "show", "--json")[1])[0]["epsilon_spent"]
-    assert spent <= 1.0
+    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["epsilon_spent"] <= 1.0
 
 
 def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
@@ -119,9 +115,7 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
     assert second["answer"] == first["answer"]
 
 
-def test_a_backup_comes_back_an_older_one_only_when_asked_and_an_edited_ledger_is_noticed(
-    dpcost, data, config, home, tmp_path
-):
+def test_an_older_backup_comes_back_when_asked_and_edits_are_noticed(dpcost, data, config, home, tmp_path):
     copy = tmp_path / "copy"
     status, out, _ = dpcost("ledger", "backup", copy)
     assert status == 0
@@ -163,9 +157,7 @@ REGISTRY = {
 }
 
 
-def test_a_record_of_a_release_has_the_registrys_fields_and_holds_no_private_value_and_no_path(
-    dpcost, data, config, tmp_path
-):
+def test_a_record_has_the_registrys_fields_and_no_private_value_and_no_path(dpcost, data, config, tmp_path):
     folder = tmp_path / "record"
     assert ask(dpcost, data, config(), "--record", folder)[0] == 0
     text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))
