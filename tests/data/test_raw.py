@@ -199,7 +199,7 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, 
     assert web.asked == []
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"published" * 100)[:-10], b"no gzip"])
+@pytest.mark.parametrize("packed", [gzip.compress(b"published" * 100, mtime=0)[:-10], b"no gzip"])
 def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, small, web, monkeypatch, caplog, packed):
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     (tmp_path / "housing").mkdir()
