@@ -136,13 +136,13 @@ def ask(reports):
     return ask
 
 
-HOSTS = dict.fromkeys(("127.0.0.1:4200", "localhost:4200", "dpcost.example.org"), 200)
-HOSTS |= dict.fromkeys(("rebound.example.org:4200", "example.org"), 400)
+CALLED = dict.fromkeys(("127.0.0.1:4200", "localhost:4200", "dpcost.example.org"), 200)
+CALLED |= dict.fromkeys(("rebound.example.org:4200", "example.org"), 400)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", CALLED)
 def test_a_request_has_to_call_the_server_by_one_of_its_names(ask, host):
-    assert ask("/api/health", f"http://{host}").status_code == HOSTS[host]
+    assert ask("/api/health", f"http://{host}").status_code == CALLED[host]
 
 
 def test_pages_load_nothing_from_elsewhere(ask):
