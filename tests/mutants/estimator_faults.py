@@ -22,6 +22,7 @@ ESTIMATOR_FAULTS = {
     "what is asked depends on the spread of responses": Fault("dpalgos/central/preconditioned.py", "preconditioned", {"        mu * n_rows,\n": "        mu * n_rows * min(1, 0.1 + float(sample.response().std())),\n"}, "test_what_is_asked_and_answered_depends_on_public_numbers_and_releases_alone"),
     "an answer that is mostly noise is not shrunk": Fault("dpalgos/mechanisms/preconditioned/plan.py", "_TOO_FEW", {"= 14.0": "= 1e-09"}, "test_an_answer_about_very_few_rows_is_near_zero"),
     "rows count in their full length": Fault("dpalgos/central/preconditioned.py", "_REACH", {"= 5.0": "= 1000000000.0"}, "test_predictions_are_hardly_worse_than_those_of_least_squares"),
+    "the curvature of events is that where a step starts": Fault("dpalgos/mechanisms/preconditioned/steps.py", "released_steps", {"(curvature + secant.model(end)) / 2": "curvature"}, "test_steps_come_to_their_end_where_events_are_rare_and_well_explained"),
     "a start of few events is as long as its noise": Fault("dpalgos/central/preconditioned.py", "_start", {"james_stein(theta, variance)": "theta"}, "test_few_events_explain_little_and_cost_little"),
     "a start of events has the constant in its slopes": Fault("dpalgos/central/preconditioned.py", "_start", {"2 * family.mean(origin[-1]) - 1": "0.0"}, "test_few_events_explain_little_and_cost_little"),
     "scores of few counts are clipped": Fault("dpalgos/central/preconditioned.py", "preconditioned", {"np.maximum(1 - 2 * mean, ": "np.maximum(0 * mean, "}, "test_few_events_explain_little_and_cost_little"),
