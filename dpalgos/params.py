@@ -7,15 +7,17 @@ construction, so that an estimator can trust its parameters.
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.release.checks import check_bound, check_count, check_for_columns
+from dpalgos.release.checks import check_bound, check_for_columns, check_how_many
 
 Check = Callable[[str, Any], Any]
+_MOST = 1_000_000  # rounds, rows or columns that a keyword may ask for
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 # Decided by the caller of an estimator; no configuration of its settings may decide it.
@@ -28,8 +30,8 @@ def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any
 
 
 def count(doc: str, *, default: Any = MISSING) -> Any:
-    """Declare a positive integer; a default of None also allows None."""
-    return checked(doc, check_count, default=default, optional=default is None)
+    """Declare a whole number from 1 to a million; a default of None also allows None."""
+    return checked(doc, partial(check_how_many, most=_MOST), default=default, optional=default is None)
 
 
 def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any:

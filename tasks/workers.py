@@ -7,6 +7,7 @@ are forked from one that has loaded what most blocks need, and end with the run'
 import math
 import os
 import signal
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 _LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound", "dp_accounting"]
+_LONGEST_FOLDER = 70  # bytes of its name: an address has 104 on some systems, of which a socket adds 32
 # Half of the machine's memory is for data.
 _MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -144,16 +146,20 @@ def local_workers(count: int | None, *, in_threads: bool = False) -> Iterator[No
 def start_loading() -> None:
     """Start the process that workers are forked from; Ctrl-C is for the run's process alone.
 
-    The process that frees what a killed run left is started first, since that lets signals through.
+    The process that frees what a killed run left is started first, since that lets signals through. Where the
+    temporary folder's name is too long for the address of a socket in it, the socket lies in /tmp.
     """
     shown_before = os.environ.get("PYTHONWARNINGS", "")
     os.environ["PYTHONWARNINGS"] = "ignore"
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before, folder = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}), tempfile.gettempdir()
     try:
+        if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+            tempfile.tempdir = "/tmp"
         forkserver.set_forkserver_preload(_LOADED)
         forkserver.ensure_running()
     finally:
+        tempfile.tempdir = folder
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.environ["PYTHONWARNINGS"] = shown_before
 

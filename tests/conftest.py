@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,13 @@ def pytest_collection_finish():
     """Keep the collector of garbage away from modules and items, which stay until the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def environment_stays():
+    """What a test sets in the environment ends with it: the temporary folder of a server, say."""
+    with patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture

@@ -112,7 +112,6 @@ _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
-_LEAST_PART = 0.1  # of the way to where a step leads
 _N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
@@ -369,20 +368,17 @@ def _start(
     family: Family, white: Whitening, origin: FloatArray, intercept: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return θ at which steps begin, in the shape of ``origin``, and its noise's variance, (R,)."""
-    theta: FloatArray = np.zeros_like(origin)
-    variance: FloatArray = np.zeros(origin.shape[-1])
-    has_slopes = intercept and family.has_events
-    if family.is_linear or has_slopes:
-        # Of events those of 2y − 1 beyond what the constant predicts, over half of the curvature.
-        half = 2 * family.second_derivative(origin[-1]) if has_slopes else 1.0
-        start, variance = white.ridge_start(2 * family.mean(origin[-1]) - 1 if has_slopes else 0.0)
-        theta = np.linalg.solve(white.matrix, start)[..., 0].T / half
-        variance = variance / half**2
-        if has_slopes:
-            theta = james_stein(theta, variance)
-    if family.start_above and intercept:
-        theta = family.start_above * white.one
-    return theta, variance
+    if family.is_linear:
+        coef, variance = white.ridge_start()
+        return np.linalg.solve(white.matrix, coef)[..., 0].T, variance
+    if family.has_events and intercept:
+        # Of 2y − 1 beyond what the constant predicts, over half of the curvature.
+        coef, variance = white.ridge_start(2 * family.mean(origin[-1]) - 1)
+        half = 2 * family.second_derivative(origin[-1])
+        slopes = np.linalg.solve(white.matrix, coef)[..., 0].T / half
+        return james_stein(slopes, variance / half**2), variance / half**2
+    above = family.start_above * white.one if family.start_above and intercept else np.zeros_like(origin)
+    return above, np.zeros(origin.shape[-1])
 
 
 def _answer(
@@ -402,7 +398,7 @@ def _answer(
         known = known * np.maximum(1 - clipped_share[:, None], _LEAST_CURVATURE)
     # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
     noise = np.sqrt(made.full.variances[-1] * len(made.full.end))
-    part = np.maximum(1 - family.step_ridge * noise, _LEAST_PART)
+    part = np.maximum(1 - family.step_ridge * noise, 0.0)
     combined, variance = combined_steps(
         made.full.last(n_combined),
         np.tile(part[:, None] * known, (1, int(np.prod(family.classes)))),

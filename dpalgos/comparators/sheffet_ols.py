@@ -44,7 +44,6 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
-_MOST_SKETCH_ROWS = 10**9
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
 
 
@@ -55,14 +54,6 @@ class SheffetOLSParams(PrivateParams):
     covariate_bound: float = positive("rows of X are clipped to this ℓ2 norm")
     response_bound: float = positive("responses are truncated to ± this bound")
     n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_sketch_rows > _MOST_SKETCH_ROWS:
-            raise InputError(
-                f"n_sketch_rows must be at most {_MOST_SKETCH_ROWS:,}, got {self.n_sketch_rows}: the loss "
-                "of longer sketches is lost in rounding; take fewer"
-            )
 
 
 def row_sensitivity(covariate_bound: float, response_bound: float) -> float:

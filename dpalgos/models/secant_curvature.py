@@ -19,6 +19,7 @@ import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import normal_curvature
+from dpalgos.steps.denoising import james_stein
 from dpalgos.typing import FloatArray
 
 _SURE, _OFF = 3.0, 1.5
@@ -71,6 +72,15 @@ class SecantCurvature:
         if (kept != 1).any():
             self._steeper.append((unit, kept))
         return _scaled(curvature, unit, factor)
+
+    def over(self, step: FloatArray, noise_std: FloatArray, curvature: FloatArray) -> FloatArray:
+        """Return the mean of a ``curvature`` at the last point and that at the end of a step (d, R).
+
+        As much of the step counts as noise of ``noise_std`` (R,) does not explain.
+        """
+        assert self._before is not None
+        end = self._before.theta + james_stein(step, noise_std**2)
+        return np.asarray((curvature + self.model(end)) / 2)
 
     def model(self, theta: FloatArray) -> FloatArray:
         """Return the curvature (R, d, d) of normal rows at θ, steeper where scores so far have shown it."""

@@ -51,7 +51,8 @@ BAD = [
     ("dp_linear_regression", {**QUANTILES, **PAPER}, "truncation must be"),
     ("dp_sparse_linear_regression", {"residual_bound": 1.0, **PAPER}, "residual_bound must be None"),
     ("sheffet_ols", {"n_sketch_rows": 2}, "n_sketch_rows must be at least the columns"),
-    ("sheffet_ols", {"n_sketch_rows": 10**10}, "n_sketch_rows must be at most 1,000,000,000"),
+    ("sheffet_ols", {"n_sketch_rows": 10**10}, "n_sketch_rows must be a whole number from 1 to 1000000"),
+    ("dp_sparse_glm", {"n_iterations": 10**400}, "n_iterations must be a whole number from 1 to 1000000"),
     ("private_frank_wolfe_lasso", {"covariate_bound": None}, "covariate_bound must be given"),
     ("private_frank_wolfe_lasso", {"response_bound": None}, "response_bound must be given"),
     # Generalized linear models

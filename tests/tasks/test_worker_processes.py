@@ -92,6 +92,13 @@ def test_workers_end_with_the_process_that_asked(tmp_path, end):
     assert alive == []
 
 
+def test_a_temporary_folder_may_have_a_long_name(tmp_path):
+    folder, code = tmp_path / ("long" * 20), "import tasks.workers; tasks.workers.start_loading()"
+    folder.mkdir()
+    of = {"cwd": PROJECT_ROOT, "env": {**os.environ, "TMPDIR": str(folder)}}
+    subprocess.run([sys.executable, "-c", code], check=True, **of)
+
+
 def test_ctrl_c_is_for_the_one_that_asked(workers):
     worker = compute(worker_calls.process)
     os.kill(worker, signal.SIGINT)

@@ -50,7 +50,6 @@ _DISTANCES = np.geomspace(0.7, 64, 16)  # times √p, of rows from 0
 _FAR_ROWS = 0.25  # of the rows, lie beyond the distance that is found
 _N_ROUNDS = 8
 _CLOSE, _MOST_FAR = 2.0, 0.6  # times √p, and the part of the rows that may lie farther from a center
-_NOISE = 2.0  # times its variance is taken off a mean of rounds
 _ENOUGH, _ENOUGH_PER_ROOT = 140.0, 100.0  # the nμ from which centers and a unit are released, and times √p
 _MEAN_STD = 0.15  # of a mean, in units
 _MISSED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
@@ -233,7 +232,7 @@ def _means_of_few(
         sums, precision = sums + means / noise**2, precision + 1 / noise**2
         origin.centers[others] = first + units * sums / precision
         level = np.minimum(level, np.sqrt(near**2 + (root + 1) ** 2 / precision))
-    origin.centers[others] = first + units * _shrunk(sums / precision, _NOISE / precision)
+    origin.centers[others] = first + units * _shrunk(sums / precision, 1 / precision)
     lost = np.isinf(distance(np.array([_CLOSE, np.inf]), _MOST_FAR))
     return np.where(lost, first, origin.centers[others])
 

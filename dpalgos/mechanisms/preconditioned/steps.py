@@ -28,7 +28,7 @@ from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.models.white_rows import ScoresAt, WhiteRows
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps, james_stein
+from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -103,10 +103,9 @@ def released_steps(
         ridge = family.step_ridge * np.sqrt(d) * std
         curvature = None if secant is None else secant.at(theta, score, std)
         step, gain = newton_step(family, theta, center, score, ridge, origin, curvature)
-        if secant is not None and curvature is not None and family.has_events and t > 0:
-            end = theta + james_stein(step, (gain * std) ** 2)
-            between = (curvature + secant.model(end)) / 2
-            step, gain = newton_step(family, theta, center, score, ridge, origin, between)
+        if curvature is not None and secant is not None and family.has_events and t > 0:
+            curvature = secant.over(step, gain * std, curvature)
+            step, gain = newton_step(family, theta, center, score, ridge, origin, curvature)
         if secant is not None:
             secant.moved(np.where(whitens, 0.0, d * family.step_size * gain * std**2))
         points.append(theta)

@@ -35,12 +35,12 @@ from dpalgos.typing import BoolArray, FloatArray
 MOMENTS = "second moments"
 _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
-_BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
+_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
 _USUAL_LEVEL, _WORTH, _UNKNOWN = 1.25, 4.0, 0.05  # of white rows; times the variance of new moments; a doubt
 _VISIBLE = 3.5  # standard deviations of a sum of squares of noise
 _START_RIDGE = 3.0  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
-_SECOND_FLOOR, _HIGHEST_FLOOR = 1.3, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
+_SECOND_FLOOR = 1.3  # floors of the noise in Q: in weaker directions steps follow noise
 
 
 class WholeRows(NamedTuple):
@@ -83,21 +83,20 @@ class Whitening:
     def hides(self, noise_multiplier: float, n_rows: FloatArray, *, for_interval: bool = False) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
-        So it is where the variance of a column is far from 1, beyond noise, or an interval has to know each
-        direction, and a doubt is four times what noise would leave: ``noise_multiplier`` is that of moments,
+        So it is where the variance of a column is far from 1, or an interval has to know each direction, and
+        a doubt is four times what noise would leave: ``noise_multiplier`` is that of moments,
         and their level is taken to be 1.25 √d. Up to a doubt of .05 a direction is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
         noise = (noise_multiplier * outer_product(level, n_rows)) ** 2
         worst = np.diagonal(self.doubt, axis1=1, axis2=2).max(axis=1)
-        small = self._variances + _BLUR * self.noise_std[:, None] < _SMALL
-        far = small.any(axis=1) | self.has_large
+        far = (self._variances < _SMALL).any(axis=1) | self.has_large
         return np.asarray((far | for_interval) & (worst > np.maximum(_WORTH * noise, _UNKNOWN)))
 
     @property
     def has_large(self) -> BoolArray:
-        """Whether the variance of a column is far above 1, beyond noise, (R,)."""
-        return np.asarray((self._variances - _BLUR * self.noise_std[:, None] > _LARGE).any(axis=1))
+        """Whether the variance of a column is far above 1, (R,)."""
+        return np.asarray((self._variances > _LARGE).any(axis=1))
 
     @property
     def _variances(self) -> FloatArray:
@@ -126,8 +125,7 @@ class Whitening:
         weight, back = self.doubt / (self.doubt + variance), np.swapaxes(self.directions, 1, 2)
         known = axes @ (same + weight * (back @ moments @ axes - same)) @ back
         spread = np.sqrt((weight**2).mean(axis=(1, 2)))
-        floor = _SECOND_FLOOR * spread * _floor(len(same), noise_std)
-        floor = np.clip(floor, np.finfo(float).tiny, _HIGHEST_FLOOR)
+        floor = np.maximum(_SECOND_FLOOR * spread * _floor(len(same), noise_std), np.finfo(float).tiny)
         eigenvalues, vectors = np.linalg.eigh(known)
         inner = self.matrix @ vectors
         if self.coordinates is not None:
