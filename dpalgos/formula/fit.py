@@ -18,7 +18,7 @@ from dpalgos.formula.design import INTERCEPT, FormulaDesign, design_of, level_gr
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import are_levels, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.typing import FloatArray
@@ -315,7 +315,7 @@ def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[s
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
-            if not np.isin(values, list(declared.levels)).all():
+            if not are_levels(values, declared.levels):
                 raise InputError(
                     f"column {name!r} must hold its declared levels only; declare the others, too"
                 )

@@ -32,6 +32,10 @@ class _LinearPredictor(UnitModel):
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
     ) -> None:
         """Fit in public units and keep coefficients, (d,) or (d, K), and intervals in raw ones."""
+        if self.fit_intercept and "intercept" in self._names():
+            raise InputError(
+                "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
+            )
         units = self._units_of(X, centered=self.fit_intercept)
         rows = units.apply(X)
         rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows

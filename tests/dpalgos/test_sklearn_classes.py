@@ -72,8 +72,7 @@ def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_htm
     X, u, _ = table(4000)
     model = ours.DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)
     assert model.interval_.shape == (2, 3)
-    assert (model.interval_[0] < model.mean_).all()
-    assert (model.mean_ < model.interval_[1]).all()
+    assert ((model.interval_[0] < model.mean_) & (model.mean_ < model.interval_[1])).all()
     cost, public = "each row at ε = 1, δ = 1e-06", "value_bound = 1.0"
     for each in (f"{model.interval_[0, 1]:.4g}", "ci_low", "90%", "x2", cost, public):
         assert each in str(model.summary())
@@ -94,8 +93,7 @@ def frame_of_people(n=4000):
 def test_units_by_name_are_those_by_position():
     X, y = frame_of_people()
     options = {"interval": 0.95, "y_bounds": (-1000, 3000), **ASKED}
-    by_name = {"visits": (0, 30), "age": (18, 90)}
-    named = ours.DPLinearRegression(bounds=by_name, **options).fit(X, y)
+    named = ours.DPLinearRegression(bounds={"visits": (0, 30), "age": (18, 90)}, **options).fit(X, y)
     placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), **options).fit(X, y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     table = named.table()
@@ -118,9 +116,12 @@ def test_declared_levels_are_those_of_columns_of_0_and_1():
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     assert list(named.table()["term"]) == ["age", "region=south", "region=west", "visits", "intercept"]
     assert np.corrcoef(named.predict(mixed), y)[0, 1] > 0.9
-    for wrong in ({"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            ours.DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
+    wrong = {"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}
+    odd = [mixed.rename(columns={"age": name}) for name in ("intercept", "region=west")]
+    odd += [mixed.assign(region=np.array([None, *region[1:]])).convert_dtypes()]  # pandas.NA
+    for X, stated in (*((mixed, each) for each in wrong), *((X, levels) for X in odd)):
+        with pytest.raises(InputError, match=r"region|zone|intercept"):
+            ours.DPLinearRegression(levels=stated, **options).fit(X, y)
     with pytest.raises(InputError, match="data frame"):
         named.predict(mixed.to_numpy())
 
@@ -136,8 +137,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
     np.testing.assert_allclose(fitted, [0, 1], atol=0.01)
     (in_study,) = AnalystColumn(name="age", lower=18, upper=90, source="a codebook").columns
-    found = {(units.center[0], units.scale[0]), (in_study.center, in_study.scale)}
-    assert found == {(54.0, 18.0)}
+    assert (units.center[0], units.scale[0]) == (in_study.center, in_study.scale) == (54.0, 18.0)
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
     (in_league,) = columns_of({"columns": {"age": [18, 90]}, "response": ""})
     assert (in_league.center, in_league.scale) == (54.0, 18.0)
@@ -186,10 +186,9 @@ def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-WRONG = [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
-
-
-@pytest.mark.parametrize(("unit", "wrong"), WRONG)
+@pytest.mark.parametrize(
+    ("unit", "wrong"), [(1, []), (1e4, ["a direction", "unit"]), (1e-3, ["3 direction"])]
+)
 def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
     X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5

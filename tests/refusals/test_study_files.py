@@ -61,8 +61,7 @@ FILES = [
     ('housing', 'name = "paper"', 'name = "a:b"', ('panels.1.name', "'a:b'")),
     ('housing', 'response_bound = 2.0', 'response_bound = "4*sqrt(lg(n))"', 'response_bound'),
     ('housing', f"[grid]\n{SIZES}\n{EPSILON}\n{DELTA}\n", '', 'panels (public)'),
-    ('housing', 'smoke = 3', 'smoke = 0', ('replicates.smoke', '0')),
-    ('housing', 'smoke = 3', 'smoke = 100_001', 'replicates.smoke'),
+    *[('housing', 'smoke = 3', f'smoke = {n}', ('replicates.smoke', n)) for n in ('0', '100001')],
     ('housing', 'smoke = 3\n', '', 'replicates.smoke'),
     ('housing', 'smoke = 3', 'smoke = 3\nlong = 9', 'replicates'),
     ('housing', 'n = 20000\n', 'n = 777\n', 'headline.n'),
@@ -81,16 +80,14 @@ FILES = [
     ('tracing_attack', 'task = "tracing"', 'task = "mean"', 'tracing'),
     ('tracing_attack', 'name = "ols"', 'name = "sample_mean"', 'estimators'),
     ('tracing_attack', 'attack = "logistic"', 'attack = "mean"', "'prior_logistic'"),
-    ('swarm', 's = 100\nepsilon', 's = 99\nepsilon', 'headline.s'),
-    ('swarm', 's = 100\nepsilon', 'epsilon', 'headline.s'),
+    *[('swarm', 's = 100\nepsilon', new, 'headline.s') for new in ('s = 99\nepsilon', 'epsilon')],
     ('swarm', 'task = "glm"', 'task = "mean"', ('task', "'mean'")),
     ('swarm', 'units = "public"', 'units = "odd"', ('units', "'odd'")),
     ('swarm', 'n = [12008]', 'n = [12008, 24016]', ('grid.n', '24016')),
     ('swarm', 'dataset = "swarm"', 'dataset = "housing"', 'covariates'),
     ('swarm', 'mean = [0.33, 0.21, 0.13]', 'mean = [0.33]', 'printed.mean'),
     ('swarm', 'covariate_bound = 3.0', 'covariate_bond = 3.0', 'covariate_bond'),
-    ('steps', 'steps = 4, ', '', 'headline.steps'),
-    ('steps', 'steps = 4, ', 'steps = 3, ', 'headline.steps'),
+    *[('steps', 'steps = 4, ', new, 'headline.steps') for new in ('', 'steps = 3, ')],
     ('steps', 'steps = [1, 4, 2]', 'steps = []', "'T' has no value here"),
     ('steps', 'steps = [1, 4, 2]', 'steps = [1, 1]', '1 twice'),
     ('steps', 'n = [400]', 'n = [400, 800]', 'grid.n'),
@@ -204,16 +201,24 @@ ROWS = [
     (RuleError, ("d must", "'s/10'"), lambda: whole("s/10", SIZES_OF, what="d")),
     *[(RuleError, "value_bound", lambda rule=rule: evaluate_rule(rule, SIZES_OF, what="value_bound")) for rule in RULES],
     (SpecError, "'housing'", lambda: find_study("housin")),
-    (SpecError, "advice", lambda: advice_of("mean_comparison")),
-    (SpecError, "advice", lambda: advice_of("snp")),
-    (SpecError, "nowhere.py", lambda: use_plugins([Path("nowhere.py")], "local")),
-    (SpecError, "a.txt", lambda: use_plugins([Path("a.txt")], "local")),
+    *[(SpecError, "advice", lambda name=name: advice_of(name)) for name in ("mean_comparison", "snp")],
+    *[(SpecError, name, lambda name=name: use_plugins([Path(name)], "local")) for name in ("nowhere.py", "a.txt")],
 ]  # fmt: skip
 
 
 @refusals(ROWS)
 def test_what_a_study_cannot_ask_is_refused(error, named, use):
     refused(use, error, *words(named))
+
+
+ALIKE = [{"categories": ("7.0", "07")}, {"categories": ("7", "b"), "missing": ("07",)}]
+ALIKE += [{"categories": ("a", "b"), "levels": {"a": ("7",), "b": ("07",)}}]
+
+
+@pytest.mark.parametrize("texts", ALIKE)
+def test_a_text_stands_for_one_category_or_a_missing_cell(texts):
+    with pytest.raises(ValueError, match="'07'"):
+        AnalystColumn(name="g", source="law", **texts)
 
 
 # A file's name, its content, and what the sentence names
