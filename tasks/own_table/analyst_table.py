@@ -13,7 +13,7 @@ from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, So
 from data.formats.canonical import meanings
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.columns import public_rows
-from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -215,6 +215,10 @@ class AnalystTable(Strict):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; take one out")
+        if INTERCEPT in names:
+            raise ValueError(
+                f"no column may be called {INTERCEPT!r}, as the constant is; rename it in the file"
+            )
         return columns
 
     @model_validator(mode="after")

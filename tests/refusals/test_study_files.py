@@ -128,6 +128,7 @@ OF_USERS = [
     ("users = 60", "users = 61", "data.users = 61"),  # which the table alone shows
     ('user_id = "patient"', "#", ("user_id", "'' and 60")),
     ('user_id = "patient"', 'user_id = "dose"', "columns"),
+    ('name = "dose"', 'name = "Intercept"', "'Intercept'"),
     ("n = [9, 15, 54]", "n = [9, 54, 100]", ("grid.n", "60 users", "100")),
     (CLIPPED, 'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #', "'dp_mean'"),
 ]
@@ -145,8 +146,7 @@ OF_GUESSES = [
     ('mean = { smoker = "known" }', ("guesses.mean.smoker", "'known'")),
     ("mean = { age = [40.0, true] }", ("guesses.mean.age", "True")),
     ("correlation = true", ("guesses.correlation", "True")),
-    ("shares = { smoker = -1 }", ("guesses.shares.smoker", "-1")),
-    ("shares = { region = [0.2, 0.2, -1] }", ("guesses.shares.region", "-1")),
+    *[(f"shares = {{ {each} = -1 }}", (f"guesses.shares.{each}", "-1")) for each in ("smoker", "region")],
     ("explaned = 0.5", ("guesses.explaned", "0.5")),
 ]
 
