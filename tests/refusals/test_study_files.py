@@ -115,8 +115,7 @@ def study(tmp_path, home):
 
     def made(old="", new="", table=None, **options):
         table = people(60).drop(columns="person") if table is None else table
-        file = initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, **options)
-        return edited(file, old, new)
+        return edited(initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, **options), old, new)
 
     return made
 
