@@ -224,7 +224,7 @@ class ReleasedModel(ShowsCoefficients):
         for name in terms:
             own = self.groups.get(name, (name,) if name in self.terms else ())
             if not own:
-                raise InputError(unknown_name("term", name, [*self.groups, *self.terms]))
+                raise InputError(unknown_name("term", name, list(dict.fromkeys([*self.groups, *self.terms]))))
             found |= {*own}
         if not found:
             raise InputError("terms must name a coefficient, got none; name one")

@@ -321,6 +321,10 @@ def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[s
                 )
             found[name] = values
             continue
+        if values.dtype.kind in "cMm":
+            raise InputError(
+                f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
+            )
         try:
             numbers = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
