@@ -10,7 +10,7 @@ A cell is
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -68,6 +68,15 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
         if not levels and (plain := _plain_numbers(text)) is not None:
             return Cells(plain, np.full(len(plain), -1), [])
     return _text_cells(text.cast(pa.string()), [level.strip() for level in levels])
+
+
+def meanings(texts: Sequence[str]) -> list[str | float]:
+    """Return what each declared text stands for in a file: a number, or text in its canonical notation."""
+    cells = canonical_cells(pa.array(texts, pa.string()), texts)
+    return [
+        cells.values[text] if text >= 0 else float(number)
+        for text, number in zip(cells.texts, cells.numbers, strict=True)
+    ]
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
-from data.formats.canonical import NUMBER, Cells, canonical_cells
+from data.formats.canonical import NUMBER, Cells, meanings
 from data.store.folders import atomic_file, sha256_file, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
 from data.tables.reading import Watch, cells_of, opened_table, refuse_unclear, require_columns
@@ -436,10 +436,9 @@ def _spelled(column: DeclaredColumn) -> dict[str, str]:
 
 def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:
     """Yield for each declared text which cells mean the same."""
-    listed = canonical_cells(pa.array(declared, pa.string()), declared)
     position = {text: code for code, text in enumerate(cells.values)}
-    for text, number in zip(listed.texts, listed.numbers, strict=True):
-        if text >= 0:
-            yield cells.texts == position.get(listed.values[text], _UNLISTED)
+    for meaning in meanings(declared):
+        if isinstance(meaning, str):
+            yield cells.texts == position.get(meaning, _UNLISTED)
         else:
-            yield cells.numbers == number
+            yield cells.numbers == meaning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ import scipy
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
+
+# Names that are empty, are numbers, or begin with an operator: hypotheses would be read otherwise than meant.
+_UNCLEAR = re.compile(r"\s*([-+*/=,(]|$|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,10 +79,15 @@ def constraints_of(r_matrix: Any, terms: Sequence[str]) -> tuple[FloatArray, Flo
     """Return R (q, k), q (q,) and a name for each row.
 
     ``r_matrix`` is text such as ``"age - 10 * smoker = 0, bmi = 2"``, an array (q, k) or (k,), or a pair of R
-    and q.
+    and q. Text is refused where it could be read in two ways: of a column "2", ``x = 2`` names two terms.
     """
     from patsy import DesignInfo, PatsyError
 
+    if isinstance(r_matrix, str) and (unclear := [term for term in terms if _UNCLEAR.match(term)]):
+        raise InputError(
+            f"r_matrix must be an array with a weight for each of {len(terms)} terms where a name is no "
+            f"word, as {unclear[0]!r}, got {r_matrix!r}; pass one, or rename the column"
+        )
     try:
         found = DesignInfo(list(terms)).linear_constraint(r_matrix)
     except (PatsyError, ValueError, TypeError):

@@ -17,7 +17,7 @@ from dpalgos.answers.nested import nested
 from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.intervals.half_widths import check_level, normal_quantile
 from dpalgos.intervals.released import Away, ReleasedRegression
 from dpalgos.typing import FloatArray
 
@@ -189,7 +189,8 @@ class ReleasedModel(ShowsCoefficients):
 
     def means(self, rows: FloatArray, offset: FloatArray, interval: float | None = None) -> Any:
         """Return what :meth:`predict` does for rows of the terms, (n, k), and an offset (n,)."""
-        ends = _ends(self._along(rows, interval)) + offset
+        level = None if interval is None else check_level("interval", interval)
+        ends = _ends(self._along(rows, level)) + offset
         mean = self.released.family.mean
         lower, middle, upper = (mean(each[:, None])[:, 0] for each in (ends[0], ends.mean(axis=0), ends[1]))
         if interval is None:
@@ -223,7 +224,7 @@ class ReleasedModel(ShowsCoefficients):
         for name in terms:
             own = self.groups.get(name, (name,) if name in self.terms else ())
             if not own:
-                raise InputError(unknown_name("term", name, [*self.groups, *self.terms]))
+                raise InputError(unknown_name("term", name, list(dict.fromkeys([*self.groups, *self.terms]))))
             found |= {*own}
         if not found:
             raise InputError("terms must name a coefficient, got none; name one")

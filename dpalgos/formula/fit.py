@@ -18,10 +18,11 @@ from dpalgos.formula.design import INTERCEPT, FormulaDesign, design_of, level_gr
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import are_levels, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
-from dpalgos.typing import FloatArray
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray, IntArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
@@ -260,11 +261,20 @@ def _fitted(
     }
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     y = (response.values(rows) - units[0]) / units[1]
-    found = estimate(_FAMILIES[family], design.matrix(rows), y, rng=rng, **keywords)
+    X = design.matrix(rows)
+    sample = Sample(X, y, moved=None if interval is None else _moved(frame, design, rows, X.shape))
+    found = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     result = FormulaResult(**vars(found), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
     warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
+
+
+def _moved(frame: Any, design: FormulaDesign, rows: Mapping[str, Any], shape: tuple[int, ...]) -> IntArray:
+    """Return ones in the rows (n, d) of which a number was moved to a bound, else zeros."""
+    numbers = [name for name, each in design.declared.items() if isinstance(each, NumberColumn)]
+    moved = [np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers]
+    return np.broadcast_to(np.any(moved, axis=0)[:, None], shape).astype(np.int8)
 
 
 def _declared(
@@ -315,12 +325,16 @@ def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[s
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
-            if not np.isin(values, list(declared.levels)).all():
+            if not are_levels(values, declared.levels):
                 raise InputError(
                     f"column {name!r} must hold its declared levels only; declare the others, too"
                 )
             found[name] = values
             continue
+        if values.dtype.kind in "cMm":
+            raise InputError(
+                f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
+            )
         try:
             numbers = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):

@@ -1,5 +1,7 @@
 """Nested models by formula."""
 
+from itertools import permutations
+
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
@@ -8,7 +10,7 @@ from dpalgos.formula.allowed import read_formula
 def submodel_by_formula(model: ReleasedModel, formula: str) -> ReleasedModel:
     """Return the model nested in a release that a formula states, such as ``"cost ~ age + C(region)"``.
 
-    Its terms are looked up among those of the release, as the release's formula writes them.
+    Its terms are looked up among those of the release, with the factors of a product in any order.
     """
     reading = read_formula(formula, model.columns)
     shown = reading.names.shown
@@ -19,5 +21,8 @@ def submodel_by_formula(model: ReleasedModel, formula: str) -> ReleasedModel:
         )
     if reading.offset:
         raise InputError("formula must not state the offset, got one; it stays that of the release")
-    terms = [shown(":".join(term)) for term in reading.terms if term]
+    terms = []
+    for factors in filter(None, reading.terms):
+        written = [shown(":".join(order)) for order in permutations(factors)]
+        terms.append(next((name for name in written if name in model.groups), written[0]))
     return model.submodel(terms, intercept=() in reading.terms)

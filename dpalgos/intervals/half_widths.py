@@ -38,7 +38,7 @@ from dpalgos.typing import BoolArray, FloatArray
 _LARGEST_BIAS = 3.0  # in half-widths without it
 
 
-def _check_level(name: str, value: Any) -> float:
+def check_level(name: str, value: Any) -> float:
     """Return a confidence level, or refuse what is none."""
     if not is_number(value) or not 0 < value < 1:
         raise InputError(
@@ -50,7 +50,7 @@ def _check_level(name: str, value: Any) -> float:
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
     what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
-    return checked(what, _check_level, default=None, optional=True)
+    return checked(what, check_level, default=None, optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
+from collections.abc import Collection
 from sys import float_info
 from typing import Any, TypeGuard
 
@@ -27,6 +28,16 @@ def unmasked(name: str, values: Any) -> Any:
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise InputError(f"{name} must have no masked values; drop or repair those rows first")
     return values
+
+
+def are_levels(values: Any, levels: Collection[Any]) -> bool:
+    """Return whether all values (n,) are among levels; what cannot be compared, as `pandas.NA`, is not."""
+    listed: Any = np.empty(len(levels), dtype=object)
+    listed[:] = list(levels)
+    try:
+        return bool(np.isin(values, listed).all())
+    except TypeError:
+        return False
 
 
 def check_positive(name: str, value: object) -> float:

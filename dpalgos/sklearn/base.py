@@ -17,10 +17,11 @@ from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
+from dpalgos.rows.sample import Sample
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels, level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _UNITS = ("bounds", "y_bounds")
 _OTHERS = (
@@ -77,15 +78,18 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)
 
-    def _released(self, X: FloatArray, y: FloatArray | None, **settings: Any) -> Result:
-        """Return the estimator's result and keep what it cost."""
+    def _released(
+        self, X: FloatArray, y: FloatArray | None, moved: IntArray | None = None, **settings: Any
+    ) -> Result:
+        """Return the estimator's result and keep what it cost; intervals count cells that were ``moved``."""
         check_callers()
         rng = generator_of(self.random_state, in_budget=self.budget is not None)
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
         public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
-        result = estimate(self._estimator, X, y, rng=rng, **settings, **public)
+        sample = Sample(X, y, moved=None if self.interval is None else moved)
+        result = estimate(self._estimator, sample, rng=rng, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""

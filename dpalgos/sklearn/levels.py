@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import are_levels
 
 
 def level_columns(levels: Mapping[str, Sequence[Any]] | None) -> dict[str, tuple[str, ...]]:
@@ -29,7 +30,9 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         if name not in levels:
             columns[name] = values
             continue
-        if not np.isin(values, list(levels[name])).all():
+        if both := [column for column in level_columns(levels)[name] if column in X.columns]:
+            raise InputError(f"X must have no column {both[0]!r} next to levels of {name!r}; rename one")
+        if not are_levels(values, levels[name]):
             raise InputError(f"column {name!r} must hold its declared levels only; declare the others, too")
         coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
         columns |= {column: (values == level) * 1.0 for column, level in coded}

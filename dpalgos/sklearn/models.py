@@ -32,12 +32,21 @@ class _LinearPredictor(UnitModel):
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
     ) -> None:
         """Fit in public units and keep coefficients, (d,) or (d, K), and intervals in raw ones."""
+        if self.fit_intercept and "intercept" in self._names():
+            raise InputError(
+                "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
+            )
         units = self._units_of(X, centered=self.fit_intercept)
-        rows = units.apply(X)
-        rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
+        rows, sides = units.apply(X), [units.moved(X)]
+        if self.fit_intercept:
+            rows = np.column_stack([rows, np.ones(len(X))])
+            sides += [np.zeros((len(X), 1), dtype=np.int8)]
+        if response is not None:
+            sides += [response.moved(y[:, None])]
+            y = response.apply(y[:, None])[:, 0]
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
             settings["intercept"] = True
-        self._result = result = self._released(rows, y, **settings)
+        self._result = result = self._released(rows, y, np.column_stack(sides), **settings)
         answer = result.estimate
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
@@ -97,8 +106,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
     def _fitted(self, X: object, y: object, **settings: object) -> Self:
         rows, column = checked_pair(self, self._coded(X), y)
-        units = self._response_units()
-        self._fit_coef(rows, units.apply(column[:, None])[:, 0] if units else column, units, **settings)
+        self._fit_coef(rows, column, self._response_units(), **settings)
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
 
@@ -339,7 +347,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
         """Fit to X (n, d); y is ignored."""
         rows = checked_rows(self, self._coded(X))
         units = self._units_of(rows)
-        answer = self._released(units.apply(rows), None).estimate
+        answer = self._released(units.apply(rows), None, units.moved(rows)).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
                 f"a mean lies within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}, so that many "

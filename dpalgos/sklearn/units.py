@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.sklearn.checked import checked_rows, plain_numbers
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,10 @@ class Units:
     def clip(self, X: FloatArray) -> FloatArray:
         """Return X, clipped to the bounds."""
         return np.clip(X, self.lower, self.upper)
+
+    def moved(self, X: FloatArray) -> IntArray:
+        """Return which entries of X (n, d) are clipped, −1 or 1 by the bound, else 0."""
+        return np.asarray((self.upper < X).astype(np.int8) - (self.lower > X))
 
     def undo(self, Z: FloatArray) -> FloatArray:
         """Return columns in these units, (n, d), as they were."""

@@ -21,7 +21,7 @@ def check(
     file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
 ) -> None:
     """List all that is missing or wrong in a study or release file, in one go; reads no row."""
-    from data.tables.declared import cut_codes
+    from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
     from tasks.release.request import checked_request
     from tasks.study.study_file import checked_study, read_toml
@@ -35,10 +35,12 @@ def check(
     declared = (
         [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
     )
-    if codes := "; ".join(f"{column.name}: {found}" for column in declared if (found := cut_codes(column))):
+    if codes := [f"{column.name}: {found}" for column in declared if (found := cut_codes(column))]:
+        more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
+        shown = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(
-            f"codes for missing cells? common ones lie beyond the bounds of {codes}; where the codebook has "
-            'them, write e.g. missing = ["99"] below the column'
+            f"codes for missing cells? common ones lie beyond the bounds of {shown}; "
+            'where the codebook has them, write e.g. missing = ["99"] below the column'
         )
     if not is_release:
         typer.echo(f"for the owner alone, spellings, gaps and bounds in the rows: dpcost show-private {file}")

@@ -21,7 +21,8 @@ _ENDS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
 _TEX = str.maketrans(
-    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "²": "$^2$", "×": r"$\times$", "<": "$<$"}
+    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "×": r"$\times$", "<": "$<$"}
+    | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}
 )
 
 
@@ -197,12 +198,15 @@ def _csv(models: Sequence[Model]) -> bytes:
 
 def _latex(grid: PrintedTable) -> str:
     table = _frame(grid).to_latex(
-        header=list(grid.head[1:]),
+        header=[each.translate(_ESCAPED) for each in grid.head[1:]],
         escape=True,
         column_format="l" + "r" * (len(grid.head) - 1),
         caption=grid.title.translate(_ESCAPED) or None,
         position="htbp",
     )
+    table = re.sub(
+        r"(?m)^(?=[\[*])", "{}", table
+    )  # or the end of the line above would take it for its option
     notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in grid.footnotes]
     table = table.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
     return f"% needs \\usepackage{{booktabs}}\n{table}".translate(_TEX)

@@ -4,16 +4,16 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
+from data.formats.canonical import meanings
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.columns import public_rows
-from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -58,12 +58,6 @@ class AnalystColumn(Strict):
             self._check_levels()
             if self.impute is not None and self.impute not in self.categories:
                 raise ValueError(f"impute of {name!r} must be one of its categories, got {self.impute!r}")
-            levels = (*self.categories, *chain(*self.levels.values()))
-            if both := {each.strip() for each in self.missing} & {each.strip() for each in levels}:
-                raise ValueError(
-                    f"missing of {name!r} must be none of its categories, got {min(both)!r}; take it out of "
-                    "one of the two"
-                )
             if self.others and self.others not in self.categories:
                 raise ValueError(f"others of {name!r} must be one of its categories, got {self.others!r}")
             return self
@@ -88,17 +82,21 @@ class AnalystColumn(Strict):
         return self
 
     def _check_levels(self) -> None:
-        """Refuse levels that are no categories, and a spelling that stands for two."""
+        """Refuse levels that are no categories, and a text that stands for two things."""
         if odd := [level for level in self.levels if level not in self.categories]:
             raise ValueError(f"levels of {self.name!r} must be among its categories, got {odd[0]!r}")
-        meant: dict[str, str] = {level: level for level in self.categories}
-        for level, spellings in self.levels.items():
-            for spelling in spellings:
-                if meant.setdefault(spelling, level) != level:
-                    raise ValueError(
-                        f"levels of {self.name!r} must have each spelling once, got {spelling!r} for "
-                        f"{meant[spelling]!r} and {level!r}; take one out"
-                    )
+        written = {(text, level) for level, own in self.levels.items() for text in own}
+        texts = [(level, level) for level in self.categories] + sorted(written)
+        texts += [(text, "a missing cell") for text in self.missing]
+        meant: dict[str | float, tuple[str, str]] = {}
+        for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
+            other, before = meant.setdefault(text, (spelling, level))
+            if before != level:
+                raise ValueError(
+                    f"{self.name!r} must have each text once among categories, levels and missing, where 7, "
+                    f"07 and 7.0 are the same, got {other!r} and {spelling!r}; take one out, or put a letter "
+                    "before each code in the file"
+                )
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -217,6 +215,10 @@ class AnalystTable(Strict):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; take one out")
+        if INTERCEPT in names:
+            raise ValueError(
+                f"no column may be called {INTERCEPT!r}, as the constant is; rename it in the file"
+            )
         return columns
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dpalgos
 from data.collections.league import columns_of
-from dpalgos import InputError, PrivacyWarning
+from dpalgos import InputError, PrivacyWarning, formula
 from dpalgos import sklearn as ours
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
@@ -72,8 +72,7 @@ def test_a_summary_shows_names_intervals_cost_and_what_is_public_as_text_and_htm
     X, u, _ = table(4000)
     model = ours.DPMean(**ASKED, value_bound=1.0, interval=0.9).fit(X)
     assert model.interval_.shape == (2, 3)
-    assert (model.interval_[0] < model.mean_).all()
-    assert (model.mean_ < model.interval_[1]).all()
+    assert ((model.interval_[0] < model.mean_) & (model.mean_ < model.interval_[1])).all()
     cost, public = "each row at ε = 1, δ = 1e-06", "value_bound = 1.0"
     for each in (f"{model.interval_[0, 1]:.4g}", "ci_low", "90%", "x2", cost, public):
         assert each in str(model.summary())
@@ -94,12 +93,10 @@ def frame_of_people(n=4000):
 def test_units_by_name_are_those_by_position():
     X, y = frame_of_people()
     options = {"interval": 0.95, "y_bounds": (-1000, 3000), **ASKED}
-    by_name = {"visits": (0, 30), "age": (18, 90)}
-    named = ours.DPLinearRegression(bounds=by_name, **options).fit(X, y)
+    named = ours.DPLinearRegression(bounds={"visits": (0, 30), "age": (18, 90)}, **options).fit(X, y)
     placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), **options).fit(X, y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
-    table = named.table()
-    assert list(table["term"]) == ["age", "visits", "intercept"]
+    assert list(named.table()["term"]) == ["age", "visits", "intercept"]
     np.testing.assert_array_equal(named.conf_int().to_numpy(), named.interval_.T)
     assert list(named.conf_int().index) == ["age", "visits", "intercept"]
 
@@ -118,9 +115,12 @@ def test_declared_levels_are_those_of_columns_of_0_and_1():
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     assert list(named.table()["term"]) == ["age", "region=south", "region=west", "visits", "intercept"]
     assert np.corrcoef(named.predict(mixed), y)[0, 1] > 0.9
-    for wrong in ({"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            ours.DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
+    wrong = {"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}
+    odd = [mixed.rename(columns={"age": name}) for name in ("intercept", "region=west")]
+    odd += [mixed.assign(region=np.array([None, *region[1:]])).convert_dtypes()]  # pandas.NA
+    for X, stated in (*((mixed, each) for each in wrong), *((X, levels) for X in odd)):
+        with pytest.raises(InputError, match=r"region|zone|intercept"):
+            ours.DPLinearRegression(levels=stated, **options).fit(X, y)
     with pytest.raises(InputError, match="data frame"):
         named.predict(mixed.to_numpy())
 
@@ -136,11 +136,10 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
     np.testing.assert_allclose(fitted, [0, 1], atol=0.01)
     (in_study,) = AnalystColumn(name="age", lower=18, upper=90, source="a codebook").columns
-    found = {(units.center[0], units.scale[0]), (in_study.center, in_study.scale)}
-    assert found == {(54.0, 18.0)}
+    assert (units.center[0], units.scale[0]) == (in_study.center, in_study.scale) == (54.0, 18.0)
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
-    (in_league,) = columns_of({"columns": {"age": [18, 90]}, "response": ""})
-    assert (in_league.center, in_league.scale) == (54.0, 18.0)
+    in_league = columns_of({"columns": {"age": [18, 90]}, "response": ""})
+    assert [(each.center, each.scale) for each in in_league] == [(54.0, 18.0)]
     around_zero = ours.PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
     np.testing.assert_allclose(around_zero, [[2.0], [-2.0]])
 
@@ -148,11 +147,6 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 RAW_BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
-
-
-def bounded_mean(**asked):
-    X = np.linspace(0, 1, 2000)[:, None]
-    return estimated("box_mean", X, lower=0.0, upper=1.0, **{**BUDGET, **asked})
 
 
 def raw_table(n=20_000, seed=3):
@@ -169,11 +163,19 @@ def test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals():
     X, y, coef, intercept = raw_table()
     units = {"bounds": RAW_BOUNDS, "y_bounds": (5e5, 1.5e6)}
     model = ours.DPLinearRegression(**BUDGET, **units, interval=0.999, random_state=3).fit(X, y)
-    np.testing.assert_allclose(model.coef_[:2], coef[:2], rtol=0.02)
-    assert model.intercept_ == pytest.approx(intercept, rel=0.02)
+    np.testing.assert_allclose([*model.coef_[:2], model.intercept_], [*coef[:2], intercept], rtol=0.02)
     low, high = model.interval_
     assert ((low < [*coef, intercept]) & ([*coef, intercept] < high)).all()
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+
+
+def test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas():
+    x, noise = np.random.default_rng(0).standard_normal((2, 10_000))
+    frame, asked = pd.DataFrame({"x": x, "y": x + noise}), {**ASKED, "epsilon": 5.0, "interval": 0.95}
+    for ends, finite in (((-1.6, 1.6), False), ((-6, 6), True)):
+        fitted = ours.DPLinearRegression(bounds=ends, y_bounds=(-9, 9), **asked).fit(frame[["x"]], frame.y)
+        found = formula.ols("y ~ x", frame, bounds={"x": ends, "y": (-9, 9)}, **asked)
+        assert [np.isfinite(each.conf_int().loc["x"]).all() for each in (fitted, found)] == [finite] * 2
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -186,10 +188,9 @@ def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-WRONG = [(1.0, []), (1e4, ["a direction", "units"]), (1e-3, ["3 directions"])]
-
-
-@pytest.mark.parametrize(("unit", "wrong"), WRONG)
+@pytest.mark.parametrize(
+    ("unit", "wrong"), [(1, []), (1e4, ["a direction", "unit"]), (1e-3, ["3 direction"])]
+)
 def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
     X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5
@@ -225,10 +226,11 @@ def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
 
 @pytest.mark.filterwarnings("error")
 def test_promises_that_protect_nobody_are_warned_about():
+    X, ends = np.linspace(0, 1, 2000)[:, None], {"lower": 0.0, "upper": 1.0}
     for asked, named in ({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005"):
         with pytest.warns(PrivacyWarning, match=named):
-            bounded_mean(**asked)
-    bounded_mean(epsilon=20.0, delta=1 / 2001)
+            estimated("box_mean", X, **ends, **{**BUDGET, **asked})
+    estimated("box_mean", X, **ends, epsilon=20.0, delta=1 / 2001)
 
 
 def test_the_library_starts_without_what_it_does_not_need():
@@ -249,9 +251,8 @@ def test_an_estimator_is_found_without_the_others(name):
 @pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])
 def test_fewer_rows_than_columns_are_warned_about(name):
     X = np.random.default_rng(0).uniform(-1, 1, (10, 12))
-    private = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
     with pytest.warns(UserWarning, match=r"fewer rows \(10\) than columns \(12\)"):
-        dpalgos.estimate(name, X, X[:, 0], rng=np.random.default_rng(0), **private)
+        dpalgos.estimate(name, X, X[:, 0], rng=np.random.default_rng(0), **({} if name == "ols" else BUDGET))
 
 
 def people(n=20_000):
@@ -296,12 +297,9 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
 @pytest.mark.parametrize("kind", [ours.DPLogisticRegression, ours.DPPoissonRegressor])
 def test_events_and_counts_have_means_of_their_own_kind(kind, intercept):
     X, u, rng = table(20_000)
-    y = (
-        rng.random(len(X)) < 1 / (1 + np.exp(-u))
-        if kind is ours.DPLogisticRegression
-        else rng.poisson(np.exp(u))
-    )
-    public = {"classes": [False, True]} if kind is ours.DPLogisticRegression else {}
+    y, public = rng.poisson(np.exp(u)), {}
+    if kind is ours.DPLogisticRegression:
+        y, public = rng.random(len(X)) < 1 / (1 + np.exp(-u)), {"classes": [False, True]}
     fitted = kind(**BUDGET, **public, fit_intercept=intercept, interval=0.95, random_state=0).fit(X, y)
     means = fitted.model_.predict(X[:5])
     own = fitted.predict_proba(X[:5])[:, 1] if public else fitted.predict(X[:5])

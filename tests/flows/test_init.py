@@ -201,8 +201,13 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     (tmp_path / "other").mkdir()
     file = study_of_patients(tmp_path / "other", response="cost")
     edited(file, "n = [9, 25, 90]", "n = [90, 900]")
-    (fault,) = checked_study(file)[1]  # which depends on the table
-    assert "grid.n" in fault
+    assert ["grid.n" in fault for fault in checked_study(file)[1]] == [True]  # which depends on the table
+
+
+def test_codes_are_asked_about_in_a_few_columns(tmp_path, command_line):
+    table = pd.DataFrame({f"c{j}": range(100) for j in range(40)})
+    said = command_line("check", study_of(lambda: table, bounds=dict.fromkeys(table, (0, 100)))(tmp_path))[1]
+    assert [each in said for each in ("c4: ", "c5: ", "35 more columns")] == [True, False, True]
 
 
 def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
@@ -211,11 +216,9 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     config = tmp_path / "mine-release.toml"
     edited(config, 'y = "cost"', 'y = "costs"\nz = 1')
     edited(config, 'name = "mine"', 'name = "?"')
-    budget = {"epsilon": 1.0, "delta": 1e-7}
-    refused = refusal(read_request, config, "preconditioned_regression", **budget)
+    refused = refusal(read_request, config, "preconditioned_regression", epsilon=1.0, delta=1e-7)
     for said in (command_line("check", config)[2], refused):
-        for words in ("dataset.name", "columns.z: ", "'age': lower must be below"):
-            assert words in said
+        assert all(words in said for words in ("dataset.name", "columns.z: ", "'age': lower must be below"))
     edited(config, "\nz = 1", "")
     edited(config, 'name = "?"', 'name = "mine"')
     edited(file, "lower = 200 ", "lower = 0 ")
@@ -260,10 +263,8 @@ def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
         folder = tmp_path / next(iter(options))
         folder.mkdir()
         file = study_of_patients(folder, table, family="logistic", **options)
-        text = file.read_text()
-        start = text.index("lower", text.index('name = "ill"'))
-        end = text.index("\n\n", start)
-        file.write_text(text[:start] + text[end:])
+        before, ill = file.read_text().split('name = "ill"\n')
+        file.write_text(f'{before}name = "ill"' + ill[ill.index("\n\n") :])
         assert command_line("check", file)[0] == 0
         column = next(each for each in find_study(str(file)).analyst_table.columns if each.name == "ill")
         assert (column.lower, column.upper) == (0, 1)

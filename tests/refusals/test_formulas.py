@@ -96,21 +96,19 @@ def of_rates(formula):
     return fit(formula, model=private.poisson)
 
 
+DAY = pd.Timestamp("2024-01-31")
 TWICE = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
 ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
 NAMED = {name: NumberColumn(1, 2) for name in ("a", "b", "a:b", "y", "log(b)")}
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
     (InputError, "cost", lambda: fit(bounds={"age": (18, 90)})),
-    (InputError, "age", lambda: fit(bounds={**BOUNDS, "age": (90, 18)})),
-    (InputError, "age", lambda: fit(bounds={**BOUNDS, "age": 3})),
-    (InputError, "region", lambda: fit(levels={"region": ["n"]})),
+    *[(InputError, "age", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in ((90, 18), 3)],
     (InputError, "region", lambda: fit(levels={"region": ["n", "x"]})),
     (InputError, "age", lambda: fit(levels={"age": ["a", "b"]})),
     (InputError, "height", lambda: fit(center={"height": 1.0})),
     (InputError, "age", lambda: fit(frame=people().drop(columns="age"))),
-    (InputError, "age", lambda: fit(frame=people().assign(age=np.nan))),
-    (InputError, "age", lambda: fit(frame=people().assign(age="old"))),
+    *[(InputError, "age", lambda each=each: fit(frame=people().assign(age=each))) for each in (np.nan, "old", 1j, DAY)],
     (InputError, ("'age'", "masked"), lambda: fit(frame=MASKED)),
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: design_of("y ~ `a:b` + a:b", NAMED)),

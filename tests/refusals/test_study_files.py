@@ -61,8 +61,7 @@ FILES = [
     ('housing', 'name = "paper"', 'name = "a:b"', ('panels.1.name', "'a:b'")),
     ('housing', 'response_bound = 2.0', 'response_bound = "4*sqrt(lg(n))"', 'response_bound'),
     ('housing', f"[grid]\n{SIZES}\n{EPSILON}\n{DELTA}\n", '', 'panels (public)'),
-    ('housing', 'smoke = 3', 'smoke = 0', ('replicates.smoke', '0')),
-    ('housing', 'smoke = 3', 'smoke = 100_001', 'replicates.smoke'),
+    *[('housing', 'smoke = 3', f'smoke = {n}', ('replicates.smoke', n)) for n in ('0', '100001')],
     ('housing', 'smoke = 3\n', '', 'replicates.smoke'),
     ('housing', 'smoke = 3', 'smoke = 3\nlong = 9', 'replicates'),
     ('housing', 'n = 20000\n', 'n = 777\n', 'headline.n'),
@@ -81,16 +80,14 @@ FILES = [
     ('tracing_attack', 'task = "tracing"', 'task = "mean"', 'tracing'),
     ('tracing_attack', 'name = "ols"', 'name = "sample_mean"', 'estimators'),
     ('tracing_attack', 'attack = "logistic"', 'attack = "mean"', "'prior_logistic'"),
-    ('swarm', 's = 100\nepsilon', 's = 99\nepsilon', 'headline.s'),
-    ('swarm', 's = 100\nepsilon', 'epsilon', 'headline.s'),
+    *[('swarm', 's = 100\nepsilon', new, 'headline.s') for new in ('s = 99\nepsilon', 'epsilon')],
     ('swarm', 'task = "glm"', 'task = "mean"', ('task', "'mean'")),
     ('swarm', 'units = "public"', 'units = "odd"', ('units', "'odd'")),
     ('swarm', 'n = [12008]', 'n = [12008, 24016]', ('grid.n', '24016')),
     ('swarm', 'dataset = "swarm"', 'dataset = "housing"', 'covariates'),
     ('swarm', 'mean = [0.33, 0.21, 0.13]', 'mean = [0.33]', 'printed.mean'),
     ('swarm', 'covariate_bound = 3.0', 'covariate_bond = 3.0', 'covariate_bond'),
-    ('steps', 'steps = 4, ', '', 'headline.steps'),
-    ('steps', 'steps = 4, ', 'steps = 3, ', 'headline.steps'),
+    *[('steps', 'steps = 4, ', new, 'headline.steps') for new in ('', 'steps = 3, ')],
     ('steps', 'steps = [1, 4, 2]', 'steps = []', "'T' has no value here"),
     ('steps', 'steps = [1, 4, 2]', 'steps = [1, 1]', '1 twice'),
     ('steps', 'n = [400]', 'n = [400, 800]', 'grid.n'),
@@ -118,8 +115,7 @@ def study(tmp_path, home):
 
     def made(old="", new="", table=None, **options):
         table = people(60).drop(columns="person") if table is None else table
-        file = initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, **options)
-        return edited(file, old, new)
+        return edited(initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, **options), old, new)
 
     return made
 
@@ -131,6 +127,7 @@ OF_USERS = [
     ("users = 60", "users = 61", "data.users = 61"),  # which the table alone shows
     ('user_id = "patient"', "#", ("user_id", "'' and 60")),
     ('user_id = "patient"', 'user_id = "dose"', "columns"),
+    ('name = "dose"', 'name = "Intercept"', "'Intercept'"),
     ("n = [9, 15, 54]", "n = [9, 54, 100]", ("grid.n", "60 users", "100")),
     (CLIPPED, 'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #', "'dp_mean'"),
 ]
@@ -148,8 +145,7 @@ OF_GUESSES = [
     ('mean = { smoker = "known" }', ("guesses.mean.smoker", "'known'")),
     ("mean = { age = [40.0, true] }", ("guesses.mean.age", "True")),
     ("correlation = true", ("guesses.correlation", "True")),
-    ("shares = { smoker = -1 }", ("guesses.shares.smoker", "-1")),
-    ("shares = { region = [0.2, 0.2, -1] }", ("guesses.shares.region", "-1")),
+    *[(f"shares = {{ {each} = -1 }}", (f"guesses.shares.{each}", "-1")) for each in ("smoker", "region")],
     ("explaned = 0.5", ("guesses.explaned", "0.5")),
 ]
 
@@ -204,16 +200,24 @@ ROWS = [
     (RuleError, ("d must", "'s/10'"), lambda: whole("s/10", SIZES_OF, what="d")),
     *[(RuleError, "value_bound", lambda rule=rule: evaluate_rule(rule, SIZES_OF, what="value_bound")) for rule in RULES],
     (SpecError, "'housing'", lambda: find_study("housin")),
-    (SpecError, "advice", lambda: advice_of("mean_comparison")),
-    (SpecError, "advice", lambda: advice_of("snp")),
-    (SpecError, "nowhere.py", lambda: use_plugins([Path("nowhere.py")], "local")),
-    (SpecError, "a.txt", lambda: use_plugins([Path("a.txt")], "local")),
+    *[(SpecError, "advice", lambda name=name: advice_of(name)) for name in ("mean_comparison", "snp")],
+    *[(SpecError, name, lambda name=name: use_plugins([Path(name)], "local")) for name in ("nowhere.py", "a.txt")],
 ]  # fmt: skip
 
 
 @refusals(ROWS)
 def test_what_a_study_cannot_ask_is_refused(error, named, use):
     refused(use, error, *words(named))
+
+
+ALIKE = [{"categories": ("7.0", "07")}, {"categories": ("7", "b"), "missing": ("07",)}]
+ALIKE += [{"categories": ("a", "b"), "levels": {"a": ("7",), "b": ("07",)}}]
+
+
+@pytest.mark.parametrize("texts", ALIKE)
+def test_a_text_stands_for_one_category_or_a_missing_cell(texts):
+    with pytest.raises(ValueError, match="'07'"):
+        AnalystColumn(name="g", source="law", **texts)
 
 
 # A file's name, its content, and what the sentence names
