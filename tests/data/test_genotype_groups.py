@@ -32,11 +32,6 @@ def random_cohort(sizes=(30, 20), d=6, missing=0.0, seed=0):
     return cohort(calls, rng.permutation(np.repeat([0, 1], sizes)))
 
 
-def block_of(genotypes):
-    calls, half = genotypes.calls.T, genotypes.calls.shape[1] // 2
-    return [SnpBlock(genotypes.snps.iloc[part], calls[part]) for part in (slice(half), slice(half, None))]
-
-
 @pytest.mark.parametrize("sizes", [(25, 25), (31, 12)])
 def test_the_rows_are_centered_calls_and_their_mean_is_the_difference_of_group_means(sizes):
     genotypes = random_cohort(sizes=sizes)
@@ -64,7 +59,10 @@ def test_people_with_too_many_missing_calls_are_left_out():
 
 
 def chosen(genotypes, n_snps, selection="all_subjects"):
-    return prepare.choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
+    half = genotypes.calls.shape[1] // 2
+    parts = slice(half), slice(half, None)
+    blocks = [SnpBlock(genotypes.snps.iloc[part], genotypes.calls.T[part]) for part in parts]
+    return prepare.choose_by_frequency(blocks, genotypes.group, n_snps, selection).tolist()
 
 
 def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_the_first():

@@ -58,11 +58,6 @@ def zipped(texts):
     return buffer.getvalue()
 
 
-def read_back(ref):
-    blocks = list(stream_frames(ref))
-    return np.hstack([block for block, _ in blocks]).T, np.concatenate([labels for _, labels in blocks])
-
-
 def test_the_official_zip_through_a_web_server(tmp_path, web):
     dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
     values, labels = made(N, n_boids=3)
@@ -74,7 +69,7 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     assert ref_from_dict(ref.to_dict()) == ref
     assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
     assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
-    X, y = read_back(ref)
+    X, y = (np.concatenate(each, axis=-1).T for each in zip(*stream_frames(ref), strict=True))
     np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))

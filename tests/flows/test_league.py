@@ -75,13 +75,9 @@ def methods(tmp_path, monkeypatch):
     libraries.register(folder)
 
 
-def problem_of(name, group="linear"):
-    dataset = f"league_{name}"
-    return made_problem("whole_table", dataset=dataset, **tables.problems([group])[dataset])
-
-
 def drawn(name, folder, group="linear", replicates=2):
-    problem = problem_of(name, group)
+    dataset = f"league_{name}"
+    problem = made_problem("whole_table", dataset=dataset, **tables.problems([group])[dataset])
     table = parquet(fetch(problem.dataset, offline=True))
     if table.data_source != "real":
         pytest.skip("neither an installed package nor the mirror has its file")

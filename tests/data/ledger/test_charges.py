@@ -233,7 +233,9 @@ def test_a_damaged_byte_is_found_or_harmless_and_shows_nothing_stored(written, p
     path, kept = place.home / "ledger.sqlite", place.home / "kept"
     shutil.copy(path, kept)
     content, chance = kept.read_bytes(), random.Random(0)
-    for where in [*chance.sample(range(len(content)), 60), *stored_bytes(content)]:
+    texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
+    ends = [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
+    for where in [*chance.sample(range(len(content)), 60), *ends]:
         path.write_bytes(content[:where] + bytes([content[where] ^ 0xFF]) + content[where + 1 :])
         try:
             report = place.ledger().verify()
@@ -245,11 +247,6 @@ def test_a_damaged_byte_is_found_or_harmless_and_shows_nothing_stored(written, p
         except LedgerError as error:
             said = str(error)
         assert not any(each in said for each in ("31337", "stored answer", "estimate", "value_bound"))
-
-
-def stored_bytes(content):
-    texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
-    return [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
 
 
 def test_what_the_driver_quotes_is_not_shown(written, place, monkeypatch):
