@@ -50,7 +50,6 @@ def uniform_regression(
     *,
     sparsity: int | None = None,
     design: Design = "literal",
-    noise_std: float = 1.0,
     noise: Shape = "gaussian",
     single_precision: bool = False,
 ) -> Simulated:
@@ -69,10 +68,8 @@ def uniform_regression(
     X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
     X *= 2 * h
     X -= h
-    y = X[:, :support] @ coef[:support] + noise_std * centered_noise(rng, noise, n)
-    return Simulated(
-        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
-    )
+    y = X[:, :support] @ coef[:support] + centered_noise(rng, noise, n)
+    return Simulated(X=X, y=y, truth=coef, information=np.full(d, h**2 / 3))
 
 
 def shaped_regression(
@@ -83,22 +80,16 @@ def shaped_regression(
     rows: Shape = "gaussian",
     errors: Shape = "gaussian",
     unequal: bool = False,
-    correlation: float = 0.0,
-    noise_std: float = 0.7,
 ) -> Simulated:
     """Draw rows and errors of a law, coefficients of length about ½ and responses.
 
-    ``correlation`` is that of every two columns. Where errors are unequal, the variance of one is (1 + x²)/2
-    times ``noise_std``² for the first entry x of its row.
+    The standard deviation of an error is 0.7. Where errors are unequal, the variance of one is (1 + x²)/2
+    times 0.7² for the first entry x of its row.
     """
-    X = centered_noise(rng, rows, (n, d)) * np.sqrt(1 - correlation)
-    if correlation:
-        X += np.sqrt(correlation) * rng.standard_normal((n, 1))
+    X = centered_noise(rng, rows, (n, d))
     truth = np.linspace(1, -1, d) / np.sqrt(d)
-    spread = noise_std * np.sqrt((1 + X[:, 0] ** 2) / 2) if unequal else noise_std
-    return Simulated(
-        X=X, y=X @ truth + spread * centered_noise(rng, errors, n), truth=truth, noise_std=noise_std
-    )
+    spread = 0.7 * np.sqrt((1 + X[:, 0] ** 2) / 2) if unequal else 0.7
+    return Simulated(X=X, y=X @ truth + spread * centered_noise(rng, errors, n), truth=truth, noise_std=0.7)
 
 
 def sign_regression(

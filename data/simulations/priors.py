@@ -11,14 +11,10 @@ from data.simulations import FloatArray, Simulated, half_width
 MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
 
 
-def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float = 1.0) -> Simulated:
-    """Draw μ = σp, p uniform on ±1, and rows with independent entries ±σ of mean μ (paper A, section 2.3).
-
-    σ is ``value_bound``.
-    """
-    share = rng.random(d)  # of entries +σ
-    X = np.where(rng.random((n, d)) < share, value_bound, -value_bound)
-    return Simulated(X=X, y=None, truth=value_bound * (2 * share - 1), noise_std=value_bound)
+def bounded_mean(rng: np.random.Generator, n: int, d: int) -> Simulated:
+    """Draw μ uniform on ±1, and rows with independent entries ±1 of mean μ (paper A, section 2.3)."""
+    share = rng.random(d)  # of entries +1
+    return Simulated(X=np.where(rng.random((n, d)) < share, 1.0, -1.0), y=None, truth=2 * share - 1)
 
 
 def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
@@ -33,10 +29,8 @@ def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None
     return Simulated(X=X, y=None, truth=mean)
 
 
-def prior_regression(
-    rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None, noise_std: float = 1.0
-) -> Simulated:
-    """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, σ²).
+def prior_regression(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
+    """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, 1).
 
     With ``sparsity`` s, the coefficients are the sparse mean of :func:`prior_mean` over √s, and h = 1/√s. If
     it is omitted, they are √d times smaller than N(0, 1) truncated to ±1, and h = 1/√d (paper A, Lemma 4.1).
@@ -48,10 +42,7 @@ def prior_regression(
     X = rng.random((n, d))
     X *= 2 * h
     X -= h
-    y = X @ coef + noise_std * rng.standard_normal(n)
-    return Simulated(
-        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
-    )
+    return Simulated(X=X, y=X @ coef + rng.standard_normal(n), truth=coef, information=np.full(d, h**2 / 3))
 
 
 def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
