@@ -6,7 +6,7 @@ Rows are independent given the parameter, so that of 2n rows the first n can be 
 import numpy as np
 import scipy
 
-from data.simulations import FloatArray, Simulated, half_width
+from data.simulations import FloatArray, Simulated, half_width, uniform_rows
 
 MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
 
@@ -39,9 +39,7 @@ def prior_regression(rng: np.random.Generator, n: int, d: int, *, sparsity: int 
         coef, h = _truncated_normal(rng, d, 1.0) / np.sqrt(d), half_width("literal", d, d)
     else:
         coef, h = _largest(rng, d, sparsity) / np.sqrt(sparsity), half_width("repaired", d, sparsity)
-    X = rng.random((n, d))
-    X *= 2 * h
-    X -= h
+    X = uniform_rows(rng, n, d, h)
     return Simulated(X=X, y=X @ coef + rng.standard_normal(n), truth=coef, information=np.full(d, h**2 / 3))
 
 
@@ -56,9 +54,7 @@ def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | 
     size = d if sparsity is None else min(sparsity, d)
     values[np.argsort(-np.abs(values))[size:]] = 0.0
     coef = values / np.sqrt(size)
-    X = rng.random((n, d))
-    X *= 2
-    X -= 1
+    X = uniform_rows(rng, n, d)
     y = (rng.random(n) < scipy.special.expit(X @ coef)).astype(float)
     return Simulated(X=X, y=y, truth=coef, information=_logistic_information(coef))
 

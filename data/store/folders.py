@@ -129,10 +129,10 @@ def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     return content
 
 
-def read_json(path: Path, limit: int = 100_000_000) -> Any:
+def read_json(path: Path) -> Any:
     """Return the JSON document in a regular file; raise `ValueError` if it is none."""
     try:
-        return json.loads(read_small(path, limit))
+        return json.loads(read_small(path, limit=100_000_000))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
