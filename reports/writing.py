@@ -157,16 +157,8 @@ def rule_text(rule: str, symbol: str = "n") -> str:
     """
     if re.fullmatch(r"[\d.]+e-\d+", rule):
         return scientific(float(rule))
-    out, power = "", False
-    for char in re.sub(r"\bn\b", symbol, rule):
-        if char == "^":
-            power = True
-        elif power and (char in "0123456789.-+"):
-            out += char.translate(_SUPERSCRIPT)
-        else:
-            power = False
-            out += char if char != "*" else ""
-    return out
+    text = re.sub(r"\bn\b", symbol, rule).replace("*", "")
+    return re.sub(r"\^([\d.+-]+)", lambda power: power[1].translate(_SUPERSCRIPT), text)
 
 
 def duration(seconds: float | None) -> str:
