@@ -14,7 +14,6 @@ from flows.cli.options import Force, whole_number
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
-_EPSILON = 0.5  # the headline's in the template
 
 
 class _Model(NamedTuple):
