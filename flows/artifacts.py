@@ -57,10 +57,10 @@ def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
 
 
 def summary_markdown(report: Path, headline: str, address: str = "") -> str:
-    """Return a report's headline, its first table and where the whole of it is.
+    """Return a report's headline, its first table and where the whole report is.
 
-    That is at ``address``, of the report's folder on a server, or in a file: no browser follows a link from a
-    server's page to one.
+    ``address`` is that of its folder on a server. Without one the file is named, not linked: browsers follow
+    no link from a server's page to a file.
     """
     lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
     after = dropwhile(lambda line: not line.startswith("|"), lines)
@@ -135,22 +135,17 @@ def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> No
     cells = list(dict.fromkeys(row["cell"] for row in different))
     say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
     if spec.analyst_table is None:
-        _attach_drift(spec, different)
-        _emit_drift(spec, cells)
+        _attach_drift(spec, cells, different)
 
 
 @_best_effort
-def _attach_drift(spec: StudySpec, different: list[dict[str, Any]]) -> None:
+def _attach_drift(spec: StudySpec, cells: list[str], different: list[dict[str, Any]]) -> None:
+    """Attach what differs, and emit an event without results, of which an automation may notify somebody."""
     create_table_artifact(
         key=_key("drift", spec.name),
         table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
         description=f"{len(different)} results that differ from the last run beyond their error bars",
     )
-
-
-@_best_effort
-def _emit_drift(spec: StudySpec, cells: list[str]) -> None:
-    """Emit what an automation of Prefect's may notify somebody of; it holds no result."""
     emit_event(
         "dpcost.drift",
         resource={"prefect.resource.id": f"dpcost.study.{spec.name}"},

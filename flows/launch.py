@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import fsspec
 
@@ -37,12 +36,9 @@ from tasks.run_options import RunOptions
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
-# What a run needs at least; a disk that fills up later is told about then.
+# What a run needs at least; a disk that fills up later is reported then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-# Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
-# over .005 is within noise.
-SWITCH_INTERVAL = 5e-4
 GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
@@ -128,11 +124,7 @@ def end_on_signals() -> None:
     """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, _end)
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    leave("interrupted")
+            signal.signal(each, lambda *_: leave("interrupted"))
 
 
 def _distinct_names(studies: Sequence[str]) -> list[str]:
@@ -180,7 +172,6 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
         gc.freeze()  # what is loaded stays: looking at it again and again takes a third of a small run
         gc.set_threshold(GARBAGE)
         gc.enable()
-        sys.setswitchinterval(SWITCH_INTERVAL)
         TYPED.set(command)
         _run(studies, options, at_once)
 

@@ -326,13 +326,13 @@ def wrong_setting(error: Exception) -> str:
     return f"a PREFECT_ variable is wrong: {name}: {first['msg']}; correct or unset it"
 
 
-def wait_until_recorded(flow_run_id: str, timeout: float = 30.0) -> None:
-    """Wait until the server has recorded the end of a flow run's last task, and thus of all before it."""
+def wait_until_recorded(flow_run_id: str) -> None:
+    """Wait until the server has recorded the end of a flow run's last task; half a minute at most."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import TaskRunSort
 
-    this, deadline = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}}), time.monotonic() + timeout
+    this, deadline = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}}), time.monotonic() + 30.0
     with get_client(sync_client=True) as client:
         while time.monotonic() < deadline:
             with suppress(httpx.HTTPError):  # a server that just died may come back

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -37,17 +37,15 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
     return [future.result() for future in futures]
 
 
-def counter(
-    what: str, unit: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int], None]:
+def counter(what: str, unit: str) -> Callable[[int], None]:
     """Return a function that takes a progress count and writes a line about it now and then."""
-    last_line = clock()
+    last_line = time.monotonic()
 
     def show(count: int) -> None:
         nonlocal last_line
-        if (now := clock()) - last_line >= _SECONDS_BETWEEN_LINES:
+        if (now := time.monotonic()) - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
-            print(f"{what}: {count:,} {unit}", file=stream or sys.stderr, flush=True)
+            say(f"{what}: {count:,} {unit}")
 
     return show
 

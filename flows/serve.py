@@ -145,15 +145,8 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
         )
         for file, study in studies
     ]
-    others = {
-        "ingest": flows.ingest,
-        "scorecard": flows.scorecard,
-        "report": flows.report,
-        "rerun": flows.rerun,
-    }
-    return of_studies + [
-        deployment(flow, name, OTHER_FLOWS_AT.get(name, "")) for name, flow in others.items()
-    ]
+    others = (flows.ingest, flows.scorecard, flows.report, flows.rerun)
+    return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:

@@ -4,10 +4,10 @@ An answer is *clearly better* than another number where its mean error lies belo
 errors.
 
 A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
-large population miss its answer by more, s(m) = e(m) / √(1 − m/N). Where m is most of N that is false, as far
-as few rows decide the answer and hardly ever are the ones left out: beyond N/4, s falls from there with the
-root of m. A private estimate of error E adds p = √(E² − e²): privacy's part of it, which is compared with s
-as an ε and as a number of rows.
+large population miss its answer by more, s(m) = e(m) / √(1 − m/N). Where m is most of N, that does not hold
+for answers that few rows decide, for these rows are hardly ever left out. So beyond N/4, s is taken to fall
+with the root of m. A private estimate of error E adds p = √(E² − e²): privacy's part of it, which is compared
+with s as an ε and as a number of rows.
 """
 
 from __future__ import annotations

@@ -41,11 +41,10 @@ NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε ove
 
 @dataclass(frozen=True)
 class Tile:
-    """One big number with its caption; `role` and `slot` (an estimator's order) decide its color."""
+    """One big number with its caption; `slot` (an estimator's order) decides its color."""
 
     value: str
     caption: str
-    role: str
     slot: int | None = None
 
 
@@ -258,17 +257,17 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     if best is not None:
         useless = "" if cost.beats_zero else ", no better than answering zero"
         caption = f"best private error{useless}: {best[0].full}"
-        tiles.append(Tile(num(best[1].mean), caption, "best", best[0].info.order))
+        tiles.append(Tile(num(best[1].mean), caption, best[0].info.order))
     if other is not None:
         if not math.isclose(cost.without, other[1].mean):
             where = ", about a large population"
-        tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}", "nonprivate"))
+        tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}"))
     if math.isfinite(cost.factor) and cost.beats_zero:
         limits = between(cost.factors, times)
         unsure = "" if limits == times(cost.factor) else f" ({limits})"
-        tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}{unsure}", "cost"))
+        tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}{unsure}"))
     if math.isfinite(ranking.zero):
-        tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
+        tiles.append(Tile(num(ranking.zero), "error of answering zero"))
     return tuple(tiles)
 
 
@@ -282,12 +281,12 @@ def _number(view: View, cost: CostOfPrivacy) -> Tile | None:
         limits = between(cost.factors, times)
         unsure = "" if limits == times(cost.factor) else f", about 95 % limits {limits}"
         caption = f"times the error without privacy at {condition(view, where)}{unsure}"
-        return Tile(times(cost.factor), caption, "cost", best[0].info.order)
+        return Tile(times(cost.factor), caption, best[0].info.order)
     value = num(best[1].mean)
     value += f" ± {error_bar(best[1].se, best[1].mean)}" if best[1].se > 0 else ""
     useless = "" if cost.beats_zero else ", no better than answering zero"
     caption = f"best private error at {condition(view, where)}{useless}: {view.page.metric_label}"
-    return Tile(value, caption, "best", best[0].info.order)
+    return Tile(value, caption, best[0].info.order)
 
 
 @dataclass(frozen=True)

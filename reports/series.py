@@ -1,4 +1,4 @@
-"""Groups the rows of a results table into plotted series: settings, series, points."""
+"""The rows of a results table as plotted series: settings, series, points."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pandas as pd
 from dpalgos.catalog import Estimator
 from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
+from reports.writing import with_form
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
@@ -83,7 +84,7 @@ class Series:
     @property
     def name(self) -> str:
         """Name without the noise: "AdaSSP", "Noisy gradient descent (residual-clipped)"."""
-        return f"{self.info.title} ({self.form})" if self.form else self.info.title
+        return with_form(self.info.title, self.form)
 
     @property
     def label(self) -> str:

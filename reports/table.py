@@ -87,10 +87,10 @@ class Section:
         return [self.text] if isinstance(self.text, str) else self.text
 
 
-def facts(heading: str, found: Sequence[tuple[str, str]], **more: object) -> Section:
+def facts(heading: str, found: Sequence[tuple[str, str]]) -> Section:
     """Return a folded section with names and values."""
     table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
-    return Section(heading, table=table, folded=True, **more)  # type: ignore[arg-type]
+    return Section(heading, table=table, folded=True)
 
 
 def setting_title(view: View, where: Setting) -> str:
@@ -136,7 +136,7 @@ def _mark(notes: dict[str, str], text: str) -> str:
 
 
 def _zero(series: tuple[Series, ...], x: float) -> float:
-    """The zero vector's error at a size; where it was not run there, at its nearest size."""
+    """Return the zero vector's error at a size, or at the nearest one where it was run."""
     points = [p for s in series if s.role == "zero" for p in s.points if p.answered]
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
@@ -210,14 +210,13 @@ def certified_table(view: View) -> PageTable | None:
                 values = found.setdefault(series.label, (series, {}))[1]
                 values[epsilon] = span([p.certified for p in series.points])
     rows: list[list[str | TableCell]] = [
-        [_named(label, series), *(values.get(e, "not run") or "none" for e in view.epsilons)]
+        [
+            TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper"),
+            *(values.get(e, "not run") or "none" for e in view.epsilons),
+        ]
         for label, (series, values) in found.items()
     ]
     return PageTable(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε, by the ε asked")
-
-
-def _named(label: str, series: Series) -> TableCell:
-    return TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper")
 
 
 def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> PageTable:

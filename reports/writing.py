@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
 
@@ -157,16 +160,8 @@ def rule_text(rule: str, symbol: str = "n") -> str:
     """
     if re.fullmatch(r"[\d.]+e-\d+", rule):
         return scientific(float(rule))
-    out, power = "", False
-    for char in re.sub(r"\bn\b", symbol, rule):
-        if char == "^":
-            power = True
-        elif power and (char in "0123456789.-+"):
-            out += char.translate(_SUPERSCRIPT)
-        else:
-            power = False
-            out += char if char != "*" else ""
-    return out
+    text = re.sub(r"\bn\b", symbol, rule).replace("*", "")
+    return re.sub(r"\^([\d.+-]+)", lambda power: power[1].translate(_SUPERSCRIPT), text)
 
 
 def duration(seconds: float | None) -> str:
@@ -193,10 +188,15 @@ def when(stamp: str) -> str:
     return f"{time.day} {time:%B %Y, %H:%M %Z}".strip()
 
 
+def environment(**options: Any) -> Environment:
+    """Return Jinja's environment of the templates, with options of its own."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # not every command writes sentences
+
+    return Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined, **options)
+
+
 @cache
 def macros() -> Any:
-    from reports.environment import environment
-
     env = environment()
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
     env.filters.update(rows=rows, percent=percent, repaired=repaired)

@@ -162,11 +162,8 @@ class CacheEntry:
 
 
 def entries(home: Path, days: int = DAYS) -> list[CacheEntry]:
-    return [_entry(path, days) for path in sorted(_files(home))]
-
-
-def _files(home: Path) -> Iterator[Path]:
-    return (path for path in (home / FOLDER).rglob("*") if path.is_file() and path.name[0] != ".")
+    paths = sorted((home / FOLDER).rglob("*"))
+    return [_entry(path, days) for path in paths if path.is_file() and path.name[0] != "."]
 
 
 def _entry(path: Path, days: int) -> CacheEntry:

@@ -31,10 +31,10 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
 
 
-def read_strictly(path: Path, kind: type[T], what: str, limit: int = 100_000_000) -> T:
+def read_strictly(path: Path, kind: type[T], what: str) -> T:
     """Read a JSON file that somebody else may have written; refuse one that is not of a kind."""
     try:
-        return TypeAdapter(kind).validate_json(read_small(path, limit), strict=True)
+        return TypeAdapter(kind).validate_json(read_small(path, limit=100_000_000), strict=True)
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
     except ValidationError as error:

@@ -64,9 +64,8 @@ CAL_HOUSING_COLUMNS = (
 
 def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
     """Read ``cal_housing.tgz``: comma-separated, no header, six decimals."""
-    return read_delimited(
-        read_member(path, "cal_housing.data"), CAL_HOUSING_COLUMNS, separator=",", file="cal_housing.data"
-    )
+    file = "cal_housing.data"
+    return read_delimited(read_member(path, file), CAL_HOUSING_COLUMNS, file=file)
 
 
 PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}

@@ -12,6 +12,7 @@ from data.dataset import Dataset, GenotypeGroup, Source
 from data.formats.cohort import Cohort, hardy_weinberg
 from data.formats.geo import parse_series_matrix
 
+AVERAGE, LOW = "average iq", "low iq"
 DATASET = Dataset(
     name="snp_gse106818",
     kind="genotypes",
@@ -37,13 +38,10 @@ DATASET = Dataset(
         ),
     ),
     groups=(
-        GenotypeGroup("average IQ", ("average iq",)),
-        GenotypeGroup("low IQ", ("low iq",)),
+        GenotypeGroup("average IQ", (AVERAGE,)),
+        GenotypeGroup("low IQ", (LOW,)),
     ),
 )
-
-AVERAGE, LOW = "average iq", "low iq"
-STAND_IN_SNPS = 5_000
 
 
 def parse_geo_series_matrix(path: Path, companions: Mapping[str, Path]) -> Cohort:
@@ -56,6 +54,4 @@ PARSERS = {"geo_series_matrix": parse_geo_series_matrix}
 
 def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
     """Simulate a null study with the published group sizes, at 5,000 SNPs."""
-    alike = {AVERAGE: "all", LOW: "all"}
-    sizes = {AVERAGE: 241, LOW: n_people - 241}
-    return hardy_weinberg(sizes, STAND_IN_SNPS, rng, population_of=alike, missing_rate=0.01)
+    return hardy_weinberg({AVERAGE: 241, LOW: n_people - 241}, 5_000, rng, missing_rate=0.01)

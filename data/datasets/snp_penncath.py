@@ -51,8 +51,6 @@ DATASET = Dataset(
     ),
 )
 
-CASES = 933
-
 
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the clinical table; a person is a family identifier, here one per person."""
@@ -82,6 +80,4 @@ PARSERS = {"plink1": parse_plink1}
 
 def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
     """Simulate a null study: cases and controls from one population."""
-    sizes = {"1": CASES, "0": n_people - CASES}
-    alike = {"1": "all", "0": "all"}
-    return hardy_weinberg(sizes, 4_367, rng, population_of=alike, missing_rate=0.023)
+    return hardy_weinberg({"1": 933, "0": n_people - 933}, 4_367, rng, missing_rate=0.023)

@@ -16,7 +16,8 @@ from data.errors import CorruptSource
 
 
 def is_gzip(path: Path) -> bool:
-    return _first_bytes(path) == b"\x1f\x8b"
+    with open(path, "rb") as handle:
+        return handle.read(2) == b"\x1f\x8b"
 
 
 def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
@@ -25,17 +26,14 @@ def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
 
 
 def read_member(archive: Path, member: str) -> bytes:
-    """Return one file, in whatever folder, of a ``.zip`` or (compressed) tar archive."""
+    """Return one file, in whatever folder, of a (compressed) tar archive."""
     try:
-        if zipfile.is_zipfile(archive):
-            with open_zip_member(archive, member) as stream:
-                return stream.read()
         with tarfile.open(archive) as opened_tar:
             handle = opened_tar.extractfile(_find(opened_tar.getnames(), member, archive))
             if handle is None:
                 raise CorruptSource(f"{archive.name}: {member} is not a file; get the archive again")
             return handle.read()
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError):
+    except (tarfile.TarError, zlib.error, EOFError, OSError):
         raise damaged(archive) from None
 
 
@@ -54,16 +52,15 @@ def damaged(archive: Path) -> CorruptSource:
     return CorruptSource(f"{archive.name} is a truncated or damaged archive; get it again")
 
 
-def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, file: str) -> pd.DataFrame:
-    r"""Split headerless text into a table of text; `data.fetch.tables` types it.
+def read_delimited(payload: bytes, columns: Sequence[str], *, file: str) -> pd.DataFrame:
+    """Split headerless, comma-separated text into a table of text; `data.fetch.tables` types it.
 
-    ``separator`` is one character, or ``r"\s+"``; ``file`` is what messages call the file.
+    ``file`` is what messages call the file.
     """
     try:
         table = pd.read_csv(
             io.BytesIO(payload),
             header=None,
-            sep=separator,
             dtype=str,
             encoding="latin-1",
             keep_default_na=False,
@@ -81,11 +78,6 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, fi
         )
     table.columns = pd.Index(columns)
     return table
-
-
-def _first_bytes(path: Path) -> bytes:
-    with open(path, "rb") as handle:
-        return handle.read(2)
 
 
 def _find(names: list[str], member: str, archive: Path) -> str:

@@ -58,7 +58,8 @@ class RowBlocks:
 
 def read_ahead(pieces: Iterator[T]) -> Iterator[T]:
     """Yield pieces, and read the next one in a thread meanwhile if there is a second core."""
-    if _n_cores() < 2:
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_cores < 2:
         yield from pieces
         return
     end = object()
@@ -67,7 +68,3 @@ def read_ahead(pieces: Iterator[T]) -> Iterator[T]:
         while (piece := coming.result()) is not end:
             coming = pool.submit(next, pieces, end)
             yield piece  # type: ignore[misc]
-
-
-def _n_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

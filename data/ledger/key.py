@@ -24,7 +24,6 @@ KEY_BYTES = 32
 class Keys:
     """Keys that are derived from the ledger's key, one for each use; the id discloses nothing about it."""
 
-    chain: bytes  # of the chain of an earlier version
     fingerprint: bytes
     id: str
 
@@ -33,10 +32,10 @@ def keys_of(digits: str) -> Keys:
     secret = bytes.fromhex(digits)
     if len(secret) != KEY_BYTES:
         raise ValueError
-    chain, fingerprint, number = (
-        hmac.digest(secret, b"dpcost ledger: " + use, "sha256") for use in (b"chain", b"fingerprint", b"id")
+    fingerprint, number = (
+        hmac.digest(secret, b"dpcost ledger: " + use, "sha256") for use in (b"fingerprint", b"id")
     )
-    return Keys(chain, fingerprint, number.hex()[:16])
+    return Keys(fingerprint, number.hex()[:16])
 
 
 def load_keys(home: Path, *, create: bool) -> Keys:

@@ -41,8 +41,7 @@ class Scales:
 
     def to_dict(self) -> dict[str, Any]:
         ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
-        plain: dict[str, Any] = to_jsonable_python(replace(self, ref=ref))
-        return plain
+        return dict(to_jsonable_python(replace(self, ref=ref)))
 
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:

@@ -1,7 +1,7 @@
 """Prepare the SNP studies: choose SNPs, and write two groups' difference, or one group, as rows of people.
 
-The unit of privacy is a person (digest E13). With g the number of copies of an allele (0, 1 or 2) and m
-people drawn from each group, the estimand's estimate
+The unit of privacy is a person. With g the number of copies of an allele (0, 1 or 2) and m people drawn from
+each group, the estimand's estimate
 
     (1/m) Σ_first g − (1/m) Σ_second g  =  (1/2m) Σ_people ±2(g − 1)
 
@@ -90,7 +90,7 @@ def choose_by_frequency(
 ) -> IntArray:
     """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
 
-    Frequencies are those among both groups, or among the people outside them: half the mean count (F11), or
+    Frequencies are those among both groups, or among the people outside them: half the mean count, or
     its complement. SNPs without enough calls are passed over.
     """
     among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP

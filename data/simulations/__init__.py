@@ -40,8 +40,7 @@ def simulator(model: str) -> Callable[..., Simulated]:
     """Return the function ``(rng, n, d, **settings) -> Simulated`` of a model."""
     if model not in models():
         raise DataError(f"model must be one of {', '.join(sorted(models()))}, got {model!r}")
-    model_class: Any = getattr(importlib.import_module(models()[model]), model)
-    return model_class  # type: ignore[no-any-return]
+    return getattr(importlib.import_module(models()[model]), model)  # type: ignore[no-any-return]
 
 
 def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
@@ -53,6 +52,16 @@ def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, 
     if kind == "student":
         return np.asarray(rng.standard_t(5, shape) * np.sqrt(3 / 5))
     raise DataError(f"noise must be one of gaussian, student, exponential, got {kind!r}")
+
+
+def uniform_rows(
+    rng: np.random.Generator, n: int, d: int, reach: float = 1.0, *, single_precision: bool = False
+) -> FloatArray:
+    """Draw rows with entries uniform on ±``reach``; in single precision they have half the memory."""
+    X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
+    X *= 2 * reach
+    X -= reach
+    return X
 
 
 def half_width(design: str, d: int, support: int) -> float:

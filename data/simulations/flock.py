@@ -134,7 +134,7 @@ def _film(flocks: _Flocks) -> Float:
             frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, seen]), 0, -1)
         if step < len(flocks.noise):
             velocity = _steer(flocks, velocity, seen, flocks.noise[step])
-            place = place + _integers(velocity)
+            place = place + np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)
     return frames.reshape(n_simulations * FRAMES, -1)
 
 
@@ -194,7 +194,3 @@ def _pixels(place: npt.NDArray[np.int32]) -> Float:
     pixels = place.astype(np.float32)
     pixels *= (EXTENT / _TURN).reshape(2, *[1] * (place.ndim - 1))
     return pixels
-
-
-def _integers(velocity: Float) -> npt.NDArray[np.int32]:
-    return np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)

@@ -88,8 +88,8 @@ def hard_mean(rng: np.random.Generator, n: int, d: int, *, law: MeanLaw = "logno
     return Simulated(X=X, y=None, truth=np.full(d, truth))
 
 
-def hard_events(rng: np.random.Generator, n: int, d: int, *, intercept: float = -4.0) -> Simulated:
+def hard_events(rng: np.random.Generator, n: int, d: int) -> Simulated:
     """Draw events of a logistic regression, 2 to 3 % of the rows, with a column of ones."""
     X = np.column_stack([rng.standard_normal((n, d - 1)), np.ones(n)])
-    truth = np.append(np.linspace(1, -1, d - 1) / np.sqrt(d - 1), intercept)
+    truth = np.append(np.linspace(1, -1, d - 1) / np.sqrt(d - 1), -4.0)
     return Simulated(X=X, y=(rng.random(n) < 1 / (1 + np.exp(-X @ truth))).astype(float), truth=truth)

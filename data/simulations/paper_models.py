@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from data.errors import DataError
-from data.simulations import Shape, Simulated, centered_noise, half_width
+from data.simulations import Shape, Simulated, centered_noise, half_width, uniform_rows
 
 MODELS = (
     *("gaussian_mean", "shaped_mean", "uniform_regression", "shaped_regression", "sign_regression"),
@@ -50,7 +50,6 @@ def uniform_regression(
     *,
     sparsity: int | None = None,
     design: Design = "literal",
-    noise_std: float = 1.0,
     noise: Shape = "gaussian",
     single_precision: bool = False,
 ) -> Simulated:
@@ -61,18 +60,11 @@ def uniform_regression(
     paper's assumptions hold ("repaired"); or h = 1 ("feasible"). As printed the signal of a sparse problem
     vanishes: even the oracle is worse than zero. In single precision X has half the memory.
     """
-    support = d if sparsity is None else min(sparsity, d)
-    coef = np.zeros(d)
-    direction = rng.standard_normal(support)
-    coef[:support] = direction / np.linalg.norm(direction)
+    coef, support = _unit_coefficients(rng, d, sparsity)
     h = half_width(design, d, support)
-    X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
-    X *= 2 * h
-    X -= h
-    y = X[:, :support] @ coef[:support] + noise_std * centered_noise(rng, noise, n)
-    return Simulated(
-        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
-    )
+    X = uniform_rows(rng, n, d, h, single_precision=single_precision)
+    y = X[:, :support] @ coef[:support] + centered_noise(rng, noise, n)
+    return Simulated(X=X, y=y, truth=coef, information=np.full(d, h**2 / 3))
 
 
 def shaped_regression(
@@ -83,22 +75,16 @@ def shaped_regression(
     rows: Shape = "gaussian",
     errors: Shape = "gaussian",
     unequal: bool = False,
-    correlation: float = 0.0,
-    noise_std: float = 0.7,
 ) -> Simulated:
     """Draw rows and errors of a law, coefficients of length about ½ and responses.
 
-    ``correlation`` is that of every two columns. Where errors are unequal, the variance of one is (1 + x²)/2
-    times ``noise_std``² for the first entry x of its row.
+    The standard deviation of an error is 0.7. Where errors are unequal, the variance of one is (1 + x²)/2
+    times 0.7² for the first entry x of its row.
     """
-    X = centered_noise(rng, rows, (n, d)) * np.sqrt(1 - correlation)
-    if correlation:
-        X += np.sqrt(correlation) * rng.standard_normal((n, 1))
+    X = centered_noise(rng, rows, (n, d))
     truth = np.linspace(1, -1, d) / np.sqrt(d)
-    spread = noise_std * np.sqrt((1 + X[:, 0] ** 2) / 2) if unequal else noise_std
-    return Simulated(
-        X=X, y=X @ truth + spread * centered_noise(rng, errors, n), truth=truth, noise_std=noise_std
-    )
+    spread = 0.7 * np.sqrt((1 + X[:, 0] ** 2) / 2) if unequal else 0.7
+    return Simulated(X=X, y=X @ truth + spread * centered_noise(rng, errors, n), truth=truth, noise_std=0.7)
 
 
 def sign_regression(
@@ -146,14 +132,16 @@ def uniform_glm(
     ``sparsity`` coefficients are uniform on the unit sphere, the others zero; all are uniform if it is
     omitted. In single precision X has half the memory.
     """
-    support = d if sparsity is None else min(sparsity, d)
-    coef = np.zeros(d)
-    direction = rng.standard_normal(support)
-    coef[:support] = direction / np.linalg.norm(direction)
-    X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
-    X *= 2
-    X -= 1
+    coef, support = _unit_coefficients(rng, d, sparsity)
+    X = uniform_rows(rng, n, d, single_precision=single_precision)
     return Simulated(X=X, y=glm_responses(rng, family, X[:, :support] @ coef[:support]), truth=coef)
+
+
+def _unit_coefficients(rng: np.random.Generator, d: int, sparsity: int | None) -> tuple[np.ndarray, int]:
+    """Draw coefficients of length 1, all or the first few of which are not zero; return how many, too."""
+    support = d if sparsity is None else min(sparsity, d)
+    direction = rng.standard_normal(support)
+    return np.append(direction / np.linalg.norm(direction), np.zeros(d - support)), support
 
 
 def glm_responses(rng: np.random.Generator, family: str, predictor: np.ndarray) -> np.ndarray:

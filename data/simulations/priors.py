@@ -6,19 +6,15 @@ Rows are independent given the parameter, so that of 2n rows the first n can be 
 import numpy as np
 import scipy
 
-from data.simulations import FloatArray, Simulated, half_width
+from data.simulations import FloatArray, Simulated, half_width, uniform_rows
 
 MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
 
 
-def bounded_mean(rng: np.random.Generator, n: int, d: int, *, value_bound: float = 1.0) -> Simulated:
-    """Draw μ = σp, p uniform on ±1, and rows with independent entries ±σ of mean μ (paper A, section 2.3).
-
-    σ is ``value_bound``.
-    """
-    share = rng.random(d)  # of entries +σ
-    X = np.where(rng.random((n, d)) < share, value_bound, -value_bound)
-    return Simulated(X=X, y=None, truth=value_bound * (2 * share - 1), noise_std=value_bound)
+def bounded_mean(rng: np.random.Generator, n: int, d: int) -> Simulated:
+    """Draw μ uniform on ±1, and rows with independent entries ±1 of mean μ (paper A, section 2.3)."""
+    share = rng.random(d)  # of entries +1
+    return Simulated(X=np.where(rng.random((n, d)) < share, 1.0, -1.0), y=None, truth=2 * share - 1)
 
 
 def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
@@ -33,10 +29,8 @@ def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None
     return Simulated(X=X, y=None, truth=mean)
 
 
-def prior_regression(
-    rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None, noise_std: float = 1.0
-) -> Simulated:
-    """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, σ²).
+def prior_regression(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
+    """Draw coefficients, a design with entries uniform on ±h, and responses with noise N(0, 1).
 
     With ``sparsity`` s, the coefficients are the sparse mean of :func:`prior_mean` over √s, and h = 1/√s. If
     it is omitted, they are √d times smaller than N(0, 1) truncated to ±1, and h = 1/√d (paper A, Lemma 4.1).
@@ -45,13 +39,8 @@ def prior_regression(
         coef, h = _truncated_normal(rng, d, 1.0) / np.sqrt(d), half_width("literal", d, d)
     else:
         coef, h = _largest(rng, d, sparsity) / np.sqrt(sparsity), half_width("repaired", d, sparsity)
-    X = rng.random((n, d))
-    X *= 2 * h
-    X -= h
-    y = X @ coef + noise_std * rng.standard_normal(n)
-    return Simulated(
-        X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
-    )
+    X = uniform_rows(rng, n, d, h)
+    return Simulated(X=X, y=X @ coef + rng.standard_normal(n), truth=coef, information=np.full(d, h**2 / 3))
 
 
 def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None = None) -> Simulated:
@@ -65,9 +54,7 @@ def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | 
     size = d if sparsity is None else min(sparsity, d)
     values[np.argsort(-np.abs(values))[size:]] = 0.0
     coef = values / np.sqrt(size)
-    X = rng.random((n, d))
-    X *= 2
-    X -= 1
+    X = uniform_rows(rng, n, d)
     y = (rng.random(n) < scipy.special.expit(X @ coef)).astype(float)
     return Simulated(X=X, y=y, truth=coef, information=_logistic_information(coef))
 

@@ -129,10 +129,10 @@ def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     return content
 
 
-def read_json(path: Path, limit: int = 100_000_000) -> Any:
+def read_json(path: Path) -> Any:
     """Return the JSON document in a regular file; raise `ValueError` if it is none."""
     try:
-        return json.loads(read_small(path, limit))
+        return json.loads(read_small(path, limit=100_000_000))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -183,7 +183,8 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "xb", opener=_owner_only if private else None) as handle:
+        mode = 0o600 if private else 0o666
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)  # shows that a process still writes it, see `remove_leftovers`
             yield handle
             handle.flush()
@@ -209,10 +210,6 @@ def check_replaceable(path: Path) -> None:
             raise StoreError(
                 f"cannot write {path}: a link, folder, pipe or device stands there; choose another name"
             )
-
-
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def remove_leftovers(folder: Path) -> int:

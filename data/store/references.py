@@ -57,8 +57,7 @@ class DatasetRef:
         return self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
-        plain: dict[str, Any] = to_jsonable_python(self)
-        return plain
+        return dict(to_jsonable_python(self))
 
     def metadata(self, **more: Any) -> dict[str, str]:
         """Return what the Parquet file says of itself, the same in every run."""
@@ -131,5 +130,4 @@ def verified_path(ref: DatasetRef) -> Path:
 
 
 def read_table(ref: DatasetRef) -> pd.DataFrame:
-    table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
-    return table
+    return pd.DataFrame(pq.ParquetFile(verified_path(ref)).read().to_pandas())

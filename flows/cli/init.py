@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,14 +11,9 @@ from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
 from flows.cli.options import Force, whole_number
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
-_TEMPLATES = Path(__file__).parent / "templates"
-_EPSILON = 0.5  # the headline's in the template
 
 
 class _Model(NamedTuple):
@@ -213,22 +207,16 @@ def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], respon
 
 
 def _write(files: list[Path], facts: dict[str, Any]) -> None:
-    from data.store.folders import atomic_write
-
-    for file, template in zip(files, ("study", "release"), strict=True):
-        text = _templates().get_template(f"{template}.toml.jinja").render(facts)
-        atomic_write(file, text.encode())
-
-
-@cache
-def _templates() -> "Environment":
     from jinja2 import Environment, FileSystemLoader
 
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), trim_blocks=True, keep_trailing_newline=True, autoescape=False
-    )
+    from data.store.folders import atomic_write
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(loader=loader, trim_blocks=True, keep_trailing_newline=True, autoescape=False)
     environment.filters["toml"] = toml
-    return environment
+    for file, template in zip(files, ("study", "release"), strict=True):
+        text = environment.get_template(f"{template}.toml.jinja").render(facts)
+        atomic_write(file, text.encode())
 
 
 def _of_formula(

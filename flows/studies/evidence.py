@@ -90,6 +90,13 @@ def code_of(study: str, panel: str, estimator: str) -> str:
         return ""
 
 
+def _codes(study: str, rows: pd.DataFrame) -> list[str]:
+    """Return `code_of` for each row of a study."""
+    pairs = list(zip(rows.panel, rows.estimator, strict=True))
+    code = {pair: code_of(study, *pair) for pair in set(pairs)}
+    return [code[pair] for pair in pairs]
+
+
 @cache
 def _problems(study: str) -> dict[str, RowSource]:
     return {panel.name: panel.problem for panel in find_study(study).panels}
@@ -101,8 +108,7 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
     manifest["commit"] = commit()
     rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
     rows = _headline(rows).assign(**{key: manifest[key] for key in _RUN})
-    code = {pair: code_of(study, *pair) for pair in set(zip(rows.panel, rows.estimator, strict=True))}
-    rows["code"] = [code[pair] for pair in zip(rows.panel, rows.estimator, strict=True)]
+    rows["code"] = _codes(study, rows)
     rows[["mean", "se"]] = rows[["mean", "se"]].map(lambda value: float(STORED % value))
     return rows[COLUMNS]
 
@@ -142,12 +148,8 @@ def stale() -> Iterator[tuple[str, str]]:
     """Yield what other code has measured, and the command that measures it again."""
     rows = evidence()
     for study, of_study in rows.groupby("study"):
-        now: dict[tuple[str, str], str] = {}
-        for pair in set(zip(of_study.panel, of_study.estimator, strict=True)):
-            now[pair] = code_of(str(study), *pair)
-        pairs = zip(of_study.panel, of_study.estimator, of_study.code, strict=True)
-        old = sum(now[panel, name] != code for panel, name, code in pairs)
-        if old:
+        codes = zip(_codes(str(study), of_study), of_study.code, strict=True)
+        if old := sum(now != code for now, code in codes):
             yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"dpcost reproduce {study}"
     for figure in figures():
         if figure.stale:

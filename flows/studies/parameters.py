@@ -26,15 +26,11 @@ from tasks.study.spec import SCORECARD, StudySpec
 _STUDIES = study_names()
 
 
-def _one_of(names: list[str]) -> Any:
-    return Field(json_schema_extra={"enum": [*names]})
-
-
 def _several_of(names: list[str]) -> Any:
     return Field(json_schema_extra={"items": {"type": "string", "enum": [*names]}, "uniqueItems": True})
 
 
-StudyName = Annotated[str, _one_of(_STUDIES)]
+StudyName = Annotated[str, Field(json_schema_extra={"enum": [*_STUDIES]})]
 StudyNames = Annotated[list[str], _several_of([*_STUDIES, SCORECARD])]
 Datasets = Annotated[list[str], _several_of(sorted(load_registry()))]
 CellKey = Annotated[str | None, Field(max_length=300)]

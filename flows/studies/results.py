@@ -86,8 +86,8 @@ def tell(page: Path) -> None:
 
 def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
-    spec, results, manifest = _stored(find_study(study), _reports(out), out)
-    return page_of(spec, results, manifest)
+    spec = find_study(study)
+    return page_of(spec, *_stored(spec, out))
 
 
 def file_of_report(study: str, out: str | Path | None) -> str:
@@ -176,15 +176,14 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
     if not names:
         which = "none of the project's studies" if left_out else "no study"
         raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
-    stored = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
-    for spec, results, manifest in stored:
-        write_report(spec, results, manifest)
-    rebuilt = [spec.name for spec, _, _ in stored]
+    specs = [find_study(name) for name in names if name != SCORECARD]
+    for spec, stored in [(spec, _stored(spec, out)) for spec in specs]:
+        write_report(spec, *stored)
+    rebuilt = [spec.name for spec in specs]
     if SCORECARD in names:
         write_scorecard(folder)
         rebuilt.append(SCORECARD)
-    index = write_index(folder)
-    return index, rebuilt
+    return write_index(folder), rebuilt
 
 
 def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
@@ -205,15 +204,16 @@ def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _stored(spec: StudySpec, folder: Path, out: str | Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
-    manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
+def _stored(spec: StudySpec, out: str | Path | None) -> tuple[Path, dict[str, Any]]:
+    """Return the results table and the manifest of a study's last run; refuse what is missing or damaged."""
+    manifest, results = last_manifest(spec, out), _reports(out) / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"
     if not manifest or not results.exists():
-        raise SpecError(f"{spec.name} has no stored results in {folder}; {remedy}")
+        raise SpecError(f"{spec.name} has no stored results in {_reports(out)}; {remedy}")
     if sha256_file(results) != manifest.get("results_sha256"):
         raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
     read_results(results)
-    return spec, results, manifest
+    return results, manifest
 
 
 def _command(study: str, out: str | Path | None) -> str:

@@ -86,10 +86,8 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = choice.width * POINTS_PER_INCH
     spec = specification(chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2))
-    small = {**spec["config"]}
-    for part in ("axis", "legend", "text"):
-        small[part] = {**small[part], **_SMALL[part]}
-    return _in_format({**spec, "config": small}, choice.format), data.encode()
+    small = {part: {**spec["config"][part], **looks} for part, looks in _SMALL.items()}
+    return _in_format({**spec, "config": {**spec["config"], **small}}, choice.format), data.encode()
 
 
 def _with_axis(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from reports import palette
 from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
 from reports.palette import Look
@@ -42,7 +44,7 @@ class Line:
     label: str
     points: Sequence[tuple[float, float]]
     look: Look
-    band: Sequence[tuple[float, float]] = ()
+    band: Sequence[tuple[Any, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,21 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
     rows = [
         {"line": line.label, "x": x, "mean": y, "low": low, "high": high}
         for line in lines
-        for (x, y), (low, high) in zip(line.points, line.band or _no_band(line), strict=True)
+        for (x, y), (low, high) in zip(
+            line.points, line.band or [(None, None)] * len(line.points), strict=True
+        )
     ]
     looks = {line.label: line.look for line in lines}
     return chart_of_rows({"values": rows}, looks, axes, legend=names_in_legend(rows, axes))
 
 
-def _no_band(line: Line) -> Sequence[tuple[Any, Any]]:
-    return [(None, None)] * len(line.points)
+def profile_steps(ratios: np.ndarray, largest: float) -> list[tuple[float, float]]:
+    """Return the corners of a performance profile, the share of ratios at most τ, up to ``largest``."""
+    found = np.sort(ratios)
+    x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
+    inside = x <= largest
+    corners = zip(x[inside].tolist(), y[inside].tolist(), strict=True)
+    return [*corners, (largest, float(y[inside].max()))]
 
 
 def line_picture(lines: Sequence[Line], axes: Axes, name: str, description: str, data_source: str) -> Picture:

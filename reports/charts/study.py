@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 import pandas as pd
 
 from reports import palette
-from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, marks
-from reports.charts.drawing import field as encode
+from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, field, marks
 from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
 from reports.cost import first_lines, population_error, rank
 from reports.headline import condition
@@ -136,7 +135,7 @@ class StudyChart:
     axes: tuple[str, ...]
     choice: Mapping[str, Any]
     left_out: int = 0
-    panels: tuple[str, ...] = field(default=())
+    panels: tuple[str, ...] = ()
 
     @classmethod
     def build(cls, view: View, summary: pd.DataFrame) -> StudyChart:
@@ -202,12 +201,10 @@ class StudyChart:
         for key in self._menus():
             if key != axis:
                 rows = rows[(rows[key] == self.choice[key]) | rows[key].isna() | (rows[key] == "")]
-        flat = rows[rows[axis].isna()].merge(pd.DataFrame({"x": self._places(rows, axis)}), how="cross")
+        places = pd.DataFrame({"x": sorted(rows[axis].dropna().astype(float).unique())})
+        flat = rows[rows[axis].isna()].merge(places, how="cross")
         own = rows[rows[axis].notna()]
         return pd.concat([own.assign(x=own[axis].astype(float)), flat]).sort_values(["line", "x"])
-
-    def _places(self, rows: pd.DataFrame, axis: str) -> list[float]:
-        return [float(value) for value in sorted(rows[axis].dropna().unique())]
 
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""
@@ -345,10 +342,6 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
     )
 
 
-def slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
-
-
 def certified_range(series: Series) -> tuple[float, float] | None:
     """Return the smallest and the largest certified ε over sizes; None where nothing is certified."""
     values = [p.certified for p in series.points if math.isfinite(p.certified)]
@@ -399,24 +392,24 @@ def certified_picture(view: View) -> Picture | None:
 
 def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
     axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
-    x = encode("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
-    y, ink = encode("key:N", sort=None, axis=None), encode("ink:N", scale=None)
-    color, fill = encode("c:N", scale=None), encode("fill:N", scale=None)
-    line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": encode("asked:Q")}
-    words = {**at, "y": {"value": 0}, "text": encode("text:N")}
-    told: Chart = {"x": {"value": 2}, "y": y, "text": encode("text:N")}
+    x = field("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
+    y, ink = field("key:N", sort=None, axis=None), field("ink:N", scale=None)
+    color, fill = field("c:N", scale=None), field("fill:N", scale=None)
+    line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": field("asked:Q")}
+    words = {**at, "y": {"value": 0}, "text": field("text:N")}
+    told: Chart = {"x": {"value": 2}, "y": y, "text": field("text:N")}
     left: dict[str, Any] = {"align": "left", "dy": -31}
     layers = [
         marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
         marks(line, "text", words, dy=-8, baseline="bottom"),
         marks(
-            rows, "rule", {"x": x, "x2": encode("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
+            rows, "rule", {"x": x, "x2": field("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
         ),
         *(
             marks(
                 rows,
                 "point",
-                {"x": encode(f"{end}:Q"), "y": y, "stroke": color, "fill": fill},
+                {"x": field(f"{end}:Q"), "y": y, "stroke": color, "fill": fill},
                 size=60,
                 opacity=1,
             )
@@ -425,7 +418,7 @@ def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
         marks(
             rows,
             "point",
-            {"x": encode("audited:Q"), "y": y, "color": ink},
+            {"x": field("audited:Q"), "y": y, "color": ink},
             shape="triangle-right",
             filled=True,
             size=80,

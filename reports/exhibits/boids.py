@@ -28,8 +28,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     where = view.headline
     if where is None:
         return ()
-    shown = (_selection(view, content, where), _film(view, content["film"]))
-    return tuple(item for item in shown if item is not None)
+    return tuple(filter(None, (_selection(view, content, where), _film(view, content["film"]))))
 
 
 def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section | None:

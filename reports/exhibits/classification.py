@@ -28,12 +28,11 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     where = view.headline
     if where is None:
         return ()
-    shown = (_printed(view, content["label_counts"], where), _roc(view, summary, where))
-    return tuple(item for item in shown if item is not None)
+    return tuple(filter(None, (_printed(view, content["label_counts"], where), _roc(view, summary, where))))
 
 
 def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | None:
-    """The paper's table, and under each of its lines ours."""
+    """Return the paper's table with our numbers below each of its lines."""
     if not view.page.printed:
         return None
     sizes = sorted({row.s for row in view.page.printed})
@@ -63,7 +62,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | Non
 
 
 def _chance(view: View, where: Setting, rate: float) -> str:
-    """Say of which estimators the printed noise leaves nothing better than chance, within two errors."""
+    """Name the estimators that the printed noise makes no better than chance, within two standard errors."""
     x = view.headline_size
     points = [(s, s.at(x)) for s in view.series(where) if x is not None and s.calibration == "paper"]
     lost = [

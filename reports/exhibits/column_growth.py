@@ -1,4 +1,4 @@
-"""Shows how errors grow with the number of columns, where panels of a study differ in it."""
+"""How errors grow with the number of columns, where panels of a study differ in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
 from reports.cost import fitted_slope
 from reports.palette import look
@@ -42,12 +41,8 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         if len(line.points) == len(columns)
     )
     text = render_sentence("column_growth", n=at[1], epsilon=at[0])
-    shown = _figure(lines, columns, text, view.page.data_source)
+    axes = Axes("number of columns d", "largest error of a coefficient", columns, height=280)
+    shown = line_picture(lines, axes, "column-growth", text, view.page.data_source)
     heading = "How fast does the error grow with the number of columns?"
     names = ("Estimator", *(f"d = {d}" for d in columns), "slope")
     return (Section(heading, text, shown, PageTable(names, table, heading)),)
-
-
-def _figure(lines: list[Line], columns: list[int], text: str, source: str) -> Picture:
-    axes = Axes("number of columns d", "largest error of a coefficient", columns, height=280)
-    return line_picture(lines, axes, "column-growth", text, source)

@@ -30,8 +30,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     genome, where = SimpleNamespace(**content), view.headline
     if where is None:
         return ()
-    shown = (_map(view, genome, where), _recalls(view, summary, genome, where))
-    return tuple(item for item in shown if item is not None)
+    return tuple(filter(None, (_map(view, genome, where), _recalls(view, summary, genome, where))))
 
 
 def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
@@ -61,7 +60,8 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
 def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]) -> Chart:
     rows = [("Everybody, without privacy", truth, palette.INK, palette.INK)]
     rows += [(s.brief, answer, s.look.color, s.look.ink) for s, answer in panels]
-    order = np.lexsort((genome.positions, [_rank(name) for name in genome.chromosomes]))
+    ranks = [float(name) if name.isdigit() else np.inf for name in genome.chromosomes]
+    order = np.lexsort((genome.positions, ranks))
     wanted = np.isin(order, _largest(truth, genome.s))
     names, start = [genome.chromosomes[j] for j in order], 0
     bands: list[dict[str, Any]] = []
@@ -125,7 +125,3 @@ def _largest(magnitudes: np.ndarray, s: int) -> list[int]:
     """Return the places of the s largest above zero; of equals, the first."""
     order = np.argsort(-np.asarray(magnitudes), kind="stable")[:s]
     return [int(j) for j in order if magnitudes[j] > 0]
-
-
-def _rank(chromosome: str) -> float:
-    return float(chromosome) if chromosome.isdigit() else np.inf

@@ -14,8 +14,7 @@ from reports.writing import num, num_in, render_sentence
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
-    shown = (_coefficients(view, content), _missing(view, content))
-    return tuple(item for item in shown if item is not None)
+    return tuple(filter(None, (_coefficients(view, content), _missing(view, content))))
 
 
 def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:

@@ -1,4 +1,4 @@
-"""Compares estimators over many tables and ε at once: how often each is within a factor of the best.
+"""Performance profiles over many tables and ε: how often an estimator is within a factor of the best.
 
 In every setting (a table, its rows, ε) an estimator's error is divided by that of the best private one. Its
 profile is the share of settings in which this ratio is at most τ, against τ (Dolan & Moré 2002, Benchmarking
@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 
 from reports.charts.drawing import Picture
-from reports.charts.lines import Axes, Line, line_picture
+from reports.charts.lines import Axes, Line, line_picture, profile_steps
 from reports.page import ZERO
 from reports.palette import look
 from reports.series import View
 from reports.table import Section
-from reports.writing import render_sentence
+from reports.writing import render_sentence, with_form
 
 _SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0
@@ -50,7 +50,7 @@ def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
     """Return a row per setting and a column per private estimator: its mean error over the least one."""
     private = summary[summary["calibration"] == "tight"]
     titles = [
-        view.page.estimator(name).title + (f" ({form})" if form else "")
+        with_form(view.page.estimator(name).title, form)
         for name, form in zip(private["estimator"], private["form"], strict=True)
     ]
     errors = private.assign(title=titles).pivot_table(index=_SETTING, columns="title", values="mean")
@@ -66,12 +66,8 @@ def _figure(view: View, ratios: pd.DataFrame, words: str, text: str) -> Picture:
     for title in ratios.columns:
         owner = title if title in orders else title.partition(" (")[0]
         forms = sorted(each for each in ratios.columns if each.partition(" (")[0] == owner or each == owner)
-        found = np.sort(ratios[title].to_numpy())
-        x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
-        inside = x <= _LARGEST
-        points = [*zip(x[inside], y[inside], strict=True), (_LARGEST, y[inside].max())]
-        look_ = look("private", orders[owner], forms.index(title))
-        lines.append(Line(title, [(float(a), float(b)) for a, b in points], look_))
+        steps = profile_steps(ratios[title].to_numpy(), _LARGEST)
+        lines.append(Line(title, steps, look("private", orders[owner], forms.index(title))))
     ticks = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST]
     axes = Axes(f"τ: {words} over the best's", "share of settings within τ", ticks, y_log=False, steps=True)
     name = f"performance-profile-{words.replace(' ', '-')}"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.series import View
 from reports.table import PageTable, Section
-from reports.writing import render_sentence, setting
+from reports.writing import render_sentence, setting, with_form
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[Section, ...]:
@@ -18,7 +18,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple
     if found.empty:
         return (Section("Against printed results", render_sentence("no_printed_errors")),)
     titles = [
-        view.page.estimator(name).title + (f" ({form})" if form else "")
+        with_form(view.page.estimator(name).title, form)
         for name, form in zip(found["estimator"], found["form"], strict=True)
     ]
     named = found.assign(title=titles)
@@ -41,12 +41,9 @@ def _section(epsilon: float, rows: pd.DataFrame) -> Section:
     )
     heading = f"Against printed results, ε = {setting(epsilon)}"
     columns = ("Estimator", "at most 1 on", "geometric mean", *map(str, ratios.columns))
+    shown = ratios.map(lambda ratio: "none" if np.isnan(ratio) else f"{ratio:.2f}")
     lines = [
-        (str(title), f"{wins[title]} of {there[title]}", f"{averages[title]:.2f}", *_cells(ratios.loc[title]))
+        (str(title), f"{wins[title]} of {there[title]}", f"{averages[title]:.2f}", *shown.loc[title])
         for title in order
     ]
     return Section(heading, text, table=PageTable(columns, lines, heading))
-
-
-def _cells(ratios: pd.Series) -> tuple[str, ...]:
-    return tuple("none" if np.isnan(ratio) else f"{ratio:.2f}" for ratio in ratios)

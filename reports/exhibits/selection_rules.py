@@ -1,4 +1,4 @@
-"""Says from how many rows of a user on each rule of selection is the better one."""
+"""The numbers of rows of a user from which on each rule of selection is the better one."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from reports.charts.drawing import Picture, can_draw, draw_chart
 from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
-from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, lines_of_panels, slug
+from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, lines_of_panels
 from reports.headline import PageHeadline, Tile, condition, data_sentence
 from reports.page import AttackFacts, Guide
 from reports.pages.error_page import LayoutContent, numbers_section
@@ -146,7 +147,7 @@ def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture
     diagonal = guide("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
     lines += [diagonal, *_ceilings(facts.roc_ceilings, first)]
     text = f"ROC curves on log axes, {first.title}. True positive rates: {'; '.join(reached)}."
-    key = slug(f"roc-{first.panel}-{first.n}")
+    key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
     return draw_chart(line_chart(lines, axes), key, text, view.page.source_of(first.panel), title=first.title)
 
 
@@ -229,7 +230,7 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
     other, best = without_privacy(panels[0]), best_private(panels[0], epsilon)
     tiles, limits = [], []
     if other is not None:
-        tiles.append(Tile(num(other.mean()), "AUC without privacy", "nonprivate"))
+        tiles.append(Tile(num(other.mean()), "AUC without privacy"))
         if other.cell in facts.predicted:
             limits.append(
                 f"Theory predicts {num(facts.predicted[other.cell])} without privacy, from the error "
@@ -237,15 +238,15 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
             )
     if best is not None:
         caption = f"AUC at ε = {setting(epsilon)}: {best.line.label}"
-        tiles.append(Tile(num(best.mean()), caption, "best", best.line.info.order))
+        tiles.append(Tile(num(best.mean()), caption, best.line.info.order))
         allowed = facts.allowed.get((best.cell, AUC), math.nan)
         gaussian = facts.allowed_gaussian.get((best.cell, AUC), math.nan)
         if math.isfinite(gaussian):
-            tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows", "cost"))
+            tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows"))
         limits.append(
             render_sentence("attacks_allowed", best=best, allowed=allowed, gaussian=gaussian, coin=CHANCE)
         )
-    tiles.append(Tile(num(CHANCE), "a coin", "zero"))
+    tiles.append(Tile(num(CHANCE), "a coin"))
     broken = list(dict.fromkeys(cell for cell, _ in facts.exceeding))
     at = condition(view, where) if where else ""
     return PageHeadline(
@@ -266,7 +267,7 @@ def _number(best: AttackedCell | None) -> Tile | None:
     if best is None:
         return None
     caption = f"the highest AUC of an attack at ε = {best.asked}: {best.line.label}; a coin has 0.5"
-    return Tile(best.with_error(), caption, "best", best.line.info.order)
+    return Tile(best.with_error(), caption, best.line.info.order)
 
 
 def _panels_sentence(panels: Panels, epsilon: float) -> str:

@@ -13,7 +13,7 @@ from reports.cost import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.exhibits import draw_exhibits
 from reports.headline import PageHeadline, build_headline, guides_of
 from reports.series import Series, View
-from reports.table import PageTable, Section, TableCell, error_table, setting_title
+from reports.table import PageTable, Section, error_table, setting_title
 from reports.writing import render_sentence, slope_text
 
 
@@ -104,7 +104,8 @@ def slope_table(view: View) -> tuple[Section, ...]:
     ]
     text = render_sentence("slopes", symbol=page.axis.symbol, epsilon=where.epsilon, predicted=predicted)
     columns = ("Estimator", "error", "privacy term")
-    return (_with_table("How fast does the error fall?", text, columns, rows),)
+    heading = "How fast does the error fall?"
+    return (Section(heading, text, table=PageTable(columns, rows, heading)),)
 
 
 def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
@@ -120,9 +121,3 @@ def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
             points.append((p.x, part, math.hypot(p.mean * p.se, best.mean * best.se) / part))
     fit = fitted_slope(points)
     return "" if fit is None else slope_text(fit)
-
-
-def _with_table(
-    heading: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str | TableCell]]
-) -> Section:
-    return Section(heading, text, table=PageTable(columns, rows, heading))

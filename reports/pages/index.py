@@ -104,7 +104,7 @@ def relative_errors(view: View) -> list[tuple[float, float, float]]:
     than zero is left out.
     """
     where, m, found = view.headline, view.headline_size, []
-    for each in view.settings if where is not None and m is not None else ():
+    for each in view.settings:
         if where is None or m is None or (each.delta_rule, each.panel) != (where.delta_rule, where.panel):
             continue
         cost = cost_at(view, each, m)

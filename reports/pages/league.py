@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import pandas as pd
 
-from reports.charts.lines import Axes, Line, line_picture
+from reports.charts.lines import Axes, Line, line_picture, profile_steps
 from reports.charts.study import Pictures
 from reports.headline import PageHeadline, data_sentence
 from reports.league import (
@@ -184,11 +184,8 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     places = {name: place for place, name in enumerate(sorted(results["methods"]))}
     lines = []
     for name in order.index:
-        found = np.sort(own[name].dropna().to_numpy())
-        x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
-        inside = x <= MOST_ERROR
-        points = [*zip(x[inside], y[inside], strict=True), (MOST_ERROR, y[inside].max())]
-        lines.append(Line(name, [(float(a), float(b)) for a, b in points], look("private", places[name])))
+        steps = profile_steps(own[name].dropna().to_numpy(), MOST_ERROR)
+        lines.append(Line(name, steps, look("private", places[name])))
     axes = Axes(
         "τ: error over the best’s", "share of settings within τ", [1.0, 2.0, 5.0, 10.0, 30.0, MOST_ERROR],
         y_log=False, steps=True,

@@ -62,21 +62,13 @@ class ScorecardPage:
 
 
 def tally(page: ScorecardPage) -> str:
-    parts = [
-        f"{label}, {holds} hold, {fails} fail and {still_open} are not tested"
-        for label, holds, fails, still_open in _counts(page)
-    ]
-    return f"Of {count_of(len(page.judged), 'claim')}: {'; '.join(parts)}."
-
-
-def _counts(page: ScorecardPage) -> list[tuple[str, int, int, int]]:
-    """Return for each kind of noise how many claims hold, fail and are not tested."""
-    found = []
+    """Say for each kind of noise how many claims hold, fail and are not tested."""
+    parts = []
     for calibration, label in COLUMNS.items():
         verdicts = [judged.verdict(calibration) for judged in page.judged]
         holds, fails, still_open = (verdicts.count(each) for each in (*VERDICTS.values(), OPEN))
-        found.append((label, holds, fails, still_open))
-    return found
+        parts.append(f"{label}, {holds} hold, {fails} fail and {still_open} are not tested")
+    return f"Of {count_of(len(page.judged), 'claim')}: {'; '.join(parts)}."
 
 
 _RULE = (

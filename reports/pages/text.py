@@ -16,8 +16,7 @@ from markupsafe import Markup, escape
 
 from reports import palette
 from reports.charts.drawing import Picture, can_draw, inline, vega_library
-from reports.environment import environment
-from reports.writing import words
+from reports.writing import environment, words
 
 _SCRIPTS = "<!-- scripts -->"
 _EMPTY: dict[str, Any] = {

@@ -108,7 +108,8 @@ def main(file: str) -> None:
         request = json.loads(line)
         try:
             if "table" in request:
-                table = Table(**{key: _plain(value) for key, value in np.load(request["table"]).items()})
+                stored = np.load(request["table"]).items()
+                table = Table(**{key: value if value.ndim else value.item() for key, value in stored})
                 answer: dict[str, Any] = {}
             else:
                 answer = _answered(methods[request["method"]], table, request)
@@ -127,10 +128,6 @@ def _methods(file: str) -> dict[str, Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return dict(module.METHODS)
-
-
-def _plain(value: np.ndarray) -> Any:
-    return value if value.ndim else value.item()
 
 
 def _answered(fit: Any, table: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _level_of(name: str, categories: Mapping[str, tuple[str, ...]]) -> tuple[str
 
 
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
-# tables marked as developed in flows/league/tables.toml.
+# league's tables of which `data.collections.league.developed_on` says so.
 _POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
 _POSITION_OF_RESPONSE = {"logistic": (-1.4, 1.7), "poisson": (-3.0, 1.0)}
 _RARE_EVENTS = 0.4  # the share of tables in which an event may be rare; most forecasts then include 1 %

@@ -80,8 +80,7 @@ def read_record(path: Path) -> dict[str, Any]:
     file = path / "release.json" if path.is_dir() else path
     what = "the record of a release, written by dpcost release --record"
     read_strictly(file, _Record, what)
-    record: dict[str, Any] = read_json(file)
-    return record
+    return dict(read_json(file))
 
 
 def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -114,24 +115,20 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
 
 def results_at(folder: Path, made_of: str) -> StudyResults | None:
     """Return the results table in a folder if its manifest says that it is made of this, and it is whole."""
-    try:
+    with suppress(*_UNREADABLE):
         manifest = read_json(folder / MANIFEST)
         if manifest["made_of"]["results"] == made_of and _are_whole(folder, manifest, ("results.parquet",)):
             return StudyResults(folder / "results.parquet", manifest["results_sha256"], made_of)
-    except _UNREADABLE:
-        pass
     return None
 
 
 def report_at(folder: Path, spec: StudySpec, options: RunOptions, tables: Tables) -> Path | None:
     """Return the page in a folder if its manifest says that it is made of this, and all files are whole."""
-    try:
+    with suppress(*_UNREADABLE):
         manifest = read_json(folder / MANIFEST)
         is_same = manifest["made_of"]["report"] == report_key(spec, options, tables)
         if is_same and _are_whole(folder, manifest, manifest["files"]):
             return folder / "report.html"
-    except _UNREADABLE:
-        pass
     return None
 
 

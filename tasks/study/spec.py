@@ -225,11 +225,6 @@ class StudySpec(Strict):
     def head_panel(self) -> Panel:
         return self.panel(self.headline.panel)
 
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """The datasets that the study reads; none if all data are simulated."""
-        return self.datasets_at("paper")
-
     def panels_on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetSource]]:
         for panel in self.panels_at(profile):
             if isinstance(panel.problem, DatasetSource):

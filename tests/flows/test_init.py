@@ -73,8 +73,8 @@ STUDIES += [("visits", "poisson", "glm", 6), ("smoker", "", "glm", 6)]
 @pytest.mark.parametrize(("response", "family", "task", "d"), STUDIES)
 def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, family, task, d):
     spec = find_study(str(study(tmp_path, response=response, family=family)))
-    assert (spec.task, spec.datasets, spec.head_panel.problem.sizes(100)["d"]) == (task, ("mine",), d)
-    columns = spec.analyst_table.dataset("mine").columns
+    assert (spec.task, spec.head_panel.problem.sizes(100)["d"]) == (task, d)
+    columns = spec.about("mine").columns
     units = {column.name: (column.center, column.scale) for column in columns}
     assert units["age"] == (60, 30)
     assert units["region=south"] == (0.333, 0.472)  # (1 / 3, √2 / 3)

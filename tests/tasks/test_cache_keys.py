@@ -28,7 +28,7 @@ def roots():
             if isinstance(panel.problem, DatasetSource):
                 found[f"{name} design"] = [BLOCK, *modules_of(panel.problem)]
         found[f"{name} page"] = ["tasks.report.write", *spec.modules()]
-        for dataset in spec.datasets:
+        for dataset in spec.datasets_at("paper"):
             found[f"{dataset} table"] = ["data.fetch.ingest", f"data.datasets.{dataset}"]
     return {**found, "scorecard page": ["tasks.scorecard.judging"]}
 

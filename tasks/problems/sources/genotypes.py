@@ -60,7 +60,7 @@ class GenotypeGroups(GenotypeSource):
 
     @property
     def traits(self) -> Traits:
-        """What holds; a guarantee covers SNPs chosen without reading the genotypes that are compared."""
+        """The traits; a guarantee covers SNPs chosen without reading the genotypes that are compared."""
         return Traits(
             task="mean",
             errors=("l2_error", "support_recall"),

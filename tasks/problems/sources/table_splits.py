@@ -13,7 +13,7 @@ import dpalgos
 from data.dataset import Column
 from data.datasets import get_dataset
 from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
+from data.prepare.table_design import PreparedTable, by_use, draw_training_rows, read_prepared_table
 from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION
@@ -94,12 +94,9 @@ class TableSplits(RegisteredTable):
         return super().prepare(table)
 
     def load(self, path: Path) -> PreparedTable:
-        prepared: PreparedTable = (
-            super().load(path)
-            if path.suffix == ".parquet"
-            else load_frames(Scales(**json.loads(path.read_bytes())))
-        )
-        return prepared
+        if self.has_frames:
+            return load_frames(Scales(**json.loads(path.read_bytes())))
+        return read_prepared_table(path)
 
     def check_data(self, n: int) -> None:
         super().check_data(n)
@@ -173,15 +170,12 @@ class HeldOutRows(TableSplits):
 def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
     about = get_dataset(ref.name)
-    shown: dict[str, Any] = {
+    return {
         "features": list(about.column_names),
         "n_boids": about.n_boids,
         "selected": selected,
-        "film": [],
+        "film": [] if ref.data_source == "real" else _film(ref),
     }
-    if ref.data_source == "real":
-        return shown
-    return {**shown, "film": _film(ref)}
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:
