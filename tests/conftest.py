@@ -10,7 +10,6 @@ import uuid
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,8 +37,11 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def environment_stays():
     """What a test sets in the environment ends with it: the temporary folder of a server, say."""
-    with patch.dict(os.environ):
-        yield
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture
