@@ -68,12 +68,7 @@ RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 ROBUST, LEAST_SQUARES = "robust", "least squares"
 WIDE = "wide gradient"
 
-_LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
-_WHITE = 0.0025  # variance of entries that the whitening leaves
-_MARGIN, _BENT_MARGIN = 1.2, 1.5  # of the variance, for curvature that differs among steps
-_UNSURE = 0.5  # of what clipping does to normal rows
 _WIDER = 3.0
-_ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +103,7 @@ def interval_shares(params: RegressionIntervalParams, n_rows: float, n_features:
 
 
 def family_of(params: RegressionIntervalParams) -> Family:
+    """Return the family of an interval's scores: these are clipped, so that it needs no bound of responses."""
     return get_family(str(getattr(params, "family", "gaussian")))
 
 

@@ -36,7 +36,6 @@ UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that l
 _N_LEVELS, _LARGEST_LEVEL = 16, 32.0  # the largest times d + 1 and the curvature at a typical predictor
 _LONG = 0.004  # of the rows have curvatures above the level
 _LARGEST_NOISE = 0.3  # of the curvature's entries
-_EDGE = 1.1  # of the largest eigenvalue of noise
 _FLATTEST = 0.1  # of the mean weight
 
 
