@@ -103,7 +103,7 @@ def interval_shares(params: RegressionIntervalParams, n_rows: float, n_features:
 
 
 def family_of(params: RegressionIntervalParams) -> Family:
-    """Return the family of an interval's scores: these are clipped, so that it needs no bound of responses."""
+    """Return the family of an interval's scores, which are clipped and need no bound of responses."""
     return get_family(str(getattr(params, "family", "gaussian")))
 
 
