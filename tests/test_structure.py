@@ -38,6 +38,13 @@ def test_a_function_fits_on_a_screen():
     assert {where for where, n in lines.items() if n > MOST_LINES} == set()
 
 
+def test_what_is_a_files_own_is_read_there():
+    own = [(path, node) for path in FILES for node in parsed(path).body if isinstance(node, ast.Assign)]
+    names = {(path, each.id) for path, node in own for each in ast.walk(node) if isinstance(each, ast.Name)}
+    private = [(path.read_text(), name) for path, name in names if re.match("_[A-Za-z]", name)]
+    assert [name for text, name in private if len(re.findall(rf"\b{name}\b", text)) == 1] == []
+
+
 def test_no_two_classes_share_a_name():
     classes = [node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
     names = Counter(node.name for node in classes if not node.name.startswith("_"))

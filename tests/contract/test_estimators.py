@@ -261,13 +261,6 @@ def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
     assert_covered(estimator, calibration, n=160, trials=4, turn=1)
 
 
-def rows_to_record(estimator):
-    """One; all rows of a user; or people for the groups that local privacy asks one after the other."""
-    if estimator.relation is kinds.Relation.LOCAL:
-        return 6
-    return 1 if whose(estimator, 1) is None else 2
-
-
 # Noise that is fixed before the steps covers the worst iterate, which a run need not reach.
 AT_THE_WORST_ITERATE = {"dp_glm: multinomial-paper", "dp_sgd_glm: logistic-tight"}
 AT_THE_WORST_ITERATE |= {"dp_sgd_glm: batches in turn, logistic-tight", "dp_sparse_glm: logistic-paper"}
@@ -280,8 +273,9 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
     if printed_radius or f"{estimator.label}-{calibration}" in AT_THE_WORST_ITERATE:
         pytest.skip("attained at the worst iterate; tests/dpalgos has tests of it")
     params = build_params(estimator, keywords(estimator, calibration))
-    recorded = record(estimator, calibration, *problem(rows_to_record(estimator)))
     one = 1 if whose(estimator, 1) is None else 2  # all rows of one user
+    n_rows = 6 if estimator.relation is kinds.Relation.LOCAL else one  # of groups that are asked one by one
+    recorded = record(estimator, calibration, *problem(n_rows))
     witnesses = estimator.witnesses(params, len(COEF), recorded.published)
     reached: dict[str, float] = {}
     for label, (X, y, other_X, other_y) in witnesses.items():
