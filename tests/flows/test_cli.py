@@ -37,16 +37,14 @@ def fails():
     raise ValueError("value 42.5 of row 7")
 
 
-def fails_by_ctrl_c():
+def by_ctrl_c():
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt as pressed:
         raise ValueError("value 42.5 of row 7") from pressed
 
 
-@pytest.mark.parametrize(
-    ("error", "named"), [(fails, "ValueError in tests/"), (fails_by_ctrl_c, "interrupted")]
-)
+@pytest.mark.parametrize(("error", "named"), [(fails, "ValueError in tests/"), (by_ctrl_c, "interrupted")])
 def test_an_error_within_shows_its_place_and_never_its_message(command_line, monkeypatch, home, error, named):
     home.mkdir()
     monkeypatch.setattr("flows.cli.catalogs.print_rows", lambda *_: error())

@@ -48,7 +48,8 @@ def study(study: str, options: RunOptions = RunOptions()) -> int:
     return total
 
 
-ingest = rerun = report = scorecard = study
+OTHERS = "ingest", "rerun", "report", "scorecard"
+ingest, rerun, report, scorecard = (study.with_options(name=name) for name in OTHERS)
 """
 GATE = "while not Path('gate').exists():\n        time.sleep(0.1)"
 
