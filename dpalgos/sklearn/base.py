@@ -79,16 +79,23 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             cls.fit = _all_or_nothing(cls.fit)
 
     def _released(
-        self, X: FloatArray, y: FloatArray | None, moved: IntArray | None = None, **settings: Any
+        self,
+        X: FloatArray,
+        y: FloatArray | None,
+        moved: Callable[[], IntArray] | None = None,
+        **settings: Any,
     ) -> Result:
-        """Return the estimator's result and keep what it cost; intervals count cells that were ``moved``."""
+        """Return the estimator's result and keep what it cost.
+
+        For an interval ``moved`` returns which cells of X and y were moved to a bound, as `Sample` has them.
+        """
         check_callers()
         rng = generator_of(self.random_state, in_budget=self.budget is not None)
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
         public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
-        sample = Sample(X, y, moved=None if self.interval is None else moved)
+        sample = Sample(X, y, moved=moved() if moved and self.interval is not None else None)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk

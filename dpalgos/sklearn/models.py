@@ -16,7 +16,7 @@ from dpalgos.sklearn.base import PrivateModel, UnitModel
 from dpalgos.sklearn.checked import checked_pair, checked_rows, codes_of, labels_of, plain_numbers
 from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _NEAR = 0.9  # of the bound
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
@@ -37,16 +37,18 @@ class _LinearPredictor(UnitModel):
                 "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
             )
         units = self._units_of(X, centered=self.fit_intercept)
-        rows, sides = units.apply(X), [units.moved(X)]
-        if self.fit_intercept:
-            rows = np.column_stack([rows, np.ones(len(X))])
-            sides += [np.zeros((len(X), 1), dtype=np.int8)]
-        if response is not None:
-            sides += [response.moved(y[:, None])]
-            y = response.apply(y[:, None])[:, 0]
+        rows = units.apply(X)
+        rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
+
+        def moved() -> IntArray:
+            constant = np.zeros((len(X), int(self.fit_intercept)), dtype=np.int8)
+            ends = [] if response is None else [response.moved(y[:, None])]
+            return np.column_stack([units.moved(X), constant, *ends])
+
+        declared = y if response is None else response.apply(y[:, None])[:, 0]
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
             settings["intercept"] = True
-        self._result = result = self._released(rows, y, np.column_stack(sides), **settings)
+        self._result = result = self._released(rows, declared, moved, **settings)
         answer = result.estimate
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
@@ -54,8 +56,8 @@ class _LinearPredictor(UnitModel):
             return np.asarray((unit * coef[: X.shape[1]].T / units.scale).T)
 
         self._coef = slopes(answer)
-        moved = (self._coef.T * units.center).T
-        self._intercept = unit * answer[-1] + center - moved.sum(axis=0) if self.fit_intercept else 0.0
+        at_centers = (self._coef.T * units.center).T.sum(axis=0)
+        self._intercept = unit * answer[-1] + center - at_centers if self.fit_intercept else 0.0
         self._back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
         if self.fit_intercept:
             self._back[-1, :-1] = -unit * units.center / units.scale
@@ -347,7 +349,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
         """Fit to X (n, d); y is ignored."""
         rows = checked_rows(self, self._coded(X))
         units = self._units_of(rows)
-        answer = self._released(units.apply(rows), None, units.moved(rows)).estimate
+        answer = self._released(units.apply(rows), None, lambda: units.moved(rows)).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
                 f"a mean lies within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}, so that many "

@@ -4,7 +4,7 @@
 from tests.mutants.fault import Fault
 
 APPLICATION_FAULTS = {
-    "cells at a bound count as inside in classes": Fault("dpalgos/sklearn/base.py", "PrivateModel._released", {"None if self.interval is None else moved": "None"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
+    "cells at a bound count as inside in classes": Fault("dpalgos/sklearn/base.py", "PrivateModel._released", {"moved() if moved and self.interval is not None else None": "None"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "cells at a bound count as inside in formulas": Fault("dpalgos/formula/fit.py", "_moved", {"np.any(moved, axis=0)": "(np.any(moved, axis=0) & False)"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "a socket lies in a folder of too long a name": Fault("tasks/workers.py", "start_loading", {"len(os.fsencode(folder)) > _LONGEST_FOLDER": "False"}, "test_a_temporary_folder_may_have_a_long_name"),
     "a count may be any number": Fault("dpalgos/params.py", "count", {"most=_MOST": "most=10**999"}, "test_bad_keywords"),
