@@ -19,6 +19,7 @@ from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
+from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -181,6 +182,10 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
+    if estimator.one_replicate and transcript.n_replicates > 1:
+        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
+    if estimator.one_replicate:
+        return np.asarray(estimator.function(sample.for_replicate(0), params, transcript))
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
     # Without noise and masks replicates do not differ.

@@ -157,7 +157,7 @@ class Result(ShowsCoefficients):
     @property
     def has_model(self) -> bool:
         """Whether it is one regression of which further answers follow."""
-        from dpalgos.intervals.released import ReleasedRegression
+        from dpalgos.intervals.regression import ReleasedRegression
 
         released = self.intervals.released if self.intervals else None
         return self.estimate.ndim == 1 and isinstance(released, ReleasedRegression)
@@ -171,7 +171,7 @@ class Result(ShowsCoefficients):
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
         """Return what was released, for the names of coefficients and more facts of them."""
         from dpalgos.answers.model import ReleasedModel
-        from dpalgos.intervals.released import ReleasedRegression
+        from dpalgos.intervals.regression import ReleasedRegression
 
         if not self.has_model:
             why = (self.intervals and self.intervals.note) or "it has none"

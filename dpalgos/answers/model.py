@@ -18,7 +18,7 @@ from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Su
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.half_widths import check_level, normal_quantile
-from dpalgos.intervals.released import Away, ReleasedRegression
+from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.typing import FloatArray
 
 NESTED = (
@@ -47,8 +47,8 @@ class ReleasedModel(ShowsCoefficients):
         Their names, or "".
     promise : str
         What the release protects.
-    away : Away, optional
-        Of a nested model: how far it is from the released one.
+    omitted : OmittedEffect, optional
+        Of a nested model: what it omits from the released one.
     rows_of : callable
         Returns the rows (n, k) of the terms and the offset (n,), from rows of data.
     """
@@ -62,7 +62,7 @@ class ReleasedModel(ShowsCoefficients):
     response: str = ""
     intercept: str = ""
     promise: str = ""
-    away: Away | None = None
+    omitted: OmittedEffect | None = None
     rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
 
     @property
@@ -105,11 +105,11 @@ class ReleasedModel(ShowsCoefficients):
         intercept : bool
             Whether it keeps the intercept, if there is one.
         """
-        if self.away is not None:
+        if self.omitted is not None:
             raise InputError("submodel is of the whole model; nest this one in that")
         wanted = self._kept(terms, intercept)
         kept = [j for j, term in enumerate(self.terms) if term in wanted]
-        combinations, away = nested(self.released, self.matrix, self.shift, kept)
+        combinations, omitted = nested(self.released, self.matrix, self.shift, kept)
         rows_of = self.rows_of
 
         def rows(given: Any) -> tuple[FloatArray, FloatArray]:
@@ -125,7 +125,7 @@ class ReleasedModel(ShowsCoefficients):
             shift=combinations @ self.shift,
             groups={name: own for name, own in groups.items() if own},
             intercept=self.intercept if self.intercept in names else "",
-            away=away if len(kept) < len(self.terms) else None,
+            omitted=omitted if len(kept) < len(self.terms) else None,
             rows_of=rows,
         )
 
@@ -155,7 +155,7 @@ class ReleasedModel(ShowsCoefficients):
         """Test hypotheses R β = q together; arguments are those of :meth:`t_test`."""
         R, null, _ = constraints_of(r_matrix, self.terms)
         one = self.t_test((R, null))
-        covariance = self.released.covariance(R @ self.matrix, self.away)
+        covariance = self.released.covariance(R @ self.matrix, self.omitted)
         return joint_test(one.effect - null, one.sd, covariance, one.note)
 
     def wald_test_terms(self) -> Any:
@@ -199,7 +199,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def summary(self) -> Summary:
         """Return the table with its facts."""
-        remarks = [self.promise, self.nested_note if self.away is not None else ""]
+        remarks = [self.promise, self.nested_note if self.omitted is not None else ""]
         title = f"{self.response or 'y'} ~ {' + '.join(t for t in self.terms if t != self.intercept)}"
         return Summary(title=title, coefficients=self.coefficients(), remarks=list(filter(None, remarks)))
 
@@ -211,8 +211,8 @@ class ReleasedModel(ShowsCoefficients):
 
     def _along(self, combinations: FloatArray, level: float | None = None) -> Interval:
         """Return the intervals of combinations (q, k) of the coefficients."""
-        away = None if self.away is None else self.away.along(combinations)
-        found = self.released.along(combinations @ self.matrix, level, away)
+        omitted = None if self.omitted is None else self.omitted.along(combinations)
+        found = self.released.along(combinations @ self.matrix, level, omitted)
         assert found.center is not None
         return replace(found, center=found.center + (combinations @ self.shift)[:, None])
 

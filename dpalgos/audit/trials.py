@@ -9,6 +9,7 @@ which is what an adversary who knows all but the noise can compute.
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -72,6 +73,25 @@ class RecordingTranscript(Transcript):
         self._script, self._drawn = script or (), drawn
         self._n_recorded, self._by_column = 0, False
 
+    def for_replicate(self, r: int) -> Self:
+        """Return an empty transcript of one replicate, with its part of the script."""
+        part = super().for_replicate(r)
+        part._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
+        part.releases, part.drawn, part._n_recorded = [], [], 0
+        return part
+
+    def join(self, parts: Sequence[Transcript]) -> None:
+        """Add the releases of all replicates' transcripts."""
+        super().join(parts)
+        self._n_recorded = len(self.events)
+        recorded = [part.releases for part in parts if isinstance(part, RecordingTranscript)]
+        events = iter(self.events[-len(parts[0].events) :])
+        for releases in zip(*recorded, strict=True):
+            value, published = (
+                _side_by_side([getattr(one, name) for one in releases]) for name in ("value", "published")
+            )
+            self.releases.append(ReleasedVector(value, published, (next(events),)))
+
     @property
     def values(self) -> list[FloatArray]:
         """The private values, release by release."""
@@ -106,9 +126,17 @@ class RecordingTranscript(Transcript):
         self._n_recorded = len(self.events)
         # A run on the neighbor may ask for more releases than the script has: caught when compared.
         index, kept = len(self.releases), np.array(value)
-        published = self._script[index] if index < len(self._script) else noisy()
+        published = self._script[index][: len(kept)] if index < len(self._script) else noisy()
         self.releases.append(ReleasedVector(kept, published, tuple(events), self._by_column))
         return published
+
+
+def _side_by_side(vectors: Sequence[FloatArray]) -> FloatArray:
+    """Return vectors (k_r, 1) as one array (k, R); replicates whose vectors are shorter have zeros."""
+    joined = np.zeros((max(map(len, vectors)), len(vectors)), dtype=vectors[0].dtype)
+    for r, vector in enumerate(vectors):
+        joined[: len(vector), r] = vector[:, 0]
+    return joined
 
 
 class BatchNoise(Noise):

@@ -9,39 +9,19 @@ factor, also where that is 1, so that the time does not tell how many rows are l
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import numpy as np
 import scipy
 
+from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2, row_lengths, truncate
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray
 
 _SHORT = 16  # columns of which all products of pairs are worth forming
 _IN_CACHE = 2**16  # numbers
 _MANY = 16  # replicates: for as many it is worth the copy to store the rows by column
-
-
-def svec(matrices: FloatArray) -> FloatArray:
-    """Turn (R, p, p) symmetric matrices into (p(p+1)/2, R) vectors."""
-    first, second, scale = _layout(matrices.shape[-1])
-    return (matrices[:, first, second] * scale).T
-
-
-def unsvec(vectors: FloatArray, p: int) -> FloatArray:
-    """Turn (p(p+1)/2, R) vectors back into (R, p, p) symmetric matrices."""
-    return from_upper_triangles(vectors.T / _layout(p)[2], p)
-
-
-def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
-    """Return the symmetric matrices (R, p, p) with upper triangles (R, p(p + 1)/2), row by row."""
-    first, second, _ = _layout(p)
-    matrices = np.empty((len(entries), p, p))
-    matrices[:, first, second] = entries
-    matrices[:, second, first] = entries
-    return matrices
 
 
 def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
@@ -138,7 +118,7 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     p = Z.shape[1]
     if p > _SHORT or weights.shape[1] == 1:
         return np.stack([_weighted_square(Z, column) for column in weights.T])
-    first, second, _ = _layout(p)
+    first, second, _ = svec_layout(p)
     columns = np.ascontiguousarray(Z.T)
     return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
@@ -192,12 +172,6 @@ def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
         return (product + product.T) / 2  # on some processors its halves differ by rounding
     first, second = np.triu_indices(p)
     return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)
-
-
-@cache
-def _layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
-    first, second = np.triu_indices(p)
-    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
 
 
 def squared_error_gradient(

@@ -11,7 +11,7 @@ from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
-from dpalgos.intervals.regression import ROBUST
+from dpalgos.central.preconditioned.releases import ROBUST
 from tasks.advice.forecasts import (
     Forecast,
     interval_of,

@@ -403,6 +403,11 @@ class ChargedTranscript(RecordingTranscript):
         super().__init__(noise.watch(self))
         self._paid, self._publishing = 0, False
 
+    def for_replicate(self, r):
+        part = super().for_replicate(r)
+        part._noise, part._paid = part._noise.watch(part), 0
+        return part
+
     @property
     def charged(self):
         return self._publishing and len(self.events) > self._paid

@@ -7,13 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+from dpalgos.mechanisms.preconditioned.steps import SCORE, mean_of_step, step_sensitivity
+from dpalgos.models.white_rows import WhiteRows
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import PureEvent
-from dpalgos.mechanisms.preconditioned.steps import SCORE, mean_of_step, step_sensitivity
 from dpalgos.models.families import get_family
-from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.builders import refused

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from dpalgos.intervals.released import center_of, error_of
+from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.intervals.half_widths import half_widths
 from dpalgos.intervals.means import CUBE_SHARE
-from dpalgos.intervals.released import center_of, error_of
-from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps, coordinate_quantile, coordinate_std, normal_equivalent
-from dpalgos.steps.moments import unsvec
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])

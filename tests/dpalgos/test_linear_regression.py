@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
+from dpalgos.mechanisms.preconditioned.origin import DISTANCE, MEANS, private_origin
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
-from dpalgos.mechanisms.preconditioned.origin import DISTANCE, MEANS, private_origin
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -5,15 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
+from dpalgos.mechanisms.preconditioned.origin import private_columns
+from dpalgos.models.secant_curvature import SecantCurvature
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
-from dpalgos.mechanisms.preconditioned.origin import private_columns
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
-from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

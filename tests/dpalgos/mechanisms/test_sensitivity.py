@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 import scipy.stats
+from dpalgos.mechanisms.preconditioned.levels import Levels
+from dpalgos.mechanisms.preconditioned.plan import plan_of
+from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
+from dpalgos.models.white_rows import WhiteRows
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned import PreconditionedParams, preconditioned_regression
+from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.clip_levels import search_level
-from dpalgos.mechanisms.for_intervals.tails import LEVELS, Tail, Unseen
-from dpalgos.mechanisms.preconditioned.levels import Levels
-from dpalgos.mechanisms.preconditioned.plan import plan_of
-from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
