@@ -182,10 +182,8 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
-    if estimator.one_replicate and transcript.n_replicates > 1:
-        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.one_replicate:
-        return np.asarray(estimator.function(sample.for_replicate(0), params, transcript))
+        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
     # Without noise and masks replicates do not differ.

@@ -71,13 +71,13 @@ class RecordingTranscript(Transcript):
         self.releases: list[ReleasedVector] = []
         self.drawn: list[FloatArray] = []
         self._script, self._drawn = script or (), drawn
-        self._n_recorded, self._by_column = 0, False
+        self._n_recorded, self._by_column, self._is_one_of_several = 0, False, False
 
     def for_replicate(self, r: int) -> Self:
         """Return an empty transcript of one replicate, with its part of the script."""
         part = super().for_replicate(r)
         part._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
-        part.releases, part.drawn, part._n_recorded = [], [], 0
+        part.releases, part.drawn, part._n_recorded, part._is_one_of_several = [], [], 0, True
         return part
 
     def join(self, parts: Sequence[Transcript]) -> None:
@@ -126,7 +126,9 @@ class RecordingTranscript(Transcript):
         self._n_recorded = len(self.events)
         # A run on the neighbor may ask for more releases than the script has: caught when compared.
         index, kept = len(self.releases), np.array(value)
-        published = self._script[index][: len(kept)] if index < len(self._script) else noisy()
+        published = self._script[index] if index < len(self._script) else noisy()
+        if self._is_one_of_several:
+            published = published[: len(kept)]
         self.releases.append(ReleasedVector(kept, published, tuple(events), self._by_column))
         return published
 

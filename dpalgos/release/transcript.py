@@ -78,6 +78,10 @@ class Transcript:
         part.events, part.diagnostics, part.interval = [], {}, None
         return part
 
+    def renew_noise(self) -> None:
+        """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""
+        self._noise = self._noise.select(slice(0, self.n_replicates))
+
     def join(self, parts: Sequence["Transcript"]) -> None:
         """Add the releases of all replicates' transcripts, which made the same ones."""
         for events in zip(*(part.events for part in parts), strict=True):

@@ -16,6 +16,9 @@ def each_replicate(
 
     Each replicate has its own rows and noise. Their releases and intervals are joined in the transcript.
     """
+    if transcript.n_replicates == 1:
+        transcript.renew_noise()
+        return fit(0, sample.for_replicate(0), transcript)
     parts = [transcript.for_replicate(r) for r in range(transcript.n_replicates)]
     found = [fit(r, sample.for_replicate(r), part) for r, part in enumerate(parts)]
     transcript.join(parts)
