@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.mechanisms.clip_levels import at_the_last_level
-
 UNRESOLVED = "unresolved_directions"
 _SEARCHES = "rows above a level", "scores above a level"  # labels of counts
+
+
+def at_the_last_level(label: str) -> str:
+    """Return the name of the diagnostic which says whether a search ended at the largest candidate."""
+    return f"{label}: the search ended at the largest level"
 
 
 def cautions(notes: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ which is what an adversary who knows all but the noise can compute.
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -73,12 +72,11 @@ class RecordingTranscript(Transcript):
         self._script, self._drawn = script or (), drawn
         self._n_recorded, self._by_column, self._is_one_of_several = 0, False, False
 
-    def for_replicate(self, r: int) -> Self:
-        """Return an empty transcript of one replicate, with its part of the script."""
-        part = super().for_replicate(r)
-        part._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
-        part.releases, part.drawn, part._n_recorded, part._is_one_of_several = [], [], 0, True
-        return part
+    def restart(self, r: int) -> None:
+        """Forget all releases, and go on with the script of one replicate."""
+        super().restart(r)
+        self._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
+        self.releases, self.drawn, self._n_recorded, self._is_one_of_several = [], [], 0, True
 
     def join(self, parts: Sequence[Transcript]) -> None:
         """Add the releases of all replicates' transcripts."""
@@ -154,7 +152,7 @@ class BatchNoise(Noise):
 
     def select(self, replicates: slice) -> "BatchNoise":
         """Return a source of fresh draws for some of the trials."""
-        return BatchNoise(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
         """Draw Gumbel variables for all trials, and yield those of a few at a time."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpalgos.cautions import at_the_last_level
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.typing import FloatArray, IntArray, Number
@@ -54,8 +55,3 @@ def search_by_counts(
         low = np.where(too_many, np.minimum(middle + 1, high), low)
         high = np.where(too_many, high, middle)
     return high
-
-
-def at_the_last_level(label: str) -> str:
-    """Return the name of the diagnostic which says whether a search ended at the largest candidate."""
-    return f"{label}: the search ended at the largest level"

@@ -74,9 +74,13 @@ class Transcript:
     def for_replicate(self, r: int) -> Self:
         """Return an empty transcript of one replicate; :meth:`join` brings its releases back."""
         part = copy(self)
-        part._noise = self._noise.select(slice(r, r + 1))
-        part.events, part.diagnostics, part.interval = [], {}, None
+        part.restart(r)
         return part
+
+    def restart(self, r: int) -> None:
+        """Forget all releases, and go on as a transcript of one replicate with fresh noise."""
+        self._noise = self._noise.select(slice(r, r + 1))
+        self.events, self.diagnostics, self.interval = [], {}, None
 
     def renew_noise(self) -> None:
         """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""

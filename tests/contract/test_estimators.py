@@ -404,10 +404,9 @@ class ChargedTranscript(RecordingTranscript):
         super().__init__(noise.watch(self))
         self._paid, self._publishing = 0, False
 
-    def for_replicate(self, r):
-        part = super().for_replicate(r)
-        part._noise, part._paid = part._noise.watch(part), 0
-        return part
+    def restart(self, r):
+        super().restart(r)
+        self._noise, self._paid = self._noise.watch(self), 0
 
     @property
     def charged(self):

@@ -10,7 +10,7 @@ factor of its own.
 import numpy as np
 
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.plan import Plan, tuning_of
+from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
 from dpalgos.steps.denoising import james_stein
 from dpalgos.typing import FloatArray
@@ -21,7 +21,7 @@ _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of di
 
 
 def combined_estimate(
-    state: State, plan: Plan, start_variance: float, clipped_share: float, *, intercept: bool
+    state: State, plan: FitPlan, start_variance: float, clipped_share: float, *, intercept: bool
 ) -> FloatArray:
     """Return white coefficients: the steps combined, and shrunk.
 
@@ -37,17 +37,17 @@ def combined_estimate(
     # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
     noise = float(steps.stds[-1]) * float(np.sqrt(len(steps.end)))
     part = max(1 - tuning_of(family).step_ridge * noise, 0.0)
-    combined, variance = _combined(
+    middle, variance = combined(
         steps,
         np.tile(part * known, int(np.prod(family.classes))),
         start_variance,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
     )
     if family.classes:
-        return james_stein(combined[:, None], variance[0])[:, 0].reshape(state.theta.shape)
+        return james_stein(middle[:, None], variance[0])[:, 0].reshape(state.theta.shape)
     one = white.one / np.linalg.norm(white.one)
-    constant = one * (one @ combined) if intercept else np.zeros_like(combined)
-    along = white.directions.T @ (combined - constant)
+    constant = one * (one @ middle) if intercept else np.zeros_like(middle)
+    along = white.directions.T @ (middle - constant)
     shrunk = _shrunk_directions(along, variance, known)
     if not family.is_linear:  # without slopes it is the intercept that steps began with
         size = max(float(np.linalg.norm(along)), float(np.finfo(float).tiny))
@@ -55,7 +55,7 @@ def combined_estimate(
     return np.asarray(constant + white.directions @ shrunk)
 
 
-def _combined(
+def combined(
     steps: NewtonSteps, curvature: FloatArray, start_variance: float, own_variance: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the combination of steps (d,), and the variance that noise leaves in each direction, (d,).

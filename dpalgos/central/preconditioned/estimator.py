@@ -62,7 +62,7 @@ from dpalgos.central.preconditioned.interval import (
 )
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
-from dpalgos.central.preconditioned.plan import Plan, plan_of, row_search, step_search
+from dpalgos.central.preconditioned.plan import FitPlan, plan_of, row_search, step_search
 from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
@@ -227,7 +227,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
 
 
 def released_steps(
-    spend: SpendOnce, plan: Plan, rows: WhiteRows, state: State, *, unit: float, least: float = 0.0
+    spend: SpendOnce, plan: FitPlan, rows: WhiteRows, state: State, *, unit: float, least: float = 0.0
 ) -> tuple[State, WhiteRows, float]:
     """Release the steps of a plan: scores, or moments of white rows in their place.
 
@@ -264,7 +264,7 @@ def released_steps(
 
 
 def planned_spend(
-    params: PreconditionedParams, plan: Plan, transcript: Transcript, n_rows: float, d: int
+    params: PreconditionedParams, plan: FitPlan, transcript: Transcript, n_rows: float, d: int
 ) -> SpendOnce:
     """Return what spends the plan; an interval's shares are of the whole, the plan's of the rest."""
     shares = {release.label: share for release, share in plan.shares.items()}
@@ -278,7 +278,7 @@ def planned_spend(
 
 
 def _start(
-    spend: SpendOnce, sample: Sample, family: Family, plan: Plan, *, intercept: bool
+    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
 ) -> tuple[FloatArray, float]:
     """Return coefficients of which the last one is the released intercept's, and a typical offset."""
     start = np.zeros((sample.n_features, *family.classes))
@@ -306,7 +306,7 @@ def _residual_unit(spend: SpendOnce, family: Family, middle: FloatArray) -> tupl
 
 
 def _released_whitening(
-    spend: SpendOnce, sample: Sample, family: Family, plan: Plan, origin: Origin, *, intercept: bool
+    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
 ) -> Whitening:
     """Release the first moments of rows z, about their origin."""
     rows, d = joined_rows(sample, with_response=family.is_linear), sample.n_features
@@ -326,7 +326,7 @@ def _released_whitening(
 
 
 def _interval(
-    spend: SpendOnce, params: PreconditionedParams, plan: Plan, rows: WhiteRows, state: State
+    spend: SpendOnce, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
 ) -> Interval:
     """Release the interval, where the plan has one."""
     if not interval_shares(params, state.n_rows, rows.sample.n_features):

@@ -32,7 +32,7 @@ from dpalgos.central.preconditioned.interval import (
     released_interval,
 )
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.plan import N_LEVELS, N_ROW_LEVELS, N_UNKNOWN, Plan, row_search
+from dpalgos.central.preconditioned.plan import N_LEVELS, N_ROW_LEVELS, N_UNKNOWN, FitPlan, row_search
 from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
@@ -125,7 +125,7 @@ def _steps_and_interval(
     spend: SpendOnce, params: RegressionIntervalParams, sample: Sample, start: FloatArray, mu: float
 ) -> Interval:
     family, n_rows, d = interval_family(params), n_rows_of(sample), sample.n_features
-    plan = Plan(
+    plan = FitPlan(
         shares=_SHARES,
         size=n_rows * mu,
         mu=mu,

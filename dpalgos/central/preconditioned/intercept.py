@@ -17,7 +17,7 @@ that mean they are cut at 2¹⁵, or lower, so that the scale of its noise is at
 import numpy as np
 
 from dpalgos.central.preconditioned import plan as plans
-from dpalgos.central.preconditioned.plan import Plan
+from dpalgos.central.preconditioned.plan import FitPlan
 from dpalgos.central.preconditioned.queries import mean_of, n_rows_of, responses
 from dpalgos.central.preconditioned.releases import CONSTANT, EXPOSURE, LOGARITHM, RESPONSES_ABOVE
 from dpalgos.mechanisms.clip_levels import search_threshold
@@ -34,7 +34,7 @@ _LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarit
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 
 
-def released_intercept(spend: SpendOnce, sample: Sample, family: Family, plan: Plan) -> FloatArray:
+def released_intercept(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
     """Release the mean response, and return the predictor of which it is the mean, () or (K,).
 
     A mean below its noise counts as that.

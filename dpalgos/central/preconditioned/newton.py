@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.central.preconditioned.plan import Plan, tuning_of
+from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
@@ -80,7 +80,7 @@ class State:
     is_whitened: bool = False
     matters: bool = False
 
-    def wants_whitening(self, plan: Plan, t: int, noise_multiplier: float) -> bool:
+    def wants_whitening(self, plan: FitPlan, t: int, noise_multiplier: float) -> bool:
         """Return whether step t whitens the rows again."""
         if t >= plan.n_whitenings or not (self.matters or self.white.has_large or not self.is_whitened):
             return False

@@ -107,7 +107,7 @@ def tuning_of(family: Family) -> Tuning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class FitPlan:
     """The releases with their shares of μ² (of ε, where only the intercept is estimated), and the steps."""
 
     shares: Mapping[Release, float]
@@ -134,7 +134,7 @@ def plan_of(
     intercept: bool,
     has_offset: bool = False,
     for_interval: bool = False,
-) -> Plan:
+) -> FitPlan:
     """Return how the budget is spent."""
     size, root = mu * n_rows, float(np.sqrt(d))
     if size < tuning_of(family).few_rows * root:
@@ -144,7 +144,7 @@ def plan_of(
             parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
             total = sum(_ALONE[part] for part in parts)
             shares = {part: _ALONE[part] / total for part in parts}
-            return Plan(shares=shares, size=size, mu=mu, intercept_only=True)
+            return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
     times: dict[Release, int] = {}
     shares = {}
     if family.is_linear:
@@ -161,7 +161,7 @@ def plan_of(
     }
     shares |= {STEP: 1 - sum(shares.values())}
     times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
-    return Plan(
+    return FitPlan(
         shares=shares,
         times={**times, STEP: N_STEPS},
         size=size,
@@ -173,12 +173,12 @@ def plan_of(
     )
 
 
-def _few_rows(mu: float, size: float, d: int) -> Plan:
+def _few_rows(mu: float, size: float, d: int) -> FitPlan:
     """Return the plan of a linear model of few rows: five steps at public thresholds.
 
     Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
     """
-    return Plan(
+    return FitPlan(
         shares={MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS},
         times={STEP: _FEW_STEPS},
         size=size,
@@ -279,14 +279,14 @@ class Search(NamedTuple):
     target: float
 
 
-def row_search(plan: Plan, n_rows: float, d: int, noise_std: float) -> Search:
+def row_search(plan: FitPlan, n_rows: float, d: int, noise_std: float) -> Search:
     """Return the search for the threshold of rows z, whose counts have noise of ``noise_std``."""
     target = _target(plan, n_rows, d, _CLIPPED_ROWS, _MOST_ROWS, _DETECTABLE * noise_std)
     return Search(np.sqrt(d + 1) * _ROWS, target)
 
 
 def step_search(
-    plan: Plan,
+    plan: FitPlan,
     family: Family,
     n_rows: float,
     d: int,
@@ -311,7 +311,7 @@ def step_search(
     return Search(root * first if last is None else last * near, target)
 
 
-def _target(plan: Plan, n_rows: float, d: int, base: float, most: float, least: float) -> float:
+def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float) -> float:
     """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4), at most a share ``most``."""
     target = base * float(np.sqrt(d)) / plan.mu * (n_rows * plan.mu / _REFERENCE_SIZE) ** -0.25
     return float(min(max(target, least), most * n_rows))

@@ -38,7 +38,7 @@ def curvature_sensitivity(threshold: float, n_rows: float) -> FloatArray:
     return np.asarray(np.sqrt(2) * threshold / n_rows)
 
 
-_FAR, _LABEL = 1e6, np.ones(1)
+_FAR = 1e6
 
 
 def _first(d: int) -> FloatArray:
