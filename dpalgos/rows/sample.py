@@ -158,13 +158,13 @@ class Sample:
             taken.leaves_out_unused_rows = True
         else:
             taken = self.derived(rows=self.row_mask[:, r], n_replicates=1)
-        taken.n_rows = self.n_rows[[r]]
+        taken.n_rows, taken.planned_rows = self.n_rows[[r]], self.planned_rows
         return taken
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows, whose first column is an offset: cut to public bounds, and no covariate."""
         taken = self.derived(row_mask=self.row_mask)
-        taken.offset_bounds, taken.n_rows = bounds, self.n_rows
+        taken.offset_bounds, taken.n_rows, taken.planned_rows = bounds, self.n_rows, self.planned_rows
         return taken
 
     @property
@@ -190,6 +190,11 @@ class Sample:
         if self.row_mask is None:
             return np.full(self.n_replicates, float(len(self.rows)))
         return np.asarray(self.row_mask.sum(axis=0), dtype=float)
+
+    @cached_property
+    def planned_rows(self) -> float:
+        """The number of rows by which a budget is split: the smallest over the replicates of a run."""
+        return float(self.n_rows.min())
 
     @cached_property
     def users(self) -> list[UserRows]:

@@ -170,7 +170,7 @@ def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_th
     def whitenings(scales, slopes):
         made, _ = of_units(form, scales, slopes)
         steps = [each.value for each in made.releases if each.events[0].label == STEP.label]
-        return sum(np.abs(each[-1]) > 0 for each in steps if len(each) == 10)
+        return np.sum([np.abs(each[-1]) > 0 for each in steps if len(each) == 10] or [[0]], axis=0)
 
     assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
     assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()

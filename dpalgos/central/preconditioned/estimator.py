@@ -182,14 +182,14 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     family, d, n_rows = params.family_object(), sample.n_features, n_rows_of(sample)
     plan = plan_of(
         gaussian_mu(params.epsilon, params.delta),
-        n_rows,
+        sample.planned_rows,
         d,
         family,
         intercept=params.intercept,
         has_offset=sample.offset_bounds is not None,
         for_interval=params.interval is not None,
     )
-    spend = planned_spend(params, plan, transcript, n_rows, d)
+    spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
     start, offset = _start(spend, sample, family, plan, intercept=params.intercept)
     if plan.intercept_only:
         spend.note(UNRESOLVED, d - 1.0)
@@ -204,7 +204,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         origin = released_column_centers(spend, sample)
         unit, least = _residual_unit(spend, family, start[-1] + offset)
     white = _released_whitening(spend, sample, family, plan, origin, intercept=params.intercept)
-    rows = WhiteRows(sample, family, white.matrix, start)
+    rows = WhiteRows(sample, family, white.matrix, start, reach=plan.reach)
     theta, start_variance = np.zeros_like(start), 0.0
     if family.is_linear:
         coef, start_variance = white.ridge_start()
@@ -256,7 +256,7 @@ def released_steps(
             moments = rows.clipped_moments(threshold)
             released = spend.symmetric(STEP, moments, threshold, n_rows, lemma=outer_product)
             state = state.whitened(released)
-            rows = WhiteRows(sample, family, state.white.matrix, rows.origin)
+            rows = rows.whitened_by(state.white.matrix)
         else:
             released = spend(STEP, scores.clipped_mean(threshold), threshold, n_rows)
             state = state.stepped(released, threshold)
@@ -329,7 +329,7 @@ def _interval(
     spend: SpendOnce, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
 ) -> Interval:
     """Release the interval, where the plan has one."""
-    if not interval_shares(params, state.n_rows, rows.sample.n_features):
+    if not interval_shares(params, rows.sample.planned_rows, rows.sample.n_features):
         return Interval.missing(rows.sample.n_features, 1, FEW)
     if state.family.is_linear:
         return released_interval(spend, params, rows, state, state.released_steps)

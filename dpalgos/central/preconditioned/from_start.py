@@ -162,7 +162,7 @@ def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]
     """Return the shares of the interval's budget by label; none where there is no interval."""
     if params.interval is None:  # of a family with classes, say, which has no interval
         return {}
-    own = interval_shares(params, float(sample.n_rows.min()), sample.n_features)
+    own = interval_shares(params, sample.planned_rows, sample.n_features)
     scale = _INTERVAL_SHARE / sum(own.values()) if own else 0.0
     steps = {release.label: share for release, share in _SHARES.items()}
     return {**steps, **{part: scale * share for part, share in own.items()}} if own else {}

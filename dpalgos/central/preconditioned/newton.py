@@ -1,13 +1,13 @@
 """Newton steps on white rows, from released scores and moments. Nothing here reads a row.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`), plus √d
-times the noise, so that noise does not throw θ far. In linear models, clipped or rare rows make it wrong along some
-directions: steps then swing about the answer or creep towards it. With m = θ_t − θ_{t−1}, two released scores say
+times the noise, so that noise does not throw θ far. Where rows are far from normal (clipped, rare or skewed) it is
+wrong along some directions: steps then swing about the answer or creep towards it. With m = θ_t − θ_{t−1}, two released scores say
 
     m'(g_{t−1} − g_t) = m' H m + s² tr(H⁻¹) ± s ‖m‖ √2,   s the noise of a score,
 
 the second term since m follows g_{t−1}. Where that differs from the model by three standard deviations and a factor
-of 1.5, H is scaled along m. For events, whose curvature falls or rises along a step,
+of 1.5, H is scaled along m; down in nonlinear models only after a short step. For events, whose curvature falls or rises along a step,
 it is the mean of the curvatures at both ends; the far end counts as far as noise does not explain it. A step of
 counts is at most 1 long, since ψ'' has no bound.
 
@@ -17,7 +17,7 @@ once, and again where scores of earlier steps show that such a direction matters
 which only a rare group differs would be stretched for nothing. The decision follows from released numbers.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _SPREAD = 3.0  # times √d and the spread of residuals: about the threshold of 
 _RAREST = 0.1  # a class counts as at least this share of an even one
 _FLATTEST = 0.05  # of the largest curvature
 _SURE, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
+_SHORT = 0.6  # in white units
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,14 +51,16 @@ class State:
         White coefficients.
     origin : () or (K,) array
         The predictor at θ = 0 of a row of ones, with a typical offset.
-    secant : (d, d) array or None
-        The curvature of a linear model as scores showed it; None: I.
     points, steps : tuples of arrays
         Points so far and the full Newton steps from them, in the present coordinates.
     step_stds : tuple of float
         The noise in the steps.
     scores, stds
         The scores released at the points since the last whitening, and the noise in them.
+    curvature : (d, d) array
+        That of the last point; no classes.
+    scales
+        Directions along which scores showed another curvature, with the factors.
     threshold : float or None
         The last one of scores.
     is_whitened : bool
@@ -70,12 +74,13 @@ class State:
     white: Whitening
     theta: FloatArray
     origin: FloatArray
-    secant: FloatArray | None = None
     points: tuple[FloatArray, ...] = ()
     scores: tuple[FloatArray, ...] = ()
     steps: tuple[FloatArray, ...] = ()
     stds: tuple[float, ...] = ()
     step_stds: tuple[float, ...] = ()
+    curvature: FloatArray = field(default_factory=lambda: np.eye(0))
+    scales: tuple[tuple[FloatArray, float], ...] = ()
     threshold: float | None = None
     is_whitened: bool = False
     matters: bool = False
@@ -97,7 +102,7 @@ class State:
             is_whitened=True,
             points=tuple(moved @ point for point in self.points),
             steps=tuple(moved @ step for step in self.steps),
-            secant=None,
+            scales=(),
             scores=(),
             stds=(),
         )
@@ -107,7 +112,7 @@ class State:
         score, std = released.value, float(released.std)
         d, tuning = len(score), tuning_of(self.family)
         sampling = threshold / (_SPREAD * np.sqrt(d * self.n_rows))
-        state = replace(self, secant=_secant(self, released)) if self.family.is_linear else self
+        state = _with_curvature(self, released)
         full, gain = newton_step(state, released, tuning.step_ridge * float(np.sqrt(d)) * std)
         step = tuning.step_size * full
         if self.family.has_counts:
@@ -141,49 +146,61 @@ class State:
 
 def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray, float]:
     """Return (H(θ) + ridge)⁻¹ score, and the root mean square factor on isotropic noise."""
-    family, theta, center, score = state.family, state.theta, state.white.mean_row, released.value
+    family, score = state.family, released.value
     if family.classes:
-        p = family.mean((center @ theta + state.origin)[None, :, None])[0, :, 0]
+        p = family.mean((state.white.mean_row @ state.theta + state.origin)[None, :, None])[0, :, 0]
         of_classes = np.maximum(p, _RAREST / len(p)) + ridge
         scaled = score / of_classes
         return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / of_classes)
-    if family.is_linear and state.secant is None:
-        return score / (1 + ridge), 1 / (1 + ridge)
 
     def step(curvature: FloatArray) -> tuple[FloatArray, float]:
         curvatures, axes = np.linalg.eigh(curvature)
         curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
         return axes @ (axes.T @ score / curvatures), _root_mean_square(1 / curvatures)
 
-    if state.secant is not None:
-        return step(state.secant)
-    origin = float(state.origin)
-    curvature = normal_curvature(family, theta, center, origin)
-    found, gain = step(curvature)
+    found, gain = step(state.curvature)
     if family.has_events and state.points:
         noise = np.asarray((gain * float(released.std)) ** 2)
-        end = theta + james_stein(found[:, None], noise)[:, 0]
-        found, gain = step((curvature + normal_curvature(family, end, center, origin)) / 2)
+        end = state.theta + james_stein(found[:, None], noise)[:, 0]
+        found, gain = step((state.curvature + _model_curvature(state, end)) / 2)
     return found, gain
 
 
-def _secant(state: State, released: Noisy) -> FloatArray | None:
-    """Return the curvature of a linear model, scaled along the last step if two scores contradict it."""
+def _model_curvature(state: State, theta: FloatArray) -> FloatArray:
+    """Return the curvature (d, d) of normal rows at θ, scaled where scores so far have shown it."""
+    if state.family.is_linear:
+        curvature: FloatArray = np.eye(len(theta))
+    else:
+        curvature = normal_curvature(state.family, theta, state.white.mean_row, float(state.origin))
+    for unit, factor in state.scales:
+        curvature = _scaled(curvature, unit, factor)
+    return curvature
+
+
+def _with_curvature(state: State, released: Noisy) -> State:
+    """Return the state with the curvature at θ, scaled along the last step if two scores contradict the model."""
+    if state.family.classes:
+        return state
+    curvature = _model_curvature(state, state.theta)
     if not state.scores:
-        return state.secant
-    move, curvature = state.theta - state.points[-1], state.secant
-    if curvature is None:
-        curvature = np.eye(len(move))
-    before = float(state.stds[-1])
-    followed = float(np.trace(np.linalg.inv(curvature))) * before**2
+        return replace(state, curvature=curvature)
+    is_linear, before = state.family.is_linear, state.curvature
+    move, std = state.theta - state.points[-1], float(state.stds[-1])
+    followed = len(move) * tuning_of(state.family).step_size * state.step_stds[-1] * std
     found = float(move @ (state.scores[-1] - released.value)) - followed
-    expected, length = float(move @ curvature @ move), float(np.linalg.norm(move))
-    sure = abs(found - expected) > _SURE * np.hypot(before, float(released.std)) * length
-    if not sure or length == 0 or expected / _OFF <= found <= expected * _OFF:
-        return state.secant
-    unit = move / length
-    change = float(np.clip(found / expected, *_SCALES) - 1) * float(unit @ curvature @ unit)
-    return np.asarray(curvature + change * np.outer(unit, unit))
+    expected, length = float(move @ (before + curvature) @ move) / 2, float(np.linalg.norm(move))
+    is_sure = abs(found - expected) > _SURE * np.hypot(std, float(released.std)) * length
+    is_flatter = found < expected / _OFF and (is_linear or length < _SHORT)
+    if not is_sure or length == 0 or not (found > expected * _OFF or is_flatter):
+        return replace(state, curvature=curvature)
+    unit, factor = move / length, float(np.clip(found / max(expected, _TINY), *_SCALES))
+    scales = ((unit, factor),) if is_linear or factor > 1 else ()
+    return replace(state, curvature=_scaled(curvature, unit, factor), scales=(*state.scales, *scales))
+
+
+def _scaled(curvature: FloatArray, unit: FloatArray, factor: float) -> FloatArray:
+    """Return a curvature (d, d) scaled by a factor along a unit vector."""
+    return np.asarray(curvature + (factor - 1) * float(unit @ curvature @ unit) * np.outer(unit, unit))
 
 
 def _root_mean_square(values: FloatArray) -> float:

@@ -55,6 +55,7 @@ _STANDS_OUT, _HIDDEN = (
 N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
 N_ROUNDS = 8  # of means about the last center, where rows are few
 _FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
+_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 _TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by the square of the shortfall
 
 # The sizes of searches: candidates of each.
@@ -123,6 +124,9 @@ class FitPlan:
     for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is public or released
     longest: float | None = None  # that white coefficients may be
+    reach: float = (
+        np.inf
+    )  # the length to which white rows of linear models are shortened, with their responses
 
 
 def plan_of(
@@ -139,7 +143,7 @@ def plan_of(
     size, root = mu * n_rows, float(np.sqrt(d))
     if size < tuning_of(family).few_rows * root:
         if family.is_linear:
-            return _few_rows(mu, size, d)
+            return _few_rows(mu, size, d, for_interval=for_interval)
         if intercept:
             parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
             total = sum(_ALONE[part] for part in parts)
@@ -170,10 +174,11 @@ def plan_of(
         n_whitenings=N_WHITENINGS,
         n_searches=N_SEARCHES,
         for_interval=for_interval,
+        reach=_REACH * root if family.is_linear and not for_interval else np.inf,
     )
 
 
-def _few_rows(mu: float, size: float, d: int) -> FitPlan:
+def _few_rows(mu: float, size: float, d: int, *, for_interval: bool) -> FitPlan:
     """Return the plan of a linear model of few rows: five steps at public thresholds.
 
     Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
@@ -187,6 +192,7 @@ def _few_rows(mu: float, size: float, d: int) -> FitPlan:
         n_left_out=_LEFT_OUT,
         public_thresholds=(float(np.sqrt(d + 1)), float(np.sqrt(d)) * max(0.07, size / 200)),
         longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
+        reach=np.inf if for_interval else _REACH * float(np.sqrt(d)),
     )
 
 

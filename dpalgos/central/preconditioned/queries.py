@@ -161,11 +161,20 @@ class WhiteRows:
 
     ``whitening`` (d, d) is W and ``origin`` β₀, (d,) or (d, K), the coefficients at θ = 0: both are public or
     released. Rows are whitened before they are clipped, so that rounding is relative to the threshold,
-    however ill-conditioned W is.
+    however ill-conditioned W is. The score of a row longer than ``reach`` is that of the row and its response,
+    shortened to it.
     """
 
-    def __init__(self, sample: Sample, family: Family, whitening: FloatArray, origin: FloatArray) -> None:
+    def __init__(
+        self,
+        sample: Sample,
+        family: Family,
+        whitening: FloatArray,
+        origin: FloatArray,
+        reach: float = np.inf,
+    ) -> None:
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
+        self._reach = reach
         keeps = not sample.rows.streamed and n_rows_of(sample) * sample.n_features <= _MOST_KEPT
 
         def prepared(group: Group) -> _Prepared:
@@ -174,13 +183,19 @@ class WhiteRows:
 
         self._groups = sample.grouped(prepared)
 
+    def whitened_by(self, whitening: FloatArray) -> "WhiteRows":
+        """Return the rows by another whitening."""
+        return WhiteRows(self.sample, self.family, whitening, self.origin, self._reach)
+
     def at(self, theta: FloatArray) -> "Scores":
         """Return the scores at θ, (d,) or (d, K)."""
-        coef, family, whitening = self.coef(theta), self.family, self.whitening
+        coef, family, whitening, reach = self.coef(theta), self.family, self.whitening, self._reach
 
         def scores(group: Group, own: _Prepared) -> _RowScores:
             predictor = _predictor(group, coef)
             residual = own.encoded - family.mean(predictor[..., None])[..., 0]
+            if np.isfinite(reach):
+                residual = residual * clip_factor(own.norms, reach) ** 2
             size = np.abs(residual) if residual.ndim == 1 else row_lengths(residual)
             return _RowScores(predictor, residual, size, own, whitening)
 
