@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from data.ledger import open_ledger
+from dpalgos.params import PrivateParams
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from reports.results import to_parquet_bytes
 from tasks.problems.problem import HeadlineRun
+from tasks.release.design import question_parameters
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
 from tasks.report.build_page import build_page
@@ -249,12 +251,16 @@ def test_other_spellings_are_another_question(tmp_path, home):
     def declared():
         request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
         reader = open_ledger(home).fingerprinter({})
-        return read_rows(reader, tmp_path / "table.csv", request).units.declared
+        design = read_rows(reader, tmp_path / "table.csv", request).design
+        return question_parameters(request.estimator, PrivateParams(**budget), design)
 
     before = declared()
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
-    assert declared()["spellings"] == {"sex": [["F", "female"]]}
-    assert {name: each for name, each in declared().items() if name != "spellings"} == before
+    after = declared()
+    (sex,) = (c for c in after["rows"]["declaration"]["columns"] if c["name"] == "sex")
+    assert sex.pop("spellings") == [["F", "female"]]
+    sex["spellings"] = []
+    assert after == before
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):

@@ -89,7 +89,7 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
     answer = release(ledger, "user_level_regression", *files, **asked)
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.account("mine").charges[0].question.parameters["settings"]
+    asked = ledger.account("mine").charges[0].question.parameters["keywords"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
 
@@ -133,7 +133,7 @@ def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
             assert low < expected.params[name] < high
     record = record_of(answer)
     assert "mean exposure" in [each["label"] for each in record["release"]["events"]]
-    _, *bounds = answer.plan.question.parameters["offset_bounds"]
+    bounds = answer.plan.question.parameters["keywords"]["offset_bounds"]
     assert bounds == pytest.approx([-2.951, 2.951], abs=1e-3)
 
 
