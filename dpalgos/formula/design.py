@@ -174,6 +174,11 @@ class FormulaDesign:
         return found, self.offset.values(rows) if self.offset else np.zeros(len(found))
 
     @property
+    def offset_code(self) -> str:
+        """The offset as the formula writes it, without ``offset(…)``; "" if there is none."""
+        return self.reading.names.shown(self.reading.offset)
+
+    @property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The terms of the formula as they are written → the coefficients that each has."""
         names, shown = iter(self.terms), self.reading.names.shown

@@ -100,6 +100,7 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
     relation, unit = estimator.relation or Relation.CENTRAL, estimator.unit_of_privacy
     what = model["formula"] if request.by_formula else words([*request.columns.x])
     of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
+    of += f", with the offset {model['offset']}," if model["offset"] else ""
     references = words([f"{name} against {level}" for name, level in model["references"].items()])
     version = software.get("dpcost", "")
     sentences = (
@@ -231,6 +232,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": request.family,
         "formula": request.formula,
+        "offset": released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
         else {

@@ -36,7 +36,7 @@ from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
-from tasks.study.panel import check_offset, structure_of
+from tasks.study.panel import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
@@ -60,6 +60,13 @@ class PlannedRelease:
     def params(self) -> Params:
         """All keywords of the estimator, defaults included."""
         return self.drawing.params
+
+    @property
+    def offset(self) -> str:
+        """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
+        if design := self.request.by_formula:
+            return design.offset_code
+        return self.rows.columns[0] if getattr(self.params, OFFSET, None) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -311,6 +318,7 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         columns=units.columns or units.shown,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
+        offset=plan.offset,
     )
     found = plain_model(model)
     return {} if found is None else {"released_model": found}
