@@ -21,7 +21,7 @@ from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, meanings
-from data.store.folders import atomic_file, sha256_file, store_dir
+from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
 from data.tables.reading import Watch, cells_of, opened_table, refuse_unclear, require_columns
 
@@ -132,9 +132,9 @@ def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
 
 
 def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
-    """Check a CSV or Parquet file against its declaration and store it, or reuse the one stored before."""
+    """Check a table against its declaration and store it, or reuse the one stored before."""
     try:
-        content = sha256_file(path)
+        content = sha256_files(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
     described = json.dumps(
@@ -146,7 +146,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     if stored := stored_table(target):
         return replace(stored, path=str(target))
     read = read_declared(path, declaration)
-    if sha256_file(path) != content:
+    if sha256_files(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
     arrow = pa.table(read.table)
     with atomic_file(target) as handle:
@@ -159,7 +159,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         sha256=sha256_file(target),
         source_sha256=content,
         source_url="",
-        layout=path.suffix.removeprefix("."),
+        layout=path.suffix.removeprefix(".") or "parquet",
         origin=OWN_FILE,
         data_source="real",
         n_rows=arrow.num_rows,
@@ -217,13 +217,13 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
-def cut_codes(column: DeclaredColumn) -> str:
-    """Return the common codes for a missing cell beyond the bounds of numbers; none if some are declared."""
+def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
+    """Return the common codes for a missing cell outside the bounds of numbers; none if some are declared."""
     if column.categories or column.missing or column.derived or column.log:
         return ""
-    below = [code for code in _CODES if code < min(column.lower, 0)][-5:]
-    above = [code for code in _CODES if code > max(column.upper, 0)][:5]
-    return ", ".join(map(str, [*below, *above]))
+    lower = [code for code in _CODES if code < min(column.lower, 0)][-5:]
+    upper = [code for code in _CODES if code > max(column.upper, 0)][:5]
+    return ", ".join(map(str, [*lower * below, *upper * above]))
 
 
 def undeclared_cells(
@@ -332,7 +332,11 @@ def _undeclared(
         if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
-            codes = f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column)) else ""
+            sides = {"below": bool((finite := numbers[np.isfinite(numbers)]).min() < column.lower)}
+            sides["above"] = bool(finite.max() > column.upper)
+            codes = (
+                f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column, **sides)) else ""
+            )
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []

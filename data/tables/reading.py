@@ -177,8 +177,11 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 
 @contextmanager
 def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces."""
+    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows."""
     suffix = PurePath(path).suffix.lower()
+    if is_folder(path) and not (is_address(path) and suffix in SUFFIXES):
+        yield _folder(path)
+        return
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
     if not is_address(path) and not Path(path).is_file():
@@ -196,6 +199,30 @@ def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str]
     except OSError as error:
         reason = f" ({error.strerror})" if error.strerror else ""
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
+
+
+def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """Return the columns of a folder's first file, and the rows of all of its files."""
+    files = files_of(path)
+    with opened_table(files[0]) as (names, _):
+        pass
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with opened_table(file) as (own, pieces):
+                _require_alike(set(own), set(names))
+                for batch in pieces:
+                    yield batch.select(names)
+
+    return names, batches()
+
+
+def _require_alike(columns: set[str], others: set[str]) -> None:
+    if columns != others:
+        raise DataError(
+            "the files of a folder must all have the same columns, got others in a later file; "
+            "write them alike, or choose the folder of one table"
+        )
 
 
 def n_rows_stated(source: Source) -> int | None:
@@ -387,11 +414,7 @@ def alike(watch: Watch) -> Watch:
     def checked(batch: pa.RecordBatch) -> None:
         nonlocal columns
         columns = columns or set(batch.schema.names)
-        if set(batch.schema.names) != columns:
-            raise DataError(
-                "the files of a folder must all have the same columns, got others in a later file; "
-                "write them alike, or choose the folder of one table"
-            )
+        _require_alike(set(batch.schema.names), columns)
         watch(batch)
 
     return checked

@@ -190,8 +190,8 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
         ``"cost ~ age + C(region) + age:smoker + log1p(visits)"``: ``+ : * ** - /``, ``I(…)``, ``log``,
         ``log1p``, ``sqrt``, ``bs(x, df=4)``, ``C(g, Treatment("reference"))``; in logistic and Poisson
         regressions ``offset(log(days))``, or ``exposure(days)`` for the same. A name with other marks stands
-        in back-quotes, or in ``Q("…")``. Quoted or not, it is the same column: ``- age`` removes ``Q("age")``,
-        too, which statsmodels keeps.
+        in back-quotes, or in ``Q("…")``. Quoted or not, it is the same column: ``- age`` also removes
+        ``Q("age")``, which statsmodels keeps.
     frame : pandas.DataFrame or mapping of arrays
         Rows; values beyond the bounds are moved to them.
     epsilon, delta : float

@@ -49,7 +49,7 @@ _MODELS = {
 
 def init(
     name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
-    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
     response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
     family: Annotated[
         str,

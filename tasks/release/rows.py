@@ -24,8 +24,7 @@ from data.tables.reading import (
     Source,
     StreamedTable,
     Watch,
-    alike,
-    files_of,
+    is_address,
     is_folder,
     load_numbers,
     n_rows_stated,
@@ -193,10 +192,10 @@ def read_rows(
     """Read and check the file once; of a Parquet file without users keep no number."""
     columns, analyst_table = request.columns, request.table
     x, y, user_id = columns.x, columns.y, columns.user_id
-    if is_folder(data) and (user_id or analyst_table):
+    if is_address(data) and (user_id or analyst_table):
         raise SpecError(
-            "--data must be one file where users are protected or a study file declares the columns, got "
-            f"the folder {data}; write its rows into one"
+            "--data must be a file or a folder of this machine where users are protected or a study file "
+            f"declares the columns, got the address {data}; copy its files here"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
@@ -220,7 +219,8 @@ def read_rows(
         user_id=user_id or "",
     )
     units = FileUnits.unchanged(design.names)
-    if is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
+    is_parquet = str(data).lower().endswith(".parquet") and Path(data).is_file()
+    if (is_folder(data) or is_parquet) and not user_id:
         stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, design.names, y or "")
         stream.check(watch)
         return _identified(ReleaseRows(X=stream, units=units, design=design), reader)
@@ -263,10 +263,8 @@ def known_as(ledger: Ledger, data: Source) -> str:
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    of_all_files = alike(reader.add)
-    for file in files_of(data) if is_folder(data) else [data]:
-        with opened_table(file) as (_, batches):
-            for batch in batches:
-                of_all_files(batch)
+    with opened_table(data) as (_, batches):
+        for batch in batches:
+            reader.add(batch)
     found = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
     return next((known[each] for each in found if each in known), "")

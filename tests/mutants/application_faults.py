@@ -59,7 +59,7 @@ APPLICATION_FAULTS = {
     "bounds of columns keep their order in a question": Fault("tasks/release/design.py", "question_parameters", {"[of_column[j] for j in order]": "list(of_column)"}, "test_one_question"),
     "one bound of all columns is another question than as many": Fault("tasks/release/design.py", "question_parameters", {"value * n_columns if len(value) == 1 else value": "value"}, "test_one_question"),
     "columns of a regression have no order in its question": Fault("tasks/release/design.py", "question_parameters", {'estimator.task == "mean"': "True"}, "test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs"),
-    "the order of markers counts in a question": Fault("tasks/release/design.py", "_markers", {"sorted({": "({"}, "test_markers_in_another_order_are_the_same_question_and_levels_are_another"),
+    "the order of markers counts in a question": Fault("tasks/release/design.py", "canonical_declaration", {"_markers(column.missing)": "column.missing"}, "test_markers_in_another_order_are_the_same_question_and_levels_are_another"),
     "a charge of an earlier version is passed over": Fault("tasks/release/release.py", "release", {"refuse_unmatched(plan.question, rows, account.charges)": "pass"}, "test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge"),
     "any earlier charge bars a question": Fault("tasks/release/former.py", "refuse_unmatched", {"!= known": "is not None"}, "test_stored_answers_of_this_version_bar_no_other_question"),
     "codes of a formula's terms are no part of the question": Fault("dpalgos/formula/design.py", "FormulaDesign.described", {', **codes}': "}"}, "test_a_formula_is_described_by_its_exact_columns"),
