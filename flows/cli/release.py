@@ -18,7 +18,7 @@ from data.store.output_files import check_outputs, files_named_by
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
-    from data.tables.reading import Source
+    from data.tables.sources import Source
     from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
 
@@ -66,7 +66,7 @@ def release(
     Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
     """
     from data.ledger import open_ledger
-    from data.tables.reading import is_address
+    from data.tables.sources import is_address
     from flows.progress import counter
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
@@ -123,7 +123,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     if release["fit_note"]:
         yield f"There is {release['fit_note']}."
     yield from release["cautions"]
-    yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
+    yield f"{model['n']:,} {model['counted']}. {model['preparation']}"
     how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
     promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
     yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
@@ -138,7 +138,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     """Provide the workers of an engine for a folder's files; refuse them for one file."""
     if engine == "local":
         return nullcontext()
-    from data.tables.reading import is_folder
+    from data.tables.sources import is_folder
     from flows.launch import check_engine, workers_of
     from tasks.errors import SpecError
 

@@ -16,7 +16,8 @@ import numpy as np
 import dpalgos
 from data.errors import DataError
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
-from data.tables.reading import PartitionedTable, Source, StreamedTable
+from data.tables.reading import PartitionedTable, StreamedTable
+from data.tables.sources import Source
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events

@@ -21,15 +21,13 @@ from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
-    Source,
     StreamedTable,
     Watch,
-    is_address,
-    is_folder,
     load_numbers,
     n_rows_stated,
     opened_table,
 )
+from data.tables.sources import Source, is_address, is_folder
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError

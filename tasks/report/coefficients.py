@@ -150,7 +150,7 @@ def _model(record: Mapping[str, Any]) -> Model:
     facts = {
         "response": about.get("response", ""),
         "offset": about.get("offset", ""),
-        f"{unit}s": f"{about['n']:,}" if "n" in about else "",
+        about.get("counted", f"{unit}s"): f"{about['n']:,}" if "n" in about else "",
         "ε": f"{parameters['epsilon']:g}",
         "δ": f"{parameters['delta']:g}",
         "protected": f"each {unit}",

@@ -35,7 +35,7 @@ INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
     "answer": {"name", "estimate", "shrunk", "lower", "upper"},
     "public": {"what", "value", "source"},
-    "model": {"n", "response", "family", "formula", "offset", "references", "preparation"},
+    "model": {"n", "counted", "response", "family", "formula", "offset", "references", "preparation"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
     | {"residual_std", "residual_std_low", "residual_std_high"},
     "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std"},
