@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from data.tables.sources import Source
     from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
+    from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
@@ -162,7 +163,7 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release
+    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request
@@ -180,15 +181,24 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
     if none > _MOST_LIKELY_NONE and not none_expected:
+        needed = needed_epsilon(request.study, asked)
+        enough = f"about {needed:.2g}" if needed else f"more than {16_384 * request.epsilon:.2g}"
         raise SpecError(
-            f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "
-            "epsilon, more rows, fewer columns or no --interval, or add --none-expected to have the answer "
-            "anyway"
+            f"nothing was charged: with a chance of {none:.0%} no coefficient has an interval. Half of the "
+            f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; take that "
+            "epsilon, or more rows at this epsilon, or no --interval, or add --none-expected"
         )
     if yes:
         return
     if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
+
+
+def _sizes(request: "ReleaseRequest") -> str:
+    """Say how large the declared table is."""
+    assert request.table is not None
+    number, units = request.table.units
+    return f"{number:,} {units}"
 
 
 def _is_confirmed(question: str) -> bool:
