@@ -27,10 +27,10 @@ def submodel_by_formula(model: ReleasedModel, formula: str) -> ReleasedModel:
                 f"formula must have the {what} of the release, {known or 'none'}, got {shown(code)}; a "
                 "nested model has fewer covariates, and nothing else"
             )
-    known, terms = list(model.groups), []
+    groups, terms = list(model.groups), []
     for factors in filter(None, reading.terms):
         written = [_exact(":".join(order), reading) for order in permutations(factors)]
-        found = (find_name(each, known, model.columns) for each in written)
+        found = (find_name(each, groups, model.columns) for each in written)
         terms.append(next(filter(None, found), shown(":".join(factors))))
     return model.submodel(terms, intercept=() in reading.terms)
 

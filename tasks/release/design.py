@@ -30,7 +30,7 @@ class UnitColumn:
     center: float = 0.0
     scale: float = 1.0
 
-    def values(self, table: Mapping[str, Any]) -> FloatArray:
+    def values(self, table: Any) -> FloatArray:
         return np.asarray((table[self.name] - self.center) / self.scale)
 
 
@@ -53,8 +53,8 @@ class RowDesign:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    def rows(self, table: Mapping[str, Any]) -> FloatArray:
-        """Return the rows, (n, k)."""
+    def rows(self, table: Any) -> FloatArray:
+        """Return the rows, (n, k), of a table: columns (n,) by name."""
         found = np.column_stack([column.values(table) for column in self.columns])
         return np.column_stack([found, np.ones(len(found))]) if self.intercept else found
 
