@@ -14,6 +14,7 @@ from flows.studies.find_study import find_study
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import checked_request
+from tasks.report.coefficients import nested_record, text_of
 from tests.builders import visits
 from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
 
@@ -133,6 +134,11 @@ def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
             assert low < expected.params[name] < high
     record = record_of(answer)
     assert "mean exposure" in [each["label"] for each in record["release"]["events"]]
+    assert record["release"]["model"]["offset"] == "log(days)"
+    assert "offset log(days)" in record["release"]["methods"]
+    nested = nested_record(record, "visits ~ age + exposure(days)")
+    assert "offset(log(days))" in nested["deployment"]["product"]["name"]
+    assert "log(days)" in text_of([record])
     bounds = answer.plan.question.parameters["keywords"]["offset_bounds"]
     assert bounds == pytest.approx([-2.951, 2.951], abs=1e-3)
 

@@ -290,3 +290,24 @@ def test_users_of_a_folder_are_protected(tmp_path, ledger):
     )
     answer = release(ledger, "user_level_mean", folder, config, epsilon=10.0, delta=1e-7)
     assert answer.rows.n_users == table.person.nunique()
+
+
+@pytest.mark.parametrize(
+    ("missing", "counted"), [("drop", "4,000 rows in the file"), ("refuse", "4,000 rows by")]
+)
+def test_a_table_of_which_rows_are_dropped_counts_the_rows_in_the_file(tmp_path, ledger, missing, counted):
+    table = people()
+    table.loc[:99, "age"] = np.nan if missing == "drop" else 50
+    file = study(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', f'missing = "{missing}"')
+    record = record_of(asked(tmp_path, ledger))
+    assert counted in record["release"]["methods"]
+    assert ("rows in the file" in text_of([record])) == (missing == "drop")
+
+
+@pytest.mark.parametrize(("cell", "named", "absent"), [(500.0, "777", "-99"), (-500.0, "-99", "777")])
+def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, cell, named, absent):
+    table = people()
+    table.loc[5, "age"] = cell
+    study(tmp_path, table, response="cost")
+    refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])
