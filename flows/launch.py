@@ -238,7 +238,9 @@ def _check_table(study: str, options: RunOptions) -> None:
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
         check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
-    spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
+    table = analyst_parquet(spec.name, spec.analyst_table)
+    for note in spec.capped([table]).not_run.values():
+        say(f"note: {note}")
     known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
     if known not in ("", spec.name):
         say(f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there")

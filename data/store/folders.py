@@ -119,6 +119,16 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def sha256_files(path: Path) -> str:
+    """Return the sha256 of a file; of a folder, that of the names and checksums of its files."""
+    if not path.is_dir():
+        return sha256_file(path)
+    listed = [
+        f"{each.name} {sha256_file(each)}" for each in sorted(path.iterdir()) if each.name[:1] not in "._"
+    ]
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()
+
+
 def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     """Return the content of a regular file; raise `OSError` for one of more than ``limit`` bytes."""
     with open_regular(path) as handle:

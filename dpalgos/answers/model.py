@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
+from dpalgos.answers.names import find_name
 from dpalgos.answers.nested import nested
 from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
 from dpalgos.errors import InputError, unknown_name
@@ -43,7 +44,7 @@ class ReleasedModel(ShowsCoefficients):
         Terms of a formula → their coefficients, as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
-    response, intercept : str
+    response, intercept, offset : str
         Their names, or "".
     promise : str
         What the release protects.
@@ -61,6 +62,7 @@ class ReleasedModel(ShowsCoefficients):
     columns: tuple[str, ...] = ()
     response: str = ""
     intercept: str = ""
+    offset: str = ""
     promise: str = ""
     omitted: OmittedEffect | None = None
     rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
@@ -135,9 +137,10 @@ class ReleasedModel(ShowsCoefficients):
         Parameters
         ----------
         r_matrix : str, array_like or tuple
-            ``"age - 10 * smoker = 0"``, several between commas; an array (q, k), or a pair of it and q.
+            ``"age - 10 * smoker = 0, `pre-post` = 1"``; an array (q, k), or a pair of it and q. A name with
+            marks stands in back-quotes or in ``Q("…")``.
         """
-        R, null, names = constraints_of(r_matrix, self.terms)
+        R, null, names = constraints_of(r_matrix, self.terms, self.columns)
         found = self._along(R)
         ends = _ends(found)
         sd = (ends[1] - ends[0]) / (2 * normal_quantile(self.level))
@@ -153,7 +156,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def wald_test(self, r_matrix: Any) -> WaldResults:
         """Test hypotheses R β = q together; arguments are those of :meth:`t_test`."""
-        R, null, _ = constraints_of(r_matrix, self.terms)
+        R, null, _ = constraints_of(r_matrix, self.terms, self.columns)
         one = self.t_test((R, null))
         covariance = self.released.covariance(R @ self.matrix, self.omitted)
         return joint_test(one.effect - null, one.sd, covariance, one.note)
@@ -200,7 +203,9 @@ class ReleasedModel(ShowsCoefficients):
     def summary(self) -> Summary:
         """Return the table with its facts."""
         remarks = [self.promise, self.nested_note if self.omitted is not None else ""]
-        title = f"{self.response or 'y'} ~ {' + '.join(t for t in self.terms if t != self.intercept)}"
+        parts = [term for term in self.terms if term != self.intercept]
+        parts += [f"offset({self.offset})"] if self.offset else []
+        title = f"{self.response or 'y'} ~ {' + '.join(parts) or '1'}"
         return Summary(title=title, coefficients=self.coefficients(), remarks=list(filter(None, remarks)))
 
     def __repr__(self) -> str:
@@ -221,11 +226,12 @@ class ReleasedModel(ShowsCoefficients):
         if isinstance(terms, str):
             raise InputError(f"terms must be a list of names, got {terms!r}; pass [{terms!r}]")
         found = {self.intercept} if intercept and self.intercept else set()
-        for name in terms:
-            own = self.groups.get(name, (name,) if name in self.terms else ())
-            if not own:
-                raise InputError(unknown_name("term", name, list(dict.fromkeys([*self.groups, *self.terms]))))
-            found |= {*own}
+        known = list(dict.fromkeys([*self.groups, *self.terms]))
+        for each in terms:
+            name = find_name(each, known, self.columns)
+            if name is None:
+                raise InputError(unknown_name("term", each, known))
+            found |= {*self.groups.get(name, (name,))}
         if not found:
             raise InputError("terms must name a coefficient, got none; name one")
         return found

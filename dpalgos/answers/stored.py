@@ -33,6 +33,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
     found = {
         "response": model.response,
         "intercept": model.intercept,
+        "offset": model.offset,
         "promise": model.promise,
         "terms": list(model.terms),
         "groups": {name: list(own) for name, own in model.groups.items()},
@@ -63,6 +64,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
         model = ReleasedModel(
             response=str(content["response"]),
             intercept=str(content["intercept"]),
+            offset=str(content.get("offset", "")),  # version 2.0 did not store it
             promise=str(content["promise"]),
             terms=tuple(content["terms"]),
             groups={name: tuple(own) for name, own in content["groups"].items()},

@@ -49,7 +49,7 @@ _MODELS = {
 
 def init(
     name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
-    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
     response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
     family: Annotated[
         str,
@@ -76,7 +76,8 @@ def init(
     from data.dataset import Marks
     from data.ledger import open_ledger
     from data.store.folders import home
-    from data.tables.declared import count_users, table_schema
+    from data.tables.declared import count_users
+    from data.tables.schema import table_schema
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
     from tasks.release.rows import known_as
@@ -88,7 +89,9 @@ def init(
             f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
             f"{thousands!r}; say how the file writes numbers"
         )
-    schema, rows = table_schema(data, marks)
+    found = table_schema(data, marks)
+    schema: Mapping[str, str] = found.types
+    rows = found.n_rows
     if formula:
         response, named = _of_formula(formula, schema, response, user_id)
         schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
@@ -117,6 +120,8 @@ def init(
         and (reading is None or reading.response in reading.names.columns),  # not its logarithm
         "decimal": decimal,
         "thousands": thousands,
+        "codes": [toml(column) for column in found.codes if column in used],
+        "dates": [toml(column) for column in found.dates if column in used],
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
     check_outputs(files, inputs=[data], force=force)
@@ -129,6 +134,12 @@ def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns
     if facts["of_whole_numbers"]:
         name = facts["of_whole_numbers"]
         yield f"{name} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
+    for kind, what in (
+        ("codes", "numbers with leading zeros: codes take categories, numbers take bounds"),
+        ("dates", "dates: delete the column, or write days as numbers"),
+    ):
+        if facts[kind]:
+            yield f"{', '.join(facts[kind])}: {what}; say which in {files[0]}"
     if known and known != facts["name"]:
         yield (
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "

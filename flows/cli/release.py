@@ -18,9 +18,10 @@ from data.store.output_files import check_outputs, files_named_by
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
-    from data.tables.reading import Source
+    from data.tables.sources import Source
     from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
+    from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
@@ -66,7 +67,7 @@ def release(
     Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
     """
     from data.ledger import open_ledger
-    from data.tables.reading import is_address
+    from data.tables.sources import is_address
     from flows.progress import counter
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
@@ -123,7 +124,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     if release["fit_note"]:
         yield f"There is {release['fit_note']}."
     yield from release["cautions"]
-    yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
+    yield f"{model['n']:,} {model['counted']}. {model['preparation']}"
     how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
     promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
     yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
@@ -138,7 +139,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     """Provide the workers of an engine for a folder's files; refuse them for one file."""
     if engine == "local":
         return nullcontext()
-    from data.tables.reading import is_folder
+    from data.tables.sources import is_folder
     from flows.launch import check_engine, workers_of
     from tasks.errors import SpecError
 
@@ -162,7 +163,7 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release
+    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request
@@ -180,15 +181,24 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
     if none > _MOST_LIKELY_NONE and not none_expected:
+        needed = needed_epsilon(request.study, asked)
+        enough = f"about {needed:.2g}" if needed else f"more than {16_384 * request.epsilon:.2g}"
         raise SpecError(
-            f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "
-            "epsilon, more rows, fewer columns or no --interval, or add --none-expected to have the answer "
-            "anyway"
+            f"nothing was charged: with a chance of {none:.0%} no coefficient has an interval. Half of the "
+            f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; take that "
+            "epsilon, or more rows at this epsilon, or no --interval, or add --none-expected"
         )
     if yes:
         return
     if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
+
+
+def _sizes(request: "ReleaseRequest") -> str:
+    """Say how large the declared table is."""
+    assert request.table is not None
+    number, units = request.table.units
+    return f"{number:,} {units}"
 
 
 def _is_confirmed(question: str) -> bool:

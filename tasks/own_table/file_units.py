@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ class FileUnits:
     names: tuple[str, ...]  # of the k coordinates of the answer
     factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
     offset: FloatArray
-    declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
     groups: Mapping[str, tuple[str, ...]] = field(
@@ -96,12 +94,10 @@ class FileUnits:
 
     def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
-        declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
         return replace(
             self,
             terms=design.terms,
             back=design.back,
-            declared=declared,
             groups=design.groups,
             columns=tuple(design.declared),
         )

@@ -109,14 +109,13 @@ class RegisteredTable(DatasetSource, ABC):
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
         names, about = self.covariates, self.about
-        centers, scales = public_units(about, [about.column(name) for name in names])
+        _, scales = public_units(about, [about.column(name) for name in names])
         (center,), (scale,) = public_units(about, [about.column(self.response)])
         center, scale = (0.0, 1.0) if self.family else (center, scale)
         plain = FileUnits(
             names=(*names, AT_CENTERS),
             factor=np.append(scale / scales, scale),
             offset=np.append(np.zeros(len(names)), center),
-            declared={"units": dict(zip(names, zip(centers, scales, strict=True), strict=True))},
         )
         return plain.by_formula(formula)
 

@@ -100,11 +100,12 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
     relation, unit = estimator.relation or Relation.CENTRAL, estimator.unit_of_privacy
     what = model["formula"] if request.by_formula else words([*request.columns.x])
     of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
+    of += f", with the offset {model['offset']}," if model["offset"] else ""
     references = words([f"{name} against {level}" for name, level in model["references"].items()])
     version = software.get("dpcost", "")
     sentences = (
-        f"We estimated {of} from {model['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
-        f"dpcost {version}).",
+        f"We estimated {of} from {model['n']:,} {model['counted']} by {estimator.title} "
+        f"({estimator.reference}; dpcost {version}).",
         model["preparation"],
         f"Reference levels: {references}." if references else "",
         "Columns, bounds, levels and settings were fixed before the program read the data.",
@@ -227,10 +228,12 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     declared = request.table.columns if request.table else ()
     return {
         "n": released.rows.n_units,
+        "counted": "rows in the file" if _drops_rows(request) else f"{request.estimator.unit_of_privacy}s",
         "preparation": preparation_of(request),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": request.family,
         "formula": request.formula,
+        "offset": released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
         else {
@@ -247,8 +250,13 @@ def preparation_of(request: ReleaseRequest) -> str:
     if table is None:
         return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
     used = table.needed(each for each in table.columns if each.name in columns.xy)
-    drops = table.missing == "drop" and columns.y and not columns.user_id
-    return " ".join([_missing_cells(used, drops=bool(drops)), *_values(table, used)])
+    return " ".join([_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)])
+
+
+def _drops_rows(request: ReleaseRequest) -> bool:
+    """Say whether rows with a missing cell are left out, so that fewer rows are used than the file has."""
+    table, columns = request.table, request.columns
+    return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
 
 
 def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:

@@ -7,7 +7,7 @@ the charge is on the disk before noise is drawn; the answer is in the ledger bef
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 
 import dpalgos
 from data.errors import DataError
-from data.formats.canonical import MISSING as BUILT_IN
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
-from data.tables.reading import PartitionedTable, Source, StreamedTable
+from data.tables.reading import PartitionedTable, StreamedTable
+from data.tables.sources import Source
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
@@ -31,15 +31,14 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
+from tasks.release.design import question_parameters
+from tasks.release.former import question_of_1_1, refuse_unmatched
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
-from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
+from tasks.study.panel import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
-
-# Parameters that the budget, the rows or the structure of the model decide.
-_ELSEWHERE = ("epsilon", "delta", "calibration", INTERCEPT, OFFSET)
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +61,13 @@ class PlannedRelease:
     def params(self) -> Params:
         """All keywords of the estimator, defaults included."""
         return self.drawing.params
+
+    @property
+    def offset(self) -> str:
+        """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
+        if design := self.request.by_formula:
+            return design.offset_code
+        return self.rows.columns[0] if getattr(self.params, OFFSET, None) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,8 +146,11 @@ def release(
     plan = plan_release(request, rows)
     known = {each.question.id for each in account.charges}
     asked = {each.id for each in (plan.question, plan.question.former) if each}
-    if charging.before_charge and not asked & known:
-        charging.before_charge(plan)
+    if not asked & known:
+        if not charging.again:
+            refuse_unmatched(plan.question, rows, account.charges)
+        if charging.before_charge:
+            charging.before_charge(plan)
     room = room_in(account.budget)
     with ledger.answering(plan.question, plan.cost, room, again=charging.again, **others) as (
         charge,
@@ -179,62 +188,17 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
 
 
 def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
-    """Return all that decides the answer, and how 1.1 stated it where the ledger has charges of 1.1."""
-    columns = request.columns
-    stated = {
-        "x": list(columns.x),
-        "y": columns.y,
-        **({"user_id": columns.user_id} if columns.user_id else {}),
-        **rows.units.declared,
-        **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
-    }
+    """Return the question of a release, and how version 1.1 stated it."""
     question = Question(
         dataset=request.dataset,
         content=rows.content,
         estimator=request.estimator.name,
-        parameters=_canonical(stated, params, rows.columns),
+        parameters=question_parameters(request.estimator, params, rows.design),
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
     )
-    if not rows.former_content:
-        return question
-    as_of_1_1 = {**stated, **request.bounds, **request.params}
-    former = replace(question, content=rows.former_content, parameters=as_of_1_1, exact="")
-    return replace(question, former=former)
-
-
-def _canonical(stated: dict[str, Any], params: Params, columns: Sequence[str]) -> dict[str, Any]:
-    """Return one form for all ways to state a question: an order, a default and a repetition do not count."""
-    asked, settings = dict(stated), {}
-    for item in fields(params):
-        value = getattr(params, item.name)
-        if item.name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
-            if item.metadata.get("per_column"):
-                value = value[0] if len(set(value)) == 1 else dict(zip(columns, value, strict=True))
-            settings[item.name] = value
-    asked["settings"] = settings
-    if OFFSET in stated:
-        asked[OFFSET] = [columns[0], *stated[OFFSET]]
-    for name in ("x", "terms", "levels_before_markers"):
-        if name in asked:
-            asked[name] = sorted(asked[name])
-    if "formula" in asked:
-        asked["formula"] = {**asked["formula"], "terms": sorted(asked["formula"]["terms"])}
-    if levels := asked.get("categories"):
-        asked["categories"] = {name: _levels(each, name == stated["y"]) for name, each in levels.items()}
-    markers = {
-        name: sorted({each.strip() for each in words if each.strip().lower() not in BUILT_IN})
-        for name, words in asked.pop("markers", {}).items()
-    }
-    if used := {name: each for name, each in markers.items() if each}:
-        asked["markers"] = used
-    return asked
-
-
-def _levels(levels: Sequence[str], ordered: bool) -> list[str]:
-    """Return levels with the reference first; those of a response keep their order, which numbers classes."""
-    return list(levels) if ordered else [levels[0], *sorted(levels[1:])]
+    return replace(question, former=question_of_1_1(question, request, rows))
 
 
 def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
@@ -355,6 +319,7 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         columns=units.columns or units.shown,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
+        offset=plan.offset,
     )
     found = plain_model(model)
     return {} if found is None else {"released_model": found}

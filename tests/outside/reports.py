@@ -26,8 +26,9 @@ from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
 from data.formats.plink import open_plink
 from data.ledger.content import Fingerprinter
-from data.tables.declared import UserIds, count_users, read_declared, table_schema
+from data.tables.declared import UserIds, count_users, read_declared
 from data.tables.reading import load_numbers, opened_table
+from data.tables.schema import table_schema
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
@@ -76,7 +77,7 @@ def levels(content, *categories, column="x", missing="refuse"):
 
 
 def kinds(content, marks=None):
-    return table_schema(file_of(content), *([] if marks is None else [marks]))[0]
+    return table_schema(file_of(content), *([] if marks is None else [marks])).types
 
 
 def cells(content, column):
