@@ -9,7 +9,7 @@ import typer
 from pydantic_core import to_json
 
 from data.store.folders import home
-from flows.cli.options import AsJson, StudyArgument
+from flows.cli.options import NAME, NUMBER, AsJson, StudyArgument
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
@@ -22,14 +22,14 @@ def advise(
     study: StudyArgument,
     error: Annotated[
         float | None,
-        typer.Option(help="That is wanted; twice what chance costs without privacy if left out."),
+        typer.Option(metavar=NUMBER, help="Target error; default: twice the sampling error without privacy."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
+        str | None, typer.Option(metavar=NAME, help="Dataset name in the ledger; default: the study's name.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Foresee a study's errors and interval widths from its declarations; no data are read."""
+    """Forecast errors and interval widths from a study file; reads no data."""
     from data.errors import LedgerError
     from data.ledger import open_ledger
     from flows.progress import counter

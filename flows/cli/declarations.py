@@ -18,9 +18,9 @@ def toml(value: Any) -> str:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file or release file.")],
 ) -> None:
-    """List all that is missing or wrong in a study or release file, in one go; reads no row."""
+    """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
     from tasks.release.request import checked_request
@@ -50,12 +50,12 @@ _MOST_TEXTS = 50  # that are shown of a column
 
 
 def show_private(
-    study: Annotated[Path, typer.Argument(help="A study file of your own table.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file of your own table.")],
 ) -> None:
-    """Show you, the owner, private cells of your own file that your study file does not declare.
+    """Show the owner of a file its private values that the study file does not declare.
 
-    It is no release: no noise, no charge, nothing is stored. What is shown stays with you; declare levels
-    that the codebook knows, and don't publish what you see.
+    The output is not a release: it has no noise and no charge, and nothing is stored. Keep it to yourself.
+    Declare the categories that your codebook lists.
     """
     from data.tables.declared import undeclared_cells
     from tasks.errors import SpecError

@@ -9,7 +9,7 @@ import typer
 
 from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
-from flows.cli.options import Force, whole_number
+from flows.cli.options import COLUMN, FILE, INTEGER, Force, whole_number
 
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -48,31 +48,45 @@ _MODELS = {
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
-    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
-    response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Study name; writes NAME.toml in this folder.")],
+    data: Annotated[Path, typer.Option(metavar=FILE, help="CSV or Parquet file.")],
+    response: Annotated[
+        str, typer.Option(metavar=COLUMN, help="Response of a regression; default: means of all columns.")
+    ] = "",
     family: Annotated[
         str,
-        typer.Option(help="linear, logistic, poisson or multinomial; by the response's type if left out."),
+        typer.Option(
+            metavar="[linear|logistic|poisson|multinomial]",
+            help="Regression family; default: by the type of the response.",
+        ),
     ] = "",
     user_id: Annotated[
-        str, typer.Option(help="The column of user ids, where a user has several rows: users are protected.")
+        str,
+        typer.Option(metavar=COLUMN, help="Column of user ids; each user is protected with all their rows."),
     ] = "",
     sparsity: Annotated[
         int | None,
-        typer.Option(parser=whole_number(1), help="How many entries of the answer are not zero."),
+        typer.Option(
+            parser=whole_number(1), metavar=INTEGER, help="Number of nonzero coefficients; default: all."
+        ),
     ] = None,
     formula: Annotated[
         str,
-        typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
+        typer.Option(
+            metavar="FORMULA",
+            help='Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.',
+        ),
     ] = "",
-    decimal: Annotated[str, typer.Option(help="The decimal mark of numbers in a CSV file: . or ,")] = "",
+    decimal: Annotated[str, typer.Option(metavar="MARK", help="Decimal mark of a CSV file: . or ,")] = "",
     thousands: Annotated[
-        str, typer.Option(help="The mark between thousands in a CSV file: . , ' or a blank.")
+        str,
+        typer.Option(
+            metavar="MARK", help="Thousands separator of a CSV file: . , ' or a blank. Default: none."
+        ),
     ] = "",
     force: Force = False,
 ) -> None:
-    """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
+    """Write a study file and a release file for your own table, from its column names and types."""
     from data.dataset import Marks
     from data.ledger import open_ledger
     from data.store.folders import home

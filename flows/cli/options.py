@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
-from tasks.run_options import RunOptions
+from tasks.run_options import PROFILES, RunOptions
 
 
 def parser_of(kind: Any) -> Callable[[str], Any]:
@@ -33,34 +33,46 @@ def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], Any
     return parser_of(Annotated[int, Field(ge=least, le=most)])
 
 
-def of_run(name: str, default: str = "") -> Any:
-    """Return an option of a run as typer reads it; `default` says in words what else is meant by none."""
+def of_run(name: str, metavar: str = "", default: str = "") -> Any:
+    """Return an option of a run as typer reads it; `default` describes what None means."""
     field = RunOptions.model_fields[name]
     text = f"{field.description} {default}".strip()
     if field.annotation is bool:
         return typer.Option(f"--{name}", help=text)
-    return typer.Option(parser=parser_of(Annotated[field.annotation, Field(), *field.metadata]), help=text)
+    parser = parser_of(Annotated[field.annotation, Field(), *field.metadata])
+    return typer.Option(parser=parser, metavar=metavar, help=text)
 
 
-_LAST = "The last run's by default."
-ProfileOption = Annotated[Any, of_run("profile")]
-Reps = Annotated[Any, of_run("reps")]
-Seed = Annotated[Any, of_run("seed")]
-Workers = Annotated[Any, of_run("workers")]
-Out = Annotated[Any, of_run("out")]
+# What --help shows in place of a value.
+INTEGER, NUMBER, NAME, COLUMN, FILE, FOLDER = "INTEGER", "NUMBER", "NAME", "COLUMN", "FILE", "FOLDER"
+_PROFILES = f"[{'|'.join(PROFILES)}]"
+_LAST = "Without it: that of the last run."
+ProfileOption = Annotated[Any, of_run("profile", _PROFILES)]
+Reps = Annotated[Any, of_run("reps", INTEGER)]
+Seed = Annotated[Any, of_run("seed", INTEGER)]
+Workers = Annotated[Any, of_run("workers", INTEGER)]
+Out = Annotated[Any, of_run("out", FOLDER)]
 Offline = Annotated[bool, of_run("offline")]
-LastProfile = Annotated[Any, of_run("profile", _LAST)]
-LastReps = Annotated[Any, of_run("reps", _LAST)]
-LastSeed = Annotated[Any, of_run("seed", _LAST)]
+LastProfile = Annotated[Any, of_run("profile", _PROFILES, _LAST)]
+LastReps = Annotated[Any, of_run("reps", INTEGER, _LAST)]
+LastSeed = Annotated[Any, of_run("seed", INTEGER, _LAST)]
 DEFAULTS = RunOptions()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
-Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
-Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="Study name, or path of a study file.")]
+Epsilon = Annotated[float, typer.Option(metavar=NUMBER, help="ε, above 0.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="[local|dask|dask://HOST:PORT]",
+        help="Where blocks run: processes of this machine, Dask processes, or a Dask cluster.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
+    typer.Option(
+        "--with", metavar=FILE, help="Python file with your own estimator, dataset or problem. Repeatable."
+    ),
 ]
 
 

@@ -15,7 +15,7 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
+from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
@@ -27,30 +27,44 @@ _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release 
 
 
 def release(
-    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
-    data: Annotated[str, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
-    config: Annotated[Path, typer.Option(help="TOML file: [dataset], [columns], [bounds], [params].")],
+    estimator: Annotated[
+        str, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
+    ],
+    data: Annotated[str, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[
+        Path, typer.Option(metavar=FILE, help="TOML file with [dataset], [columns], [bounds], [params].")
+    ],
     epsilon: Epsilon,
-    delta: Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")],
+    delta: Annotated[
+        float, typer.Option(metavar=NUMBER, help="δ, above 0 and well below 1 / number of rows.")
+    ],
     interval: Annotated[
-        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
+        float | None,
+        typer.Option(
+            metavar=NUMBER, help="Confidence level of intervals, e.g. 0.95, paid from ε; default: none."
+        ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Charge again after a release that failed.")] = False,
     new_content: Annotated[
-        bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
+        bool, typer.Option("--new-content", help="Accept changed data; they share this budget.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     none_expected: Annotated[
         bool,
-        typer.Option("--none-expected", help="Also if it is likely that no coefficient has an interval."),
+        typer.Option(
+            "--none-expected",
+            help="Release even if more than 25% of simulated releases have no interval.",
+        ),
     ] = False,
     record: Annotated[
-        Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
+        Path | None,
+        typer.Option(metavar=FOLDER, help="Folder for release.json and release.html, a record to publish."),
     ] = None,
     table: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File for the coefficients, .txt, .md, .csv, .tex, .html or .docx; several times if wanted."
+            metavar=FILE,
+            help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable.",
         ),
     ] = None,
     engine: Engine = "local",
@@ -58,12 +72,13 @@ def release(
     as_json: AsJson = False,
     workers: Workers = None,
 ) -> None:
-    """Release one private answer about your own data, charged to the dataset's budget.
+    """Make one private release about your own data, charged to the budget of the dataset.
 
-    With an interval and a study file, it says first how wide intervals will be and how many signs will be
-    known, and asks.
+    With --interval and a study file, the command first forecasts the interval widths and the number of known
+    signs, and asks for confirmation.
 
-    Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
+    If --data is a folder or its address, workers of --engine dask compute partial sums. The noise is always
+    drawn in this process.
     """
     from data.ledger import open_ledger
     from data.tables.reading import is_address
