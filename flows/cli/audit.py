@@ -1,4 +1,4 @@
-"""``dpcost audit``: attacks on estimators of the catalog, and on mechanisms of anybody."""
+"""``dpcost audit``: attacks on estimators of the catalog and on other mechanisms."""
 
 import importlib
 import itertools
@@ -93,12 +93,12 @@ def audit(
 
     use_plugins(plugins or [])
     if (estimator is None) == (foreign is None):
-        raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
+        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
     how = "an estimator" if foreign is None else "a mechanism by --callable"
     for name, option in _OTHERS[how].items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise SpecError(f"{option} must be left out: it has no meaning for an audit of {how}")
+            raise SpecError(f"{option} does not apply to an audit of {how}; leave it out")
     claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
@@ -113,7 +113,7 @@ def audit(
             from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 
             if not mu > 0 or not delta:
-                raise SpecError(f"--mu must be positive, with a --delta above 0, got {mu:g} and {delta:g}")
+                raise SpecError(f"--mu and --delta must be above 0, got {mu:g} and {delta:g}")
             options |= {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
         violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
@@ -128,7 +128,9 @@ def _settings(given: list[str]) -> dict[str, Any]:
     for each in given:
         name, equals, value = each.partition("=")
         if not name.isidentifier() or not equals or name in settings:
-            raise SpecError(f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. clip=rule")
+            raise SpecError(
+                f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. intercept=true"
+            )
         try:
             settings[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -209,7 +211,7 @@ def _imported(name: str) -> Callable[..., Any]:
     try:
         mechanism = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever another's module raises
-        raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; mend it") from None
+        raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; correct it") from None
     finally:
         sys.path.pop(0)
     if not callable(mechanism):

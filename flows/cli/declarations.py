@@ -1,4 +1,4 @@
-"""What is missing or wrong in a file that an owner completes, and in the cells of their own file."""
+"""Commands that check study and release files, and show owners undeclared values of their own table."""
 
 import json
 from pathlib import Path
@@ -30,8 +30,8 @@ def check(
     is_release = "dataset" in content and "panels" not in content
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
-        raise SpecError("\n  ".join([f"{file}: {len(faults)} to mend", *faults]))
-    typer.echo(f"{file}: nothing is missing or wrong, as far as can be told without reading a row")
+        raise SpecError("\n  ".join([f"{file}: {len(faults)} to correct", *faults]))
+    typer.echo(f"{file}: complete and valid; no row was read")
     declared = (
         [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
     )
@@ -39,11 +39,13 @@ def check(
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(
-            f"codes for missing cells? common ones lie beyond the bounds of {shown}; "
-            'where the codebook has them, write e.g. missing = ["99"] below the column'
+            f"common codes for missing values are outside the bounds of {shown}; "
+            'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )
     if not is_release:
-        typer.echo(f"for the owner alone, spellings, gaps and bounds in the rows: dpcost show-private {file}")
+        typer.echo(
+            f"to check spellings, missing values and bounds in the rows, run: dpcost show-private {file}"
+        )
 
 
 _MOST_TEXTS = 50  # that are shown of a column

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from data.ledger import VerifyReport
 
 _COPIES = (
-    "this ledger knows what is charged in it alone: a copy of its home, or another ledger, would answer with "
-    "fresh noise and cost the same people once more; keep one ledger for a dataset"
+    "keep one ledger per dataset; another ledger, or a copy of DPCOST_HOME, lacks these charges and would "
+    "draw fresh noise about the same people"
 )
 
-ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Manage the privacy budgets of datasets and their charges.", no_args_is_help=True
+)
 
 
 @ledger_app.command("open")
@@ -44,8 +46,8 @@ def ledger_open(
     known = known_as(open_ledger(home()), file) if file else ""
     if known not in ("", name):
         raise ContentRefused(
-            f"the rows of {file} are known to the ledger as {known!r} and cannot have a second budget as "
-            f"{name!r}; charge {known!r}: name = {json.dumps(known)} under [dataset] of the release file"
+            f"{file}: the ledger has these rows as {known!r}; they cannot have a second budget as {name!r}; "
+            f"write name = {json.dumps(known)} under [dataset] of the release file"
         )
     budget = open_ledger(home()).open_dataset(name, epsilon, delta)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
@@ -53,7 +55,7 @@ def ledger_open(
 
 
 def _file_of(study: Path) -> Path | None:
-    """Return the file that a study file declares, finished or not, if there is one."""
+    """Return the data file that a study file declares, finished or not, or None."""
     try:
         file = study.parent / tomllib.loads(study.read_text(encoding="utf-8"))["data"]["path"]
         return file if file.is_file() else None
@@ -130,7 +132,7 @@ def ledger_restore(
 
 
 def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
-    """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
+    """Print a report on a complete ledger, and the head that later reveals a rollback."""
     shown = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
     typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
 
@@ -149,8 +151,8 @@ def ledger_verify(
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=1))
     elif report.ok:
-        typer.echo(f"the ledger is whole: {report.n_charges} charges, head {report.head or '(empty)'}")
+        typer.echo(f"the ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}")
     else:
-        typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
+        typer.echo("the ledger is NOT complete:\n" + "\n".join(f"  {problem}" for problem in report.problems))
     if not report.ok:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a catalog is printed."""
+"""Options that several commands share, and the printing of catalogs."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tasks.run_options import PROFILES, RunOptions
 
 
 def parser_of(kind: Any) -> Callable[[str], Any]:
-    """Return what checks typed text as pydantic checks a value of a type, and refuses it in our words."""
+    """Return a parser that validates text as pydantic validates a type, with our error message."""
 
     def parse(text: str) -> Any:
         try:
@@ -88,12 +88,12 @@ Version = Annotated[
 
 
 def help_or_version(context: typer.Context, version: Version = False) -> None:
-    """Print the version, or the help where no command is given."""
+    """Print the version, or the help if no command is given."""
     help_without_command(context)
 
 
 def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group of commands where none of them is given."""
+    """Print the help of a group if none of its commands is given."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -106,7 +106,7 @@ def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[s
 
 
 def use_plugins(files: list[Path], engine: str = "local") -> None:
-    """Name plugins from outside for this process, before anything that looks for plugins is imported."""
+    """Register plugin files for this process, before any module that looks for plugins is imported."""
     if not files:
         return
     from dpalgos.plugins import FILES, outside_plugins
@@ -114,12 +114,12 @@ def use_plugins(files: list[Path], engine: str = "local") -> None:
 
     if engine != "local":
         raise SpecError(
-            f"--with goes with --engine local, got {engine}: other processes do not have the file; install "
-            "it there as a package with the entry point dpcost.plugins"
+            f"--with needs --engine local, got {engine}: the other machines do not have the file; install it "
+            "there as a package with the entry point dpcost.plugins"
         )
     for file in files:
         if file.suffix != ".py" or not file.is_file():
             raise SpecError(f"--with must be a Python file, got {str(file)!r}; correct the path")
     os.environ[FILES] = os.pathsep.join(str(file.resolve()) for file in files)
     if broken := outside_plugins().broken:
-        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; mend that file")
+        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; correct that file")

@@ -120,7 +120,7 @@ def publish(
 
     index, studies, private = copy_reports(target, Path(out or REPORTS), force=force)
     if private:
-        say(f"note: left out, since they are about a table of one's own: {', '.join(private)}")
+        say(f"note: left out, because they are about your own tables: {', '.join(private)}")
     typer.echo(f"{index}: {', '.join(studies)}")
 
 

@@ -116,7 +116,7 @@ def release(
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what a release says on a terminal."""
+    """Yield the lines that a release prints on a terminal."""
     release, level = record["release"], record["release"]["level"]
     ledger, model, fit = release["ledger"], release["model"], release["fit"]
     width = max([24, *(2 + len(each["name"]) for each in release["answer"])])
@@ -139,7 +139,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
         yield f"There is {release['fit_note']}."
     yield from release["cautions"]
     yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
-    how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
+    how = "stored result of this request, at no cost" if ledger["replayed"] else "drawn now and charged"
     promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
     yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
     yield str(release["risk"]["sentence"])
@@ -160,22 +160,22 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     check_engine(engine)
     if not is_folder(source):
         raise SpecError(
-            f"--engine {engine} needs a folder of Parquet files as --data, got one file, which one process "
-            "reads; leave --engine out, or write the rows into several files"
+            f"--engine {engine} needs a folder of Parquet files as --data, got one file; leave --engine out, "
+            "or write the rows into several files"
         )
     return workers_of(workers, engine, _leave_release)
 
 
 def _leave_release(sentence: str) -> NoReturn:
-    """End a release that waits for a scheduler which is gone."""
+    """End a release that waits for a scheduler that disappeared."""
     from flows.progress import say
 
-    say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
+    say(f"dpcost: {sentence}; dpcost ledger show lists the charge, if any; --again repeats the release")
     os._exit(1)
 
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Say from public declarations which intervals to expect, and ask whether to charge."""
+    """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from flows.progress import say
     from tasks.advice.releases import AskedRelease, forecast_release
     from tasks.errors import SpecError
@@ -193,21 +193,22 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     foreseen = forecast_release(request.study, asked)
     none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
-    say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
+    say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > _MOST_LIKELY_NONE and not none_expected:
         raise SpecError(
-            f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "
-            "epsilon, more rows, fewer columns or no --interval, or add --none-expected to have the answer "
-            "anyway"
+            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; use more "
+            "epsilon, more rows, fewer columns or no --interval, or pass --none-expected to release anyway"
         )
     if yes:
         return
     if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
-        raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
+        raise SpecError(
+            "nothing was charged; for more intervals, use more rows, more epsilon or fewer columns"
+        )
 
 
 def _is_confirmed(question: str) -> bool:
-    """Ask at a terminal, or take the answer that is piped in; refuse where there is neither."""
+    """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
     from tasks.errors import SpecError
 
     try:
@@ -215,11 +216,11 @@ def _is_confirmed(question: str) -> bool:
             return typer.confirm(question, err=True)
     except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
         pass
-    raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
+    raise SpecError("nothing was charged: there is no terminal for the confirmation; pass --yes to skip it")
 
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
-    """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
+    """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
     import numpy as np
 
     from dpalgos.coefficients import covered
@@ -227,7 +228,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
     request, units = plan.request, plan.rows.units
     names, widths = units.half_widths(foreseen.names, widths)
-    yield "expected from public declarations, on made-up tables:"
+    yield "forecast from public declarations, on simulated tables:"
     if target := str(getattr(plan.params, "interval_target", "")):
         yield covered(target, request.family)
     guesses = request.study.guesses if request.study else None
@@ -236,15 +237,15 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
-        yield "ranges are wide: std and shares of columns under [guesses] in the study file narrow them"
+        yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"
     if guesses and request.family in ("logistic", "poisson") and not guesses.means:
         said = "the event's share" if request.family == "logistic" else "the typical count"
-        yield f"wide, for {said} is not stated: mean.{request.columns.y} under [guesses] says it"
-    yield f"signs of coefficients that will be known, on made-up tables: {_signs(foreseen)}"
+        yield f"the ranges are wide; state {said} as mean.{request.columns.y} under [guesses]"
+    yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
 
 
 def _signs(foreseen: "ReleaseForecast") -> str:
-    if foreseen.intervals[2] == 0:  # on no made-up table
+    if foreseen.intervals[2] == 0:  # on no simulated table
         return f"none of {len(foreseen.names)}"
     mean, least, most = (round(each) for each in foreseen.signs)
     return f"about {mean} of {len(foreseen.names)} ({least} to {most})"

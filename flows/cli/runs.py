@@ -1,4 +1,4 @@
-"""The commands that run studies, and show runs and what they stored."""
+"""The commands that run studies and show runs and stored results."""
 
 import gc
 import json
@@ -179,7 +179,7 @@ def compare(
 
     if len(runs) < 2:
         raise SpecError(
-            "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
+            "RUN must be given at least twice, got one; pass e.g. reports/out/housing and another folder"
         )
     check_outputs([page], inputs=map(report_of, runs), force=force)
     differences = compare_runs(runs)
