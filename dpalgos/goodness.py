@@ -38,7 +38,7 @@ NO_FIT = (
 
 
 def moment_notes(released: Noisy, coordinates: FloatArray, threshold: float) -> dict[str, Any]:
-    """Return as diagnostics the released moments (p, p) of rows [x, y] in coordinates, clipped to a threshold."""
+    """Return diagnostics: the released moments (p, p) of clipped rows [x, y] in coordinates."""
     return {
         _MOMENTS: released.value,
         _NOISE: released.std,

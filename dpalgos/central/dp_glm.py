@@ -24,8 +24,8 @@ Calibrations
     c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the largest
     sensitivity that β may reach (within ``coef_bound``, if that is given), so that it holds before the run.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ², and is around
-whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ², and
+is around whitened steps from the answer.
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.

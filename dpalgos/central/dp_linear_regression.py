@@ -20,8 +20,8 @@ Calibration ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with 
 splitting ε and δ evenly over the steps; its certificate counts with ‖β‖ = C. No quantiles: what the noise
 covers would depend on them.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, residuals not clipped; tight only)
-takes half of μ², and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, residuals not clipped;
+tight only) takes half of μ², and is around whitened steps from the answer.
 
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
 exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.

@@ -13,8 +13,8 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ², and is around whitened steps from the
-answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ², and is around whitened steps
+from the answer.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """

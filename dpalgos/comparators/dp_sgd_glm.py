@@ -20,8 +20,8 @@ post-processing of the steps before it.
                            not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
                            hardened form, which random batches have not.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn, else leaves
-(ε/2, δ/2) to the steps, and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn, else
+leaves (ε/2, δ/2) to the steps, and is around whitened steps from the answer.
 
 Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by their own norm.
 

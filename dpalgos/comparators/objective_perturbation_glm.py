@@ -34,8 +34,8 @@ Calibrations
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum, and is around
-whitened steps from it, which take the ridge's bias away.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum,
+and is around whitened steps from it, which take the ridge's bias away.
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 

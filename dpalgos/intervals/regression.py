@@ -2,9 +2,9 @@
 
     Cov(L β̃) = Λ ( s² I + S/n + Cov(N δ) ) Λ'  +  Λ ( Cov(N r) + κ r'Qr Q/(p n) ) Λ',   Λ = L W Q⁻¹
 
-Λ brings noise of the weighted gradients, s, and of scores, whose second moments are S, to the combinations. N is
-the noise of Q, of which the variance of each entry is known, and δ the step from the points to β̃. The second
-part is of nested models alone (:mod:`dpalgos.answers.nested`).
+Λ brings noise of the weighted gradients, s, and of scores, whose second moments are S, to the combinations. N
+is the noise of Q, of which the variance of each entry is known, and δ the step from the points to β̃. The
+second part is of nested models alone (:mod:`dpalgos.answers.nested`).
 
 Nothing here reads a row: all follows from released and public numbers.
 """
@@ -35,10 +35,10 @@ _TINY = float(np.finfo(float).tiny)
 class ScoreCurvature(NamedTuple):
     """The released curvature Q of the mean of clipped scores, and what is known of it.
 
-    ``values`` (d,) are its eigenvalues along the columns of ``vectors`` (d, d). ``variances`` (d, d) are those
-    of entries between the vectors: off the diagonal twice that. ``hidden`` (d,) says which values noise may
-    have made. ``ones`` (d,) are the white coefficients of a column of ones, ``total`` the mean weight of a row,
-    and ``heavy`` how heavy the tails of rows look next to normal ones, at least 1.
+    ``values`` (d,) are its eigenvalues along the columns of ``vectors`` (d, d). ``variances`` (d, d) are
+    those of entries between the vectors: off the diagonal twice that. ``hidden`` (d,) says which values noise
+    may have made. ``ones`` (d,) are the white coefficients of a column of ones, ``total`` the mean weight of
+    a row, and ``heavy`` how heavy the tails of rows look next to normal ones, at least 1.
     """
 
     vectors: FloatArray

@@ -1,7 +1,7 @@
 """Thresholds found by a private binary search: about a target number of rows exceeds the threshold.
 
-A count of rows above a public threshold moves by 1 when a row is replaced. Each halving of m candidates is one
-Gaussian release of a count: ⌈log₂ m⌉ of them whatever the data. The result errs by about the noise of one
+A count of rows above a public threshold moves by 1 when a row is replaced. Each halving of m candidates is
+one Gaussian release of a count: ⌈log₂ m⌉ of them whatever the data. The result errs by about the noise of one
 count, so that the target should exceed it.
 """
 
@@ -25,8 +25,8 @@ def search_threshold(
 ) -> float:
     """Release the lowest candidate (m,), ascending, that at most about ``target`` rows exceed.
 
-    ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search ended at
-    the last candidate: then the rows are larger than the candidates.
+    ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search ended
+    at the last candidate: then the rows are larger than the candidates.
     """
     found = search_by_counts(
         spend, release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target

@@ -27,8 +27,9 @@ class Release:
     share : float, str or callable
         Of μ², or of ρ where not all noise is Gaussian, also as a function of ``params``; or words.
     lemma : callable or str
-        The function of :mod:`dpalgos.mechanisms.sensitivity`, or a function named ``…_sensitivity``, that bounds
-        how far one row moves it; or the sensitivity as text: Python of n, d, ``sqrt`` and keywords, or words.
+        The function of :mod:`dpalgos.mechanisms.sensitivity`, or a function named ``…_sensitivity``, that
+        bounds how far one row moves it; or the sensitivity as text: Python of n, d, ``sqrt`` and keywords, or
+        words.
     made_in : callable or None
         The function that makes it; None: the estimator's own file.
     when : callable

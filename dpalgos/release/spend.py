@@ -163,8 +163,8 @@ class SpendOnce(Spend):
     ) -> Noisy:
         """Release a symmetric matrix (p, p), whose Frobenius norm the lemma bounds, by its upper triangle.
 
-        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that over
-        √2 off it.
+        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that
+        over √2 off it.
         """
         released = self(release, svec(matrix[None])[:, 0], *sizes, lemma=lemma)
         return Noisy(unsvec(released.value[:, None], len(matrix))[0], released.std)

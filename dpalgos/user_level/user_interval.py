@@ -53,7 +53,7 @@ def interval_by_users(
     units: BoundedUnits,
     steps: Sequence[NewtonSteps],
 ) -> Interval:
-    """Release what the interval around the last of the steps needs, and return it; steps are one a replicate."""
+    """Release what the interval around the last steps needs, one for each replicate, and return it."""
     n_units, d = units.n_units, len(steps[0].end)
     multiplier = budget.gaussian_multiplier(CURVATURE)
     sensitivity = outer_product(np.sqrt(units.curvature_bound), n_units)

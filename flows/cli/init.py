@@ -49,7 +49,9 @@ _MODELS = {
 
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Study name; writes NAME.toml in this folder.")],
-    data: Annotated[Path, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")],
+    data: Annotated[
+        Path, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")
+    ],
     response: Annotated[
         str, typer.Option(metavar=COLUMN, help="Response of a regression; default: means of all columns.")
     ] = "",

@@ -201,7 +201,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         raise SpecError(
             f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
             f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
-            "epsilon, or more rows at this epsilon, or no --interval, or pass --none-expected to release anyway"
+            "epsilon, more rows, or no --interval, or pass --none-expected to release anyway"
         )
     if yes:
         return

@@ -11,8 +11,8 @@ import numpy as np
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from dpalgos.central.preconditioned.releases import ROBUST
+from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from tasks.advice.forecasts import (
     Forecast,
     interval_of,

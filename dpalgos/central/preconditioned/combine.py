@@ -1,10 +1,11 @@
 """The estimate from the released steps: their combination, shrunk by the noise. Nothing here reads a row.
 
-    θ̄ = Σ_t w_t (θ_t + step_t),   weights of least variance (:func:`dpalgos.models.newton_steps.combination_weights`)
+    θ̄ = Σ_t w_t (θ_t + step_t),   weights of least variance
+    (:func:`dpalgos.models.newton_steps.combination_weights`)
 
-James–Stein shrinks slopes, orthogonal to the intercept, by what noise explains, and it shrinks what steps added
-to the intercept of events and counts as much. Each direction that a further whitening leaves unresolved has a
-factor of its own.
+James–Stein shrinks slopes, orthogonal to the intercept, by what noise explains, and it shrinks what steps
+added to the intercept of events and counts as much. Each direction that a further whitening leaves unresolved
+has a factor of its own.
 """
 
 import numpy as np

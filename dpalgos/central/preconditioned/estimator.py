@@ -10,32 +10,33 @@ in public units in which they are of order one, such as a quarter of the width o
 accuracy only.
 
 Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
-:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. With μ = μ(ε, δ), a release with share f of μ²
-and ℓ2 sensitivity Δ gets noise Δ/(μ √f), and shares that sum to 1 compose to exactly (ε, δ). All else follows from
-released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases, and ``fit`` checks
-that those made are the planned ones.
+:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. With μ = μ(ε, δ), a release with share f of
+μ² and ℓ2 sensitivity Δ gets noise Δ/(μ √f), and shares that sum to 1 compose to exactly (ε, δ). All else
+follows from released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases,
+and ``fit`` checks that those made are the planned ones.
 
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
-(:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps start
-from the ridge regression of the released M. Other steps start from the released mean response
-(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they predict
-about the lower end of the power of two in which the released upper quartile of the responses lies.
+(:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps
+start from the ridge regression of the released M. Other steps start from the released mean response
+(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they
+predict about the lower end of the power of two in which the released upper quartile of the responses lies.
 
-Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with Laplace
-noise. Linear models then take five steps at public thresholds.
+Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with
+Laplace noise. Linear models then take five steps at public thresholds.
 
-``offset_bounds``: the first column of X is an offset, for rates. It is cut to public bounds and added to x'β. It
-is no covariate but a part of the row like y: a score is clipped whatever the offset is. Its coefficient of 1 is a
-part of the estimate.
+``offset_bounds``: the first column of X is an offset, for rates. It is cut to public bounds and added to x'β.
+It is no covariate but a part of the row like y: a score is clipped whatever the offset is. Its coefficient of
+1 is a part of the estimate.
 
-Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit follows
-the same plan with the rest, except that rows may be whitened again in good units, too. The interval is centered at
-steps that are not shrunk. Below nμ = 30 √d no interval is computed and no budget is spent on it.
+Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
+follows the same plan with the rest, except that rows may be whitened again in good units, too. The interval
+is centered at steps that are not shrunk. Below nμ = 30 √d no interval is computed and no budget is spent on
+it.
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the start;
-``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage differ
-looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear estimate is mostly
-noise, and close to zero.
+``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
+differ looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear
+estimate is mostly noise, and close to zero.
 
 Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning).
@@ -234,7 +235,7 @@ def released_steps(
     ``unit`` is that of residuals; thresholds of scores are at least ``least`` times √d. Also return the rows
     in their last whitening, and about which share of rows is clipped in a step.
     """
-    sample, family, d, n_rows = rows.sample, rows.family, rows.sample.n_features, state.n_rows
+    family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
     clipped_share = 0.0
     for t in range(plan.n_steps):
         whitens = state.wants_whitening(plan, t, spend.multiplier(STEP))

@@ -1,11 +1,12 @@
 """Intervals around any private estimate of a linear or generalized linear model, by whitened steps from it.
 
-Where an estimator releases no gradients of white rows, these follow its estimate: rows are whitened by released
-second moments, and three Newton steps start from the estimate. From there on the interval is that of
-:mod:`dpalgos.central.preconditioned.interval`: debiased, as intervals of the lasso are. The estimate stays what it
-is. The interval takes 0.5 of μ² (or of ε, where the estimator is not Gaussian).
+Where an estimator releases no gradients of white rows, these follow its estimate: rows are whitened by
+released second moments, and three Newton steps start from the estimate. From there on the interval is that of
+:mod:`dpalgos.central.preconditioned.interval`: debiased, as intervals of the lasso are. The estimate stays
+what it is. The interval takes 0.5 of μ² (or of ε, where the estimator is not Gaussian).
 
-Rows are [x, 1]. Thresholds are searched by five counts of rows, and by counts of scores at two of three steps.
+Rows are [x, 1]. Thresholds are searched by five counts of rows, and by counts of scores at two of three
+steps.
 
 References
 ----------

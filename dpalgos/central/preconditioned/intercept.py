@@ -1,17 +1,17 @@
 """The intercept of a generalized linear model, from a released mean response.
 
-Responses are numbers up to 1, indicators of classes, or counts cut at a threshold. With an offset the intercept
-follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
+Responses are numbers up to 1, indicators of classes, or counts cut at a threshold. With an offset the
+intercept follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
 
 There are two ways to spend on it.
 
-Next to other releases, noise is Gaussian, and shares are of μ². Counts are cut at a threshold that about 3 % of
-them exceed. A search finds it, which releases four numbers of counts above a candidate.
+Next to other releases, noise is Gaussian, and shares are of μ². Counts are cut at a threshold that about 3 %
+of them exceed. A search finds it, which releases four numbers of counts above a candidate.
 
-Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. One number
-that a neighbor moves by Δ then has noise of standard deviation √2 Δ/ε, less than the Δ/μ of Gaussian noise (14 Δ
-and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^m − 1), where m is the released mean of log(1 + y). For
-that mean they are cut at 2¹⁵, or lower, so that the scale of its noise is at most a third.
+Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. One
+number that a neighbor moves by Δ then has noise of standard deviation √2 Δ/ε, less than the Δ/μ of Gaussian
+noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^m − 1), where m is the released mean of
+log(1 + y). For that mean they are cut at 2¹⁵, or lower, so that the scale of its noise is at most a third.
 """
 
 import numpy as np

@@ -4,29 +4,30 @@
     half-width    z √(T_j + u_j) + b_j
     T_j           = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + the noise in Q,   l_j = row j of W Q⁻¹
 
-g_t is the mean of scores of white rows u = W'x at θ_t, each clipped to norm C, with noise of standard deviation
-s_t. The estimator released all of it, so that the center costs nothing. It is not shrunk. Q is the curvature of
-the mean of clipped scores, S their second moments. Released in addition:
+g_t is the mean of scores of white rows u = W'x at θ_t, each clipped to norm C, with noise of standard
+deviation s_t. The estimator released all of it, so that the center costs nothing. It is not shrunk. Q is the
+curvature of the mean of clipped scores, S their second moments. Released in addition:
 
 - four counts of ψ''‖z‖², z = [u, 1], and the mean of ψ'' z z' over rows whose score is not clipped;
 - the second moments of clipped scores, over C²;
-- for the robust target and unbounded residuals: the mean of (t, t²), t = residual/Λ cut to [−1, 1], and a count
-  of rows with |residual| max(1, ‖u‖/√d) > 6Λ;
-- for the target "least squares": the mean of scores clipped to 3C, shares of rows by score, and in linear models
-  the count.
+- for the robust target and unbounded residuals: the mean of (t, t²), t = residual/Λ cut to [−1, 1], and a
+  count of rows with |residual| max(1, ‖u‖/√d) > 6Λ;
+- for the target "least squares": the mean of scores clipped to 3C, shares of rows by score, and in linear
+  models the count.
 
-All else follows from released and public numbers (:mod:`dpalgos.intervals.regression`). It affects accuracy only:
+All else follows from released and public numbers (:mod:`dpalgos.intervals.regression`). It affects accuracy
+only:
 
 - Clipped scores have mean zero at the coefficients where errors are symmetric given the covariates, and for
   slopes also where errors do not depend on them. There slopes cover least squares' coefficient, elsewhere the
   robust-regression coefficient.
 - The intercept, the coefficient of a column of ones, which the released mean of z shows, is moved by the mean
-  residual towards the mean of the errors. Errors may be skewed beyond Λ by 1.4 times the excess of that mean over
-  its noise, and far rows may lie at 12Λ: a bias. More far rows than noise makes leave it without an interval;
-  still more, all coefficients of a linear model.
+  residual towards the mean of the errors. Errors may be skewed beyond Λ by 1.4 times the excess of that mean
+  over its noise, and far rows may lie at 12Λ: a bias. More far rows than noise makes leave it without an
+  interval; still more, all coefficients of a linear model.
 - The curvature is denoised by what whitening leads one to expect: p V diag(h) V', p the mean weight, V and h
-  the whitening's directions and how well each is resolved. Of entry (i, j) of the released difference, along V,
-  a_ij = v_ij/(v_ij + s²) is kept. An eigenvalue that noise may have made is raised, and hidden.
+  the whitening's directions and how well each is resolved. Of entry (i, j) of the released difference, along
+  V, a_ij = v_ij/(v_ij + s²) is kept. An eigenvalue that noise may have made is raised, and hidden.
 """
 
 from dataclasses import dataclass, replace

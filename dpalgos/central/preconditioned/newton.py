@@ -1,15 +1,16 @@
 """Newton steps on white rows, from released scores and moments. Nothing here reads a row.
 
 A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`), plus √d
-times the noise, so that noise does not throw θ far. Where rows are far from normal (clipped, rare or skewed) it is
-wrong along some directions: steps then swing about the answer or creep towards it. With m = θ_t − θ_{t−1}, two released scores say
+times the noise, so that noise does not throw θ far. Where rows are far from normal (clipped, rare or skewed)
+it is wrong along some directions: steps then swing about the answer or creep towards it. With m = θ_t −
+θ_{t−1}, two released scores say
 
     m'(g_{t−1} − g_t) = m' H m + s² tr(H⁻¹) ± s ‖m‖ √2,   s the noise of a score,
 
-the second term since m follows g_{t−1}. Where that differs from the model by three standard deviations and a factor
-of 1.5, H is scaled along m; down in nonlinear models only after a short step. For events, whose curvature falls or rises along a step,
-it is the mean of the curvatures at both ends; the far end counts as far as noise does not explain it. A step of
-counts is at most 1 long, since ψ'' has no bound.
+the second term since m follows g_{t−1}. Where that differs from the model by three standard deviations and a
+factor of 1.5, H is scaled along m; down in nonlinear models only after a short step. For events, whose
+curvature falls or rises along a step, it is the mean of the curvatures at both ends; the far end counts as
+far as noise does not explain it. A step of counts is at most 1 long, since ψ'' has no bound.
 
 Each of the first steps may whiten the rows again in its place. It does so where columns vary far less or more
 than their units, or for an interval, and released moments leave a direction unknown that new ones would show:
@@ -178,7 +179,7 @@ def _model_curvature(state: State, theta: FloatArray) -> FloatArray:
 
 
 def _with_curvature(state: State, released: Noisy) -> State:
-    """Return the state with the curvature at θ, scaled along the last step if two scores contradict the model."""
+    """Return the state with the curvature at θ, scaled along the last step if scores contradict it."""
     if state.family.classes:
         return state
     curvature = _model_curvature(state, state.theta)

@@ -2,12 +2,11 @@
 
 Size is nμ: a mean of n numbers within ±1 that takes the whole budget would have noise 2/(nμ).
 
-| size | effect |
-|---|---|
-| below 15 √d (25 √d for counts) | with an intercept, only the intercept is estimated, with Laplace noise; a linear model keeps its slopes, at public thresholds, and shrinks them |
-| below 140 | the response of a linear model stays in its declared unit |
-| from 100 √d | columns are centered at medians |
-| from 30 √d | an interval is possible |
+- Below 15 √d (25 √d for counts), a model with an intercept estimates the intercept alone, with Laplace noise.
+  A linear model keeps its slopes, at public thresholds, and shrinks them.
+- Below 140, the response of a linear model stays in its declared unit.
+- From 100 √d, columns are centered at medians.
+- From 30 √d, an interval is possible.
 """
 
 from collections.abc import Mapping

@@ -161,8 +161,8 @@ class WhiteRows:
 
     ``whitening`` (d, d) is W and ``origin`` β₀, (d,) or (d, K), the coefficients at θ = 0: both are public or
     released. Rows are whitened before they are clipped, so that rounding is relative to the threshold,
-    however ill-conditioned W is. The score of a row longer than ``reach`` is that of the row and its response,
-    shortened to it.
+    however ill-conditioned W is. The score of a row longer than ``reach`` is that of the row and its
+    response, shortened to it.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ def residual_sensitivity(n_rows: float) -> FloatArray:
 
 @lemma("√2 L/n")
 def curvature_sensitivity(threshold: float, n_rows: float) -> FloatArray:
-    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of rows whose z are orthogonal."""
+    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""
     return np.asarray(np.sqrt(2) * threshold / n_rows)
 
 

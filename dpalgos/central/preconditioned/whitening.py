@@ -4,17 +4,17 @@
 
 The floor is the spectral norm of the noise, below which nothing is known of a direction.
 
-A whitening inside the coordinates of an earlier one, u = W'x, resolves directions below its floor, in whatever
-units columns are: whitened rows are clipped at about √d (recursive private preconditioning: Kamath, Li, Singhal
-& Ullman 2019, Privately learning high-dimensional distributions). M_uu should be I. Before, entry (i, j) of
-M_uu − I, in the directions of W, is unknown up to a variance v_ij, and up to s² by the noise of the new moments.
-The estimate of the moments is
+A whitening inside the coordinates of an earlier one, u = W'x, resolves directions below its floor, in
+whatever units columns are: whitened rows are clipped at about √d (recursive private preconditioning: Kamath,
+Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). M_uu should be I. Before, entry
+(i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij, and up to s² by the noise of the
+new moments. The estimate of the moments is
 
     Q_ij = I_ij + a_ij (M_uu − I)_ij,   a_ij = v_ij / (v_ij + s²).
 
 New moments decide where old ones saw noise, and add little noise elsewhere. W then becomes W Q^(−1/2), with a
-floor under the eigenvalues of Q, and v_ij becomes a_ij s² in the directions of Q, in units of its eigenvalues.
-At first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
+floor under the eigenvalues of Q, and v_ij becomes a_ij s² in the directions of Q, in units of its
+eigenvalues. At first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
 """
 
 from dataclasses import dataclass, replace

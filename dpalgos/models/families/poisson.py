@@ -12,8 +12,8 @@ import scipy
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 
-# The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so that
-# squares and products of means, responses and rows are finite. In single precision squares of means are.
+# The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so
+# that squares and products of means, responses and rows are finite. In single precision squares of means are.
 _LARGEST = {4: 44.0, 8: 138.0}
 
 
