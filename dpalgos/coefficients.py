@@ -219,7 +219,7 @@ def promise(
     """Say what was protected, at which ε, what the intervals count, and what they cover."""
     if not epsilon > 0:
         return "Not private."
-    ends = "" if level is None else f"; {level:.0%} intervals count sampling and noise"
+    ends = "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
     said = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
     return " ".join([said, *([covered(target, family)] if level is not None and target else [])])
 
@@ -231,13 +231,13 @@ def covered(target: str, family: str = "") -> str:
         return f"Intervals cover the coefficients of {plain}."
     where = "the model holds" if family in RATIOS else "errors are symmetric"
     return (
-        "Intervals cover the coefficients of robust regression, in which rows far from the rest count less; "
-        f"they equal those of {plain} where {where}."
+        "Intervals cover the coefficients of robust regression, which downweights outlying rows. "
+        f"They equal those of {plain} where {where}."
     )
 
 
-CENTERED = "Estimates are the centers of their intervals; the answer after shrinkage predicts better"
-SHRUNK = "Estimates without an interval are shrunk towards zero, so that they predict better"
+CENTERED = "Estimates are the centers of their intervals; the shrunken estimate predicts better"
+SHRUNK = "Estimates without an interval are shrunk towards zero, which improves prediction"
 
 
 def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:

@@ -13,11 +13,27 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from dpalgos.release.symmetric import from_upper_triangles
+from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
+
+_SHORT = 16  # columns of which all products of pairs are worth forming
+
+
+def _weighted_square(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray((rows * weights[:, None]).T @ rows)
+
+
+def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
+    p = Z.shape[1]
+    if p > _SHORT or weights.shape[1] == 1:
+        return np.stack([_weighted_square(Z, column) for column in weights.T])
+    first, second, _ = svec_layout(p)
+    columns = np.ascontiguousarray(Z.T)
+    return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
 
 def eigenvalue_sensitivity(row_bound: float) -> float:

@@ -200,6 +200,7 @@ class AnalystTable(Strict):
     path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
     rows: Annotated[int, Field(strict=True, ge=1)]  # public, since neighbors differ in one row's values
     privacy_unit: Text  # whose values one row, or a user's rows, hold
+    clusters: str = ""  # "none", or the column whose rows belong together, e.g. a clinic; "" if not stated
     user_id: str = ""  # the column of user ids; empty: a row is protected
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed

@@ -114,7 +114,9 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {spent['epsilon_spent']:.3g} of a total of "
         f"{spent['epsilon_budget']:g} at δ = {spent['delta_budget']:g}.",
-        f"{request.level:.0%} intervals count sampling and noise. {covers}" if request.level else "",
+        f"{request.level:.0%} intervals account for sampling error and privacy noise. {covers}"
+        if request.level
+        else "",
     )
     return " ".join(filter(None, map(str.strip, sentences)))
 
@@ -248,7 +250,7 @@ def preparation_of(request: ReleaseRequest) -> str:
     """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
     if table is None:
-        return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
+        return "A file with a missing value is rejected. Columns are used without rescaling."
     used = table.needed(each for each in table.columns if each.name in columns.xy)
     return " ".join([_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)])
 
@@ -260,24 +262,28 @@ def _drops_rows(request: ReleaseRequest) -> bool:
 
 
 def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:
-    rule = "No row is left out: a file with a missing cell is refused"
+    rule = "A file with a missing value is rejected."
     if drops:
         rule = (
-            "Rows with a missing cell are left out: they count in the number of rows, and add zeros to sums"
+            "Rows with a missing value are left out: they count in the number of rows and add zeros to sums."
         )
-    imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
-    markers = [f"{words(list(map(repr, each.missing)))} of {each.name}" for each in used if each.missing]
-    text = rule + f", but missing cells {words(imputed)}" * bool(imputed)
-    return text + f"; missing are also {words(markers)}" * bool(markers) + "."
+    sentences = [rule]
+    if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
+        sentences.append(f"Missing values are replaced by {words(imputed)}.")
+    if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
+        sentences.append(f"Codes for missing values are {words(markers)}.")
+    return " ".join(sentences)
 
 
 def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]:
     if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
         listed = words([f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers])
-        done = "are moved to them" if table.outside == "clip" else "are refused with their file"
-        yield f"Values beyond the public bounds {done}: {listed}."
+        rule = "Values outside the public bounds are clipped to the nearer bound"
+        if table.outside != "clip":
+            rule = "A file with a value outside the public bounds is rejected"
+        yield f"{rule}: {listed}."
     if logs := [each.name for each in used if each.transform]:
-        yield f"Of {words(logs)} the logarithm is used."
+        yield f"The logarithm of {words(logs)} is used."
     for each in used:
         merged = [
             f"{words(list(map(repr, texts)))} as {level!r}" for level, texts in each.levels.items() if texts
@@ -285,8 +291,19 @@ def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]
         if each.others:
             merged.append(f"every other text as {each.others!r}")
         if merged:
-            yield f"Of {each.name}, {words(merged)} count."
-    yield f"One {'user' if table.user_id else 'row'} stands for: {table.privacy_unit.rstrip('.')}."
+            yield f"In {each.name}, {words(merged)} counts."
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')})."
+    if not table.user_id:
+        yield independence_of(table)
+
+
+def independence_of(table: AnalystTable) -> str:
+    """Say what was assumed of rows that belong together."""
+    if not table.clusters:
+        return "It was not declared whether rows depend on each other; they are treated as independent."
+    if table.clusters == "none":
+        return "Rows are treated as independent."
+    return f"Rows with the same {table.clusters} may depend on each other, so no interval is computed."
 
 
 def _units(column: AnalystColumn) -> str:

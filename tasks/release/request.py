@@ -117,6 +117,16 @@ class ReleaseRequest:
         return f"user by {self.columns.user_id}" if self.columns.user_id else "row"
 
 
+def _check_clusters(table: AnalystTable, interval: float | None) -> None:
+    """Refuse an interval for rows that depend on each other, before anything is charged."""
+    if interval is not None and table.clusters not in ("", "none") and not table.user_id:
+        raise SpecError(
+            f"interval must be left out where data.clusters is {table.clusters!r}, got {interval:g}: its "
+            "variance takes rows as independent; release without an interval, or protect each "
+            f"{table.clusters} with all its rows by dpcost init --user-id {table.clusters}"
+        )
+
+
 def read_request(
     path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
 ) -> ReleaseRequest:
@@ -126,6 +136,8 @@ def read_request(
         raise SpecError(f"{path.name}: {numbered(faults)}")
     if study is not None and study.analyst_table is not None:
         config = _completed(config, study, study.analyst_table, estimator)
+    if study is not None and study.analyst_table is not None:
+        _check_clusters(study.analyst_table, interval or config.params.get("interval"))
     if interval is not None:
         if "interval" in config.params and config.params["interval"] != interval:
             raise SpecError(

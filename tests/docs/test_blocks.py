@@ -46,7 +46,8 @@ def my_mechanism(table, seed):
 """
 EDITOR = r"""#!/bin/sh
 sed -i -e 's/^lower = "?"/lower = 0.0/' -e 's/^upper = "?"/upper = 200.0/' "$1"
-sed -i -e 's/_target = "?"/_target = "robust"/' -e 's/= "?"/= "a codebook"/' "$1"
+sed -i -e 's/_target = "?"/_target = "robust"/' -e 's/^clusters = "?"/clusters = "none"/' "$1"
+sed -i -e 's/= "?"/= "a codebook"/' "$1"
 """
 
 
