@@ -1,4 +1,4 @@
-"""What a release on all rows will have and cost: intervals on made-up tables, risks and the budget's rest."""
+"""Forecast a release on all rows: intervals on synthetic tables, risks and the remaining budget."""
 
 import warnings
 from bisect import bisect_left
@@ -38,7 +38,7 @@ _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone sa
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseForecast:
-    """What intervals a release on all rows will have, on made-up tables.
+    """The intervals that a release on all rows will have, on synthetic tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
     ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
@@ -145,7 +145,7 @@ def needed_epsilon(spec: StudySpec, asked: AskedRelease) -> float | None:
 def _ends(
     panel: Panel, prepared: Any, asked: AskedRelease, params: Mapping[str, Any], number: int
 ) -> np.ndarray | None:
-    """Return the ends of the intervals from all rows of a made-up table, (2, d); None if refused."""
+    """Return the limits of the intervals from all rows of a synthetic table, (2, d); None if refused."""
     same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
     replicates = Replicates(study="advice", first=0, count=1, of=1, seed=number, **same)
     budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
@@ -155,7 +155,7 @@ def _ends(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseCost:
-    """What one more release on all rows would cost an open budget: the ε at its δ, before and after."""
+    """The cost of one more release on all rows to an open budget: the ε at its δ, before and after."""
 
     estimator: str
     epsilon: float
@@ -212,7 +212,7 @@ def _planned(
     n_users: int | None,
     steps: int | None = None,
 ) -> ReleasePlan | None:
-    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
+    """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
     n = n_users or n_rows
     sizes = spec.head_panel.problem.sizes(n)
     budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}

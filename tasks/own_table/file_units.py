@@ -1,4 +1,4 @@
-"""How an answer in public units is converted to the units of the file, and to the terms of a formula."""
+"""How an estimate in public units is converted to the units of the file, and to the terms of a formula."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class FileUnits:
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
-        """A (m, k) and b (m,): A x + b is an answer x in the units of the file."""
+        """A (m, k) and b (m,): A x + b is an estimate x in the units of the file."""
         back = np.eye(len(self.names)) if self.back is None else self.back
         return back * self.factor, back @ self.offset
 
@@ -59,11 +59,11 @@ class FileUnits:
         return own if self.back is None else np.asarray(self.back @ own)
 
     def answer_of(self, shown: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
-        """Return the coordinates (k,) of an answer that is shown so; the first, of an offset, is 1."""
+        """Return the coordinates (k,) of an estimate shown by name; the first, of an offset, is 1."""
         if set(shown) != set(self.shown):
             raise SpecError(
                 f"params.coef must be a record of {', '.join(self.shown)}, got one of {', '.join(shown)}; "
-                "name the record of an answer by these columns"
+                "name the record of an estimate by these columns"
             )
         back, shift = self.affine
         known, first = np.ones(int(has_offset)), int(has_offset)
@@ -71,7 +71,7 @@ class FileUnits:
         return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
 
     def ends_of(self, found: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (m, 2) of the intervals of an answer (k,) in the units of the file, and why not."""
+        """Return confidence limits (m, 2) of an estimate (k,) in the units of the file, and reasons."""
         one = answer.reshape(-1, 1)
         if self.back is None:
             return self.of(found.ends(one)[..., 0].T), found.codes

@@ -73,7 +73,7 @@ def _markers(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def question_parameters(estimator: Estimator, params: Params, design: RowDesign) -> dict[str, Any]:
-    """Return every field of what an answer is drawn from, next to the data, as plain data."""
+    """Return every field that a release is drawn from, next to the data, as plain data."""
     n_columns = len(design.columns) + design.intercept
     order = list(range(n_columns))
     if estimator.task == "mean":

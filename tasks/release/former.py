@@ -1,8 +1,9 @@
-"""Charges of earlier versions, whose questions left out what decides an answer.
+"""Charges of earlier versions, whose questions left out inputs of the draw.
 
 Version 1.1 stored a question as the release file and the declarations stated it. A request that it would have
-stated alike is replayed, except with a formula: there other columns are fitted now. Version 2.0 dropped the
-keywords ``intercept`` and ``offset_bounds`` and the order of columns, so that its charges match no request.
+stated the same way is replayed, except with a formula: there other columns are fitted now. Version 2.0
+dropped the keywords ``intercept`` and ``offset_bounds`` and the order of columns. Its charges match no
+request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +55,7 @@ def refuse_unmatched(question: Question, rows: ReleaseRows, charges: Iterable[Ch
             raise AnswerLost(
                 f"nothing was charged: version {version} charged {question.dataset!r} for {one.estimator} at "
                 f"epsilon {one.epsilon:g} and delta {one.delta:g}, and its request cannot be compared with "
-                "this one; dpcost ledger show --json prints its answer. To charge this request, add --again"
+                "this one; dpcost ledger show --json prints its result. To charge this request, add --again"
             )
 
 

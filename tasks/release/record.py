@@ -1,15 +1,14 @@
 """The record of a release: what was done, in a form that can be published.
 
-The parts under ``deployment`` have the names and the meaning of the fields of the OpenDP Deployments
-Registry, as its public data repository has them (opendp/deployments-registry-data:
-``schemas/deployments-schema.yaml`` and the entries of ``deployments/``, tier 3); what only the curator can
-say there is left out. They answer what NIST SP 800-226 asks of a guarantee: unit and neighboring relation,
-parameters, trust model, composition, what is outside of the guarantee. ``release`` adds what the software
-knows.
+The parts under ``deployment`` have the names and the meaning of the fields of the OpenDP Deployments Registry
+(opendp/deployments-registry-data: ``schemas/deployments-schema.yaml`` and ``deployments/``, tier 3). Fields
+that only the curator can fill in are left out. They answer what NIST SP 800-226 asks of a guarantee: unit and
+neighboring relation, parameters, trust model, composition, what is outside of the guarantee. ``release`` adds
+what the software knows.
 
-No value of the data is in it and no path: only what was declared, what it cost, and the answer. The number of
-the charge follows from the rows by a secret key of the ledger: who has that key, and all rows but one, could
-test a guess of the last against it.
+No value of the data is in it and no path: only what was declared, what it cost, and the estimate. The number
+of the charge follows from the rows by a secret key of the ledger. Someone who has that key, and all rows
+except one, could test a guess of the last row against it.
 """
 
 import json
@@ -30,8 +29,8 @@ from tasks.release.spending import spent_of
 VERSION = 1
 FILES = ("release.json", "release.html")
 _REPLACED = {
-    Relation.CENTRAL: "data sets of the same number of rows that differ in one row, replaced by any other",
-    Relation.USER: "data sets of the same users that differ in all rows of one user, replaced by any others",
+    Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
+    Relation.USER: "datasets of the same users that differ in all rows of one user, replaced by any others",
 }
 
 
@@ -79,7 +78,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
 
 
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
-    """Return a number of the answer; with an interval its estimate is the center."""
+    """Return a number of the release; with an interval its estimate is the center."""
     lower, upper = released.interval.get(name, (None, None))
     known = lower is not None and upper is not None
     estimate = (lower + upper) / 2 if known else value  # type: ignore[operator]
@@ -158,7 +157,7 @@ def _deployment(
         "model": {
             "model_name": "Central",
             "model_name_description": "the curator who holds the rows and runs this program is trusted; "
-            "readers of the answer are not",
+            "readers of the release are not",
             "release_type": "One-shot",
             "data_source_type": "Static",
             "access_type": "Non-interactive",
@@ -188,7 +187,7 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
             atomic_write(folder / name, each)
     except OSError as error:
         raise SpecError(
-            f"the record cannot be written to {folder}: {error.strerror}; the answer is stored, so name "
+            f"the record cannot be written to {folder}: {error.strerror}; the estimate is stored, so name "
             "another folder with --record and ask again, at no cost"
         ) from None
 
@@ -225,7 +224,7 @@ def _declared(column: AnalystColumn) -> str:
 
 
 def _model_facts(released: StoredRelease) -> dict[str, Any]:
-    """Return what a table of the coefficients says of the model."""
+    """Return the facts about the model in a table of coefficients."""
     request = released.request
     declared = request.table.columns if request.table else ()
     return {
@@ -256,7 +255,7 @@ def preparation_of(request: ReleaseRequest) -> str:
 
 
 def _drops_rows(request: ReleaseRequest) -> bool:
-    """Say whether rows with a missing cell are left out, so that fewer rows are used than the file has."""
+    """Return whether rows with a missing value are left out: fewer rows are used than the file has."""
     table, columns = request.table, request.columns
     return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
 

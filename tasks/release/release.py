@@ -1,7 +1,7 @@
-"""One private answer about an analyst's data: requested, planned, charged to the ledger, then drawn.
+"""One private release about an analyst's data: requested, planned, charged to the ledger, then drawn.
 
-The order is what protects: everything that can be wrong is checked and the cost is known before the charge;
-the charge is on the disk before noise is drawn; the answer is in the ledger before it is shown.
+The order protects. Everything that can be wrong is checked, and the cost is known, before the charge. The
+charge is on the disk before noise is drawn. The result is in the ledger before it is shown.
 """
 
 import logging
@@ -72,7 +72,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoredRelease:
-    """A release: what was asked of which rows, its charge, the stored answer, and the budget since."""
+    """A release: its request and rows, its charge, the stored result, and the budget since."""
 
     request: ReleaseRequest
     rows: ReleaseRows
@@ -83,7 +83,7 @@ class StoredRelease:
 
     @property
     def replayed(self) -> bool:
-        """Whether it is the stored answer to the same question, which cost nothing."""
+        """Whether it is the stored result of the same question, at no cost."""
         return self.charge.answer is not None
 
     @property
@@ -105,7 +105,7 @@ class StoredRelease:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is said of the answer, as it was stored with the charge."""
+        """The facts about the release, as stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
         planned, charged = self.plan.cost, self.charge.cost
         return {**planned.facts, "software": {}, **charged.facts}
@@ -113,9 +113,9 @@ class StoredRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Charging:
-    """What the analyst agrees to, and is asked, before a charge.
+    """The analyst's consent, and the confirmation, before a charge.
 
-    ``again``: to pay once more for an answer that was lost; ``allow_new_content``: that other data share the
+    ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
     budget. ``before_charge`` is called with the plan of a question that was never charged; it raises to
     charge nothing.
     """
@@ -133,7 +133,7 @@ def release(
     charging: Charging,
     progress: Callable[[int], None] | None = None,
 ) -> StoredRelease:
-    """Release one answer, or replay the stored one.
+    """Make one release, or replay the stored one.
 
     Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
     number of rows read so far.
@@ -158,7 +158,7 @@ def release(
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
-        _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
+        _log.warning("the stored result is of version 1.1, which compared numbers in single precision only")
     return StoredRelease(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
 
 
@@ -237,7 +237,7 @@ def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
     if delta * n >= 1:
         _log.warning(
             "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
-            "would satisfy it; take a delta well below, e.g. %.0e",
+            "would satisfy it; take a delta well below it, e.g. %.0e",
             *(delta, n, units, 1 / n**2),
         )
 
@@ -275,10 +275,10 @@ def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
-    """Draw the answer of a plan that was charged, and return it as plain data in the units of the file.
+    """Draw the estimate of a plan that was charged, and return it as plain data in the units of the file.
 
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
-    refused; noise may have been drawn by then, so that the charge stays.
+    refused; noise may have been drawn by then. Therefore the charge stays.
     """
     units = plan.rows.units
     try:

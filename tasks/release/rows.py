@@ -1,11 +1,11 @@
 """Read the rows of a release once, rescale them as a study file declares, and convert answers back.
 
-Declared columns are put into public units, (value − center) / scale, categories become columns of 0 and 1,
-and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
-untouched. A row that the study leaves out for a missing cell becomes a row of zeros, its intercept included:
-it adds nothing to a regression's sums, and the number of rows stays the public one. What is released is
-brought back into the units of the file, which is post-processing. Covariates are centered, so that the
-intercept is the answer where all of them are at their centers.
+Declared columns are put into public units, (value − center) / scale. Categories become columns of 0 and 1,
+and a regression gets an intercept. All constants are public: a row stays a row, and the guarantee is
+unchanged. If the study leaves out a row for a missing value, it becomes a row of zeros, its intercept
+included. Such a row adds nothing to the sums of a regression, and the number of rows stays the public one.
+The release is converted to the units of the file, which is post-processing. Covariates are centered.
+Therefore the intercept is the estimate where all of them are at their centers.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseRows:
-    """The rows of a file in public units, and how to convert an answer back."""
+    """The rows of a file in public units, and how to convert an estimate back."""
 
     X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
@@ -59,7 +59,7 @@ class ReleaseRows:
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last column of X is 1: the answer where all covariates are at their centers."""
+        """Whether the last column of X is 1: the estimate where all covariates are at their centers."""
         return self.design.intercept
 
     @property
@@ -139,7 +139,7 @@ def _in_units(column: Column) -> UnitColumn:
 def _file_units(
     analyst_table: AnalystTable, asked: ReleaseColumns, design: RowDesign, *, has_reach: bool
 ) -> FileUnits:
-    """Return how an answer is converted to the units of the file."""
+    """Return how an estimate is converted to the units of the file."""
     scales, response = np.array([column.scale for column in design.columns]), design.response
     if response is None:
         centers = np.array([column.center for column in design.columns])
@@ -161,7 +161,7 @@ def _file_units(
 
 
 def _moved(read: DeclaredTable, design: RowDesign) -> np.ndarray | None:
-    """Return which cells of X and y were moved to a bound, (n, …), or None where none was."""
+    """Return which cells of X and y were clipped to a bound, (n, …), or None if none was."""
     more = [AT_CENTERS, design.response.name] if design.response else []
     columns = [*design.names, *more]
     if not set(columns) & set(read.sides):
@@ -192,8 +192,8 @@ def read_rows(
     x, y, user_id = columns.x, columns.y, columns.user_id
     if is_address(data) and (user_id or analyst_table):
         raise SpecError(
-            "--data must be a file or a folder of this machine where users are protected or a study file "
-            f"declares the columns, got the address {data}; copy its files here"
+            "--data must be on this machine if users are protected or a study file declares the columns, "
+            f"got the address {data}; copy its files here"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
@@ -245,7 +245,7 @@ def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
-    """Return the columns of the file that decide the answer, with the levels that are declared of each."""
+    """Return the columns of the file that determine the estimate, with the declared levels of each."""
     columns, analyst_table = request.columns, request.table
     wanted = {*columns.xy, *filter(None, [columns.user_id])}
     levels: dict[str, tuple[str, ...]] = dict.fromkeys(wanted, ())

@@ -334,7 +334,7 @@ class StudySpec(Strict):
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
-        """What the horizontal axis of its figures is: the size, the number of steps, or the sparsity."""
+        """The horizontal axis of its figures: the size, the number of steps, or the sparsity."""
         if self.headline.s is not None:
             return "s"
         return "n" if self.headline.steps is None else "steps"
