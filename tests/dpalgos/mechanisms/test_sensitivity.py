@@ -10,7 +10,7 @@ from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.combine import combined
 from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
 from dpalgos.central.preconditioned.plan import plan_of, step_search
-from dpalgos.central.preconditioned.queries import Norms, WhiteRows
+from dpalgos.central.preconditioned.queries import Norms, WhiteRows, clipped_mean, clipped_moments, columns
 from dpalgos.central.preconditioned.releases import SCORES_ABOVE
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
@@ -322,19 +322,23 @@ def test_no_single_row_exceeds_the_bounds():
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])
-@pytest.mark.parametrize("released", ["scores", "scores of classes", "squares of scores", "second moments"])
+@pytest.mark.parametrize(
+    "released", ["scores", "scores of classes", "squares of scores", "second moments", "means", "row moments"]
+)
 def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whitening(condition, released):
     """z'W²z cancels for an ill-conditioned W: a row beyond the threshold then counted as one within it."""
     rng, n, d, threshold = np.random.default_rng(0), 60, 4, 1.5
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
     W = (axes * np.geomspace(1, condition, d)) @ axes.T
     family = get_family("multinomial", n_classes=3) if "classes" in released else get_family("gaussian")
-    limit = (
-        np.sqrt(2) * threshold**2 if released in ("squares of scores", "second moments") else 2 * threshold
-    )
+    are_products = released in ("squares of scores", "second moments", "row moments")
+    limit = np.sqrt(2) * threshold**2 if are_products else 2 * threshold
     largest = 0.0
 
     def total(X, y):
+        if released in ("means", "row moments"):
+            query = clipped_mean if released == "means" else clipped_moments
+            return n * query(columns(Sample(X, y)), W, threshold)
         origin = np.zeros((d, *family.classes))
         rows = WhiteRows(Sample(X, y), family, W, origin)
         if released == "second moments":
