@@ -1,9 +1,9 @@
 """Runs one file of methods in its own environment: ``python worker.py FILE``, a request and a reply per line.
 
 It imports nothing of this project, for any environment to run it. A request is a JSON object. The object
-``{"table": FILE.npz}`` loads the table of the next fits. Other requests are fits, with ``method``, ``epsilon``,
-``delta``, ``seed``, and with ``X`` and ``y`` if an audit has rows of its own. A reply holds ``coef``, ``seconds`` and the ``releases`` that the
-method shows, or ``error``.
+``{"table": FILE.npz}`` loads the table of the next fits. Other requests are fits, with ``method``,
+``epsilon``, ``delta``, ``seed``, and with ``X`` and ``y`` if an audit has rows of its own. A reply holds
+``coef``, ``seconds`` and the ``releases`` that the method shows, or ``error``.
 """
 
 import importlib.util
