@@ -144,9 +144,9 @@ class HeldOutRows(TableSplits):
     def traits(self) -> Traits:
         measured = (
             "In every repetition n of the rows are drawn without return, the same for all estimators, and "
-            "private ones draw new noise. An error is the ℓ2 distance of the slopes from least " "squares on
-            all rows. A slope is multiplied by the standard deviation of its column over that of " "the
-            response. An excess risk is the mean squared error on the remaining rows, less that of least "
+            "private ones draw new noise. An error is the ℓ2 distance of the slopes from least squares on "
+            "all rows. A slope is multiplied by the standard deviation of its column over that of the "
+            "response. An excess risk is the mean squared error on the remaining rows, less that of least "
             "squares on the same n rows. It is in squared public units of the response."
         )
         errors = ("l2_error", "excess_risk")
