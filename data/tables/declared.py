@@ -41,8 +41,8 @@ class UserIds:
     """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
 
     Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007`` are
-    one user, and so is a name in either Unicode form: parts of a user's rows must not be protected alone.
-    ``dpalgos.estimate`` applies the same rule to the ids of an array.
+    one user, and so is a name in either Unicode form. Otherwise parts of a user's rows would be protected
+    alone. ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
     def __init__(self, path: Path, column: str) -> None:
@@ -77,12 +77,12 @@ class UserIds:
             )
         if self._has_numbers and self._texts:
             raise DataError(
-                f"{where} mixes numbers with text, so that a user might have two ids; write all ids one way, "
+                f"{where} mixes numbers with text, and a user might have two ids; write all ids one way, "
                 "e.g. with a letter before each"
             )
         if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers from 2^53 on; ids must be whole numbers or text, so "
+                f"{where} has fractions, or numbers from 2^53 on; ids must be whole numbers or text; "
                 "write e.g. a letter before each"
             )
         ids = np.concatenate([np.zeros(0), *self._pieces])
@@ -151,7 +151,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         rows_read=len(read.kept),
         repairs=(
             *read.repairs,
-            *(replace(one, what="value", done="moved to the nearer bound") for one in read.moved),
+            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.moved),
         ),
         **counted,
     )
@@ -172,7 +172,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     kept, repairs = _filled(columns, values)
     if repairs and declaration.missing == "refuse":
         faults.append(
-            f"{_listed([repair.reason for repair in repairs])}; mend those rows, take "
+            f"{_listed([repair.reason for repair in repairs])}; correct those rows, use "
             'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
             "public constant"
         )
@@ -327,9 +327,9 @@ def _undeclared(
         return []
     texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
     return [
-        f"{_listed(faults)}; mend the file or [[data.columns]]"
+        f"{_listed(faults)}; correct the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)
-        + (', or take missing = ["99"], say, for codes, or outside = "clip"')
+        + (', or use missing = ["99"] for such codes, or outside = "clip"')
         * any("outside" in fault for fault in faults)
     ]
 

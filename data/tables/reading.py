@@ -86,7 +86,7 @@ def pieces_of_numbers(
     if is_empty and not may_be_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     if fault := next((fault for fault, is_there in faults.items() if is_there), None):
-        raise DataError(f"{path}: {fault}; mend or remove those rows")
+        raise DataError(f"{path}: {fault}; correct or remove those rows")
 
 
 class StreamedTable:
@@ -218,7 +218,7 @@ def _require_alike(columns: set[str], others: set[str]) -> None:
     if columns != others:
         raise DataError(
             "the files of a folder must all have the same columns, got others in a later file; "
-            "write them alike, or choose the folder of one table"
+            "write them with the same columns, or choose the folder of one table"
         )
 
 
@@ -250,7 +250,7 @@ def _opened(path: Source) -> AbstractContextManager[BinaryIO]:
 def _malformed(path: Source) -> DataError:
     return DataError(
         f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
-        "or not UTF-8); mend it"
+        "or not UTF-8); correct it"
     )
 
 
