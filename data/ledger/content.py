@@ -28,8 +28,8 @@ class Fingerprinter:
 
     It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
     an honest owner from mistakes. It cannot recognize data whose numbers were altered, however little, nor
-    data with another row, column name, unit or notation of dates. The digest of the columns ``read``, a
-    mapping to the levels that are declared of each, is exact: a result is replayed for the same bits only.
+    data with another row, column name, unit or notation of dates. ``read`` maps the columns of a
+    release to their declared levels. Their digest is exact: a result is replayed for the same bits only.
 
     ``known`` are fingerprints of which this one must be: other columns, or another number of rows, are
     refused as soon as they are seen. With ``former`` it also computes the fingerprint of version 1.1.

@@ -3,10 +3,10 @@
 A third one holds the number of their format; a ledger of an unknown format is refused.
 
 The process that makes a release about a dataset excludes all others from charge to result. The system
-releases its lock when the process ends, however it ends: that of a file (flock), or PostgreSQL's advisory
-lock, which ends with the connection. A writer excludes all others for the moment of its transaction: SQLite
-locks its file, PostgreSQL holds an advisory lock. Every transaction has a connection of its own, which makes
-forks harmless.
+releases the lock when the process ends, however it ends. It is a file's lock (flock), or PostgreSQL's
+advisory lock, which ends with the connection. A writer excludes all others for the moment of its transaction:
+SQLite locks its file, PostgreSQL holds an advisory lock. Every transaction has a connection of its own, which
+makes forks harmless.
 
 SQLite keeps a rollback journal and no write-ahead log. Before 3.51.3, and Python comes with older versions,
 two processes that write and checkpoint a log at the same moment can lose pages of it. ``synchronous=EXTRA``

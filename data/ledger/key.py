@@ -1,8 +1,8 @@
 """The ledger's key: 32 random bytes in ``home/ledger.key`` that only their owner can read.
 
-Fingerprints of the data are keyed with it, because with a plain hash a reader of the ledger could test
-guesses: with one row unknown, hashing every candidate table shows which one was charged. Below the key are
-the ledgers that were written with it. A deleted one is noticed by that.
+Fingerprints of the data are keyed with it. With a plain hash, a reader of the ledger could test guesses. If
+one row is unknown, hashing every candidate table shows which one was charged. Below the key are the ledgers
+that were written with it. A deleted one is noticed by that.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Ledger:
         With it comes the dataset's account, this charge included.
 
         If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it. If
-        a charge has no answer and its process is gone, which frees the lock, the answer is lost. The request
+        a charge has no answer and its process is gone, which frees the lock, the result is lost. The request
         is refused: noise is never drawn a second time under one charge. ``again=True`` makes a second charge.
 
         ``require_room`` gets the dataset's charges so far and the new one, and raises `BudgetExhausted` if

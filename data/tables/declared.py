@@ -82,7 +82,7 @@ class UserIds:
             )
         if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers from 2^53 on; ids must be whole numbers or text; "
+                f"{where} has fractions, or numbers of 2^53 or more; ids must be whole numbers or text; "
                 "write e.g. a letter before each"
             )
         ids = np.concatenate([np.zeros(0), *self._pieces])
