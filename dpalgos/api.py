@@ -195,7 +195,7 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
     """Refuse data of a single user for an estimator that protects whole users."""
     if estimator.relation is Relation.USER and min(users.n_users for users in sample.users) < 2:
         raise InputError(
-            f"user_ids must name two or more users for {estimator.name}, got one: the estimate would be noise"
+            f"user_ids must name at least two users for {estimator.name}, got one: its estimate is noise"
         )
 
 

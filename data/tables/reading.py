@@ -169,7 +169,7 @@ def refuse_unclear(path: Source, cells: Cells) -> None:
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
     if absent := [repr(name) for name in wanted if name not in names]:
-        raise DataError(f"{path} has no column {', '.join(absent)} among its {len(names)}; {advice}")
+        raise DataError(f"{path} lacks the column {', '.join(absent)}; {advice}")
 
 
 @contextmanager
