@@ -75,7 +75,8 @@ class RecordingTranscript(Transcript):
     def restart(self, r: int) -> None:
         """Forget all releases, and go on with the script of one replicate."""
         super().restart(r)
-        self._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
+        later = self._script[len(self.releases) :]
+        self._script = [np.ascontiguousarray(published[..., r : r + 1]) for published in later]
         self.releases, self.drawn, self._n_recorded, self._is_one_of_several = [], [], 0, True
 
     def join(self, parts: Sequence[Transcript]) -> None:

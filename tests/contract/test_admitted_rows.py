@@ -1,0 +1,111 @@
+"""Whatever finite row validation admits, it moves a release by at most its sensitivity, and nothing tells of it.
+
+Entries are up to 10⁶⁰ in magnitude, down to denormal ones. No value that is released is without a number, no
+warning is raised while rows are read, and no exception: one row that decided any of them would leak.
+"""
+
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+
+from dpalgos.accounting import events as kinds
+from dpalgos.api import build_params, run_estimator
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
+from dpalgos.rows.sample import Sample
+from tests.contract.forms import FAMILIES, IDS, PRIVATE, SETTINGS, calibrated, keywords, response, whose
+from tests.contract.test_estimators import COEF, excess, releases
+
+SIZES = np.array([0.0, 5e-324, 1e-300, 1e-160, 1e-30, 0.5, 2.0, 40.0, 1e15, 2.0**53, 1e30, LARGEST_VALUE])
+LARGEST_SINGLE = 3e38
+FORMS = [(form, c) for form, c in PRIVATE + SETTINGS if form.relation is not None]
+each_form = pytest.mark.parametrize(("estimator", "calibration"), FORMS, **IDS)
+STYLES = "held", "streamed", "masked", "single precision"
+
+
+def far_row(rng, d):
+    """A row and a response, of signed sizes: each of its own, all of one, or along one axis."""
+    row = rng.choice(SIZES, d) if rng.random() < 0.5 else np.full(d, rng.choice(SIZES))
+    row = row * rng.choice([-1, 1], d)
+    if rng.random() < 0.25:
+        row = row * np.eye(d)[rng.integers(d)]
+    return row, rng.choice(SIZES) * rng.choice([-1, 1])
+
+
+def table(rng, n, d):
+    """Rows of size one, or of many sizes, or all equal."""
+    kind = rng.integers(4)
+    X, y = rng.standard_t(1.5, (n, d)), rng.standard_t(1.5, n)
+    if kind == 1:
+        X, y = X * 10.0 ** rng.uniform(-8, 8, d), y * 10.0 ** rng.uniform(-8, 8)
+    if kind == 2:
+        X, y = np.repeat(X[:1], n, axis=0), np.repeat(y[:1], n)
+    if kind == 3:
+        X, y = (X > 0.5).astype(float), y * rng.choice([0.0, 1e55])
+    return X, y
+
+
+def sample_of(estimator, X, y, style, mask):
+    """Return rows, held or streamed, in double or single precision, of two replicates where there is a mask."""
+    y, ids = response(estimator, y), whose(estimator, len(X))
+    if style == "masked":
+        return Sample(X, y, row_mask=mask, n_replicates=2, user_ids=ids)
+    if style == "held" or estimator.in_memory:
+        return Sample(X, y, user_ids=ids)
+    dtype = np.float32 if style == "single precision" else np.float64
+    parts = [slice(start, start + 7) for start in range(0, len(X), 7)]
+    blocks = [X[p].astype(dtype) if y is None else (X[p].astype(dtype), y[p].astype(dtype)) for p in parts]
+    return Sample(StreamedRows(lambda: iter(blocks), len(X)), user_ids=ids)
+
+
+def recorded(estimator, params, sample, before=None):
+    noise = Noise(np.random.default_rng(0).spawn(sample.n_replicates))
+    known = {"script": before.published, "drawn": before.drawn} if before else {}
+    made = RecordingTranscript(noise, **known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return made, run_estimator(estimator, sample, params, made)
+
+
+def assert_admitted(estimator, calibration, n, epsilon, rng):
+    fixed = any(np.shape(value)[-1:] == (len(COEF),) for value in estimator.example.values())
+    d = len(COEF) if fixed else int(rng.choice([3, 5]))
+    style = rng.choice(STYLES)
+    params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
+    X, y = table(rng, n, d)
+    units = np.arange(n) if whose(estimator, n) is None else whose(estimator, n)
+    mask = rng.random((n, 2)) < 0.8
+    mask[units == 0] = True
+    pair = []
+    for _ in range(2):
+        X, y = X.copy(), y.copy()
+        X[units == 0], y[units == 0] = far_row(rng, d)
+        most = LARGEST_SINGLE if style == "single precision" else LARGEST_VALUE
+        pair.append(sample_of(estimator, np.clip(X, -most, most), np.clip(y, -most, most), style, mask))
+    first, answer = recorded(estimator, params, pair[0])
+    second, same = recorded(estimator, params, pair[1], first)
+    for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
+        assert np.isfinite(value).all(), event.label
+        assert np.isfinite(other).all(), event.label
+        assert (excess(event, value, other) <= 1 + 1e-9).all(), event.label
+    assert np.isfinite(answer).all()
+    np.testing.assert_array_equal(answer, same)
+
+
+@each_form
+def test_no_row_that_is_admitted_shows(estimator, calibration):
+    rng = np.random.default_rng(zlib.crc32(f"{estimator.label}-{calibration}".encode()))
+    assert_admitted(estimator, calibration, 40, float(rng.choice([0.2, 2.0, 20.0])), rng)
+
+
+@pytest.mark.slow
+@each_form
+@pytest.mark.parametrize("epsilon", [0.18, 2.0, 12.0, 72.0])
+def test_no_row_that_is_admitted_shows_in_many_tables(estimator, calibration, epsilon):
+    rng = np.random.default_rng(1)
+    for n in (18, 60, 400):
+        for _ in range(10):
+            assert_admitted(estimator, calibration, n, epsilon, rng)
