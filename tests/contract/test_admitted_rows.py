@@ -1,7 +1,7 @@
-"""Whatever finite row validation admits, it moves a release by at most its sensitivity, and nothing tells of it.
+"""A row that validation admits moves each release by at most its sensitivity, whatever its size.
 
-Entries are up to 10⁶⁰ in magnitude, down to denormal ones. No value that is released is without a number, no
-warning is raised while rows are read, and no exception: one row that decided any of them would leak.
+Entries are up to 10⁶⁰ in magnitude, and down to denormal numbers. Released values are finite, and no warning
+and no exception is raised while rows are read: one row could decide it, which would be a leak.
 """
 
 import warnings
@@ -16,13 +16,12 @@ from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import FAMILIES, IDS, PRIVATE, SETTINGS, calibrated, keywords, response, whose
+from tests.contract.forms import IDS, PRIVATE, SETTINGS, keywords, response, whose
 from tests.contract.test_estimators import COEF, excess, releases
 
 SIZES = np.array([0.0, 5e-324, 1e-300, 1e-160, 1e-30, 0.5, 2.0, 40.0, 1e15, 2.0**53, 1e30, LARGEST_VALUE])
 LARGEST_SINGLE = 3e38
-FORMS = [(form, c) for form, c in PRIVATE + SETTINGS if form.relation is not None]
-each_form = pytest.mark.parametrize(("estimator", "calibration"), FORMS, **IDS)
+each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + SETTINGS, **IDS)
 STYLES = "held", "streamed", "masked", "single precision"
 
 
@@ -49,7 +48,7 @@ def table(rng, n, d):
 
 
 def sample_of(estimator, X, y, style, mask):
-    """Return rows, held or streamed, in double or single precision, of two replicates where there is a mask."""
+    """Return rows, held or streamed, in double or single precision; with a mask, of two replicates."""
     y, ids = response(estimator, y), whose(estimator, len(X))
     if style == "masked":
         return Sample(X, y, row_mask=mask, n_replicates=2, user_ids=ids)
@@ -92,7 +91,8 @@ def assert_admitted(estimator, calibration, n, epsilon, rng):
         assert np.isfinite(other).all(), event.label
         assert (excess(event, value, other) <= 1 + 1e-9).all(), event.label
     assert np.isfinite(answer).all()
-    np.testing.assert_array_equal(answer, same)
+    if estimator.relation is not kinds.Relation.LOCAL:  # whose reports are drawn anew
+        np.testing.assert_array_equal(answer, same)
 
 
 @each_form

@@ -177,6 +177,35 @@ def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_th
     assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) > 1).all()
 
 
+def test_a_step_that_whitens_covers_rows_along_two_axes():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.standard_normal((4000, 3)) * [1, 0.05, 0.03], np.ones(4000)])
+    y, keywords = X[:, 0] + rng.standard_normal(4000), {"epsilon": 30.0}
+    runs = []
+    for axis in (0, 1):
+        X[0] = 1e6 * np.eye(4)[axis]
+        runs.append(recorded(LINEAR, Sample(X, y), keywords, runs[0].published if runs else None)[0])
+    pairs = zip(*(run.releases for run in runs), strict=True)
+    whitenings = [
+        pair for pair in pairs if pair[0].events[0].label == STEP.label and len(pair[0].value) == 10
+    ]
+    assert whitenings
+    for one, other in whitenings:
+        moved = np.linalg.norm(one.value - other.value) / one.events[0].l2_sensitivity
+        assert 0.9 <= moved <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["objective_perturbation_glm", "output_perturbation_glm"])
+@pytest.mark.parametrize("size", [2.0**53, 1e30, LARGEST_VALUE])
+def test_a_minimum_is_found_whatever_the_size_of_a_response(name, size):
+    """The loss of a large response hid that of all other rows: the solver refused, which showed the row."""
+    X, y = np.tile([1.35, 0.17, 1.02], (60, 1)), np.full(60, -2.3)
+    X[0], y[0] = [0.5, 0.0, 1e-30], -size
+    for seed in range(5):
+        _, answer = recorded(name, Sample(X, y), dpalgos.get_estimator(name).example, seed=seed)
+        assert np.isfinite(answer).all()
+
+
 @pytest.mark.parametrize("form", ["whitened again", "events"])
 def test_what_was_released_alone_decides_whether_rows_are_whitened_again(form):
     scales = [1, 0.005, 0.005]

@@ -44,13 +44,17 @@ class Gaussian(Family):
         return np.ones_like(u)
 
     def loss(self, u: FloatArray, y: FloatArray) -> FloatArray:
-        """u²/2 − y u, and Huber's linear continuation where the residual is clipped."""
+        """u²/2 − y u, and Huber's linear continuation where the residual is clipped; 0 at u = 0.
+
+        With H' = clip, and with a and b the clipped residuals at u and at 0,
+        H(u − y) − H(−y) = a u + (a − b)(−y − (a + b)/2). No square of a response is formed: next to that of
+        a large response the rest of the risk would be lost, and a minimum that is not found would show it.
+        """
         if self.response_bound is None:
             return super().loss(u, y)
-        # (r² − y²)/2 within the bound; beyond it R|r| − R²/2 − y²/2.
-        residual = u - y
-        inside = np.clip(residual, -self.response_bound, self.response_bound)
-        return np.asarray(inside * (residual - inside / 2) - np.square(y) / 2)
+        bound = self.response_bound
+        residual, start = np.clip(u - y, -bound, bound), np.clip(-y, -bound, bound)
+        return np.asarray(residual * u + (residual - start) * (-y - (residual + start) / 2))
 
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(np.square(y - u))
