@@ -61,6 +61,12 @@ def test_nobody_outside_asks_which_kind_a_problem_is_or_imports_its_source_or_me
     assert [relative(path) for path in outside if pattern.search(path.read_text())] == []
 
 
+def test_packages_import_each_other_as_the_contracts_say():
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
 OWN = {"_publish", "_bound", "_fresh", "_read"}  # of objects that our own classes make
 
 

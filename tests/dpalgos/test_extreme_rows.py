@@ -12,7 +12,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import PureEvent
 from dpalgos.central.preconditioned.queries import WhiteRows
-from dpalgos.central.preconditioned.releases import STEP
+from dpalgos.central.preconditioned.releases import FAR_ROWS, STEP
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
@@ -121,6 +121,22 @@ def test_streamed_rows_move_releases_as_held_ones_do(form):
         assert_covered(form, held, Sample(lambda blocks=blocks: blocks))
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("form", ["centers of few rows", "counts", "offset of counts", "events"])
+def test_rows_that_a_mask_leaves_out_are_in_no_release(form, is_streamed):
+    rng = np.random.default_rng(2)
+    (X, y), mask = rows(rng, form), rng.random((400, 1)) < 0.8
+    mask[0], keywords = False, FORMS[form][1]
+    runs = []
+    for _ in range(2):
+        others = replaced(X, y, rng, form)
+        blocks = list(zip(*(np.split(part, range(77, len(y), 77)) for part in others), strict=True))
+        data = (lambda blocks=blocks: blocks,) if is_streamed else others
+        runs.append(recorded(FORMS[form][0], Sample(*data, row_mask=mask), keywords)[0])
+    for one, other in zip(*(run.releases for run in runs), strict=True):
+        np.testing.assert_array_equal(one.value, other.value)
+
+
 @each_form
 @pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
 def test_what_is_asked_and_answered_depends_on_public_numbers_and_releases_alone(form, others):
@@ -138,6 +154,23 @@ def test_a_refusal_tells_no_offset(value):
     X, y = rows(np.random.default_rng(3), "offset of counts", n=50)
     X[0, 0] = value
     refused(lambda: recorded(COUNTS, Sample(X, y), OFFSET), dpalgos.InputError, hidden=("7.7",))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", ["robust", "least squares"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_count_of_any_size_leaves_an_interval_or_a_reason(seed, intercept, target):
+    """Predictors in units far off were as large as the cut of the exponential, whose squares overflowed."""
+    rng = np.random.default_rng(seed)
+    X, y = 1e6 * rng.standard_t(1.5, (200, 5)), rng.poisson(2.0, 200).astype(float)
+    X[:, -1] = 1.0 if intercept else X[:, -1]
+    X[0, 0], y[:2] = LARGEST_VALUE, [0.0, LARGEST_VALUE]
+    keywords = {"family": "poisson", "intercept": intercept, "interval": 0.9, "interval_target": target}
+    made, answer = recorded(COUNTS, Sample(X, y), {**keywords, "epsilon": 5.81}, seed=seed)
+    assert np.isfinite(answer).all()
+    missing = ~np.isfinite(made.interval.half_width)
+    assert (np.asarray(made.interval.codes)[missing] != 0).all()
 
 
 def test_no_warning_tells_that_a_row_is_large():
@@ -175,6 +208,34 @@ def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_th
     assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
     assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()
     assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) > 1).all()
+
+
+def test_a_curvature_beyond_its_threshold_counts_though_its_score_is_clipped():
+    """Without it the curvature of rare groups is too low, and their intervals are a third wider."""
+    X = np.array([[1e3, 0.0], [0.1, 0.2], [0.2, 0.1]])
+    sample, y = Sample(X, np.array([50.0, 0.1, 50.0])), np.zeros(2)
+    white = WhiteRows(sample, get_family("gaussian"), np.eye(2), y)
+    parts = white.at(np.zeros(2)).curvature(1.0).clipped_mean(7.0)
+    assert np.trace(parts) == pytest.approx((7.0 + (X[1] @ X[1] + 1)) / 3)  # nothing of the third
+
+
+def test_a_count_of_far_rows_widens_the_interval_by_what_they_hide():
+    """A far row counts for as much as it may lie beyond the cut of residuals: twice six times that."""
+    rng, keywords = np.random.default_rng(4), {"epsilon": 2.0, "intercept": True, "interval": 0.95}
+    X = np.column_stack([rng.standard_normal((4000, 2)), np.ones(4000)])
+    sample = Sample(X, X @ [0.5, -0.3, 0.2] + rng.standard_normal(4000))
+    first, _ = recorded(LINEAR, sample, keywords)
+    labels = [each.events[0].label for each in first.releases]
+    event = first.releases[labels.index(FAR_ROWS.label)].events[0]
+    noise, widths = float(event.noise_multiplier * event.l2_sensitivity), []
+    for count in (0.0, 1.3 * noise):
+        script = [
+            np.full((1, 1), count) if label == FAR_ROWS.label else each
+            for label, each in zip(labels, first.published, strict=True)
+        ]
+        widths.append(recorded(LINEAR, sample, keywords, script)[0].interval.half_width[:, 0])
+    assert (widths[1][:-1] == widths[0][:-1]).all()
+    assert widths[1][-1] - widths[0][-1] > 12 * 0.4 * noise / len(X)
 
 
 def test_a_step_that_whitens_covers_rows_along_two_axes():

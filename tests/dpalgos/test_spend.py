@@ -1,0 +1,88 @@
+"""A planned budget is spent as planned: as often, with that noise, and the noise is what is said of it."""
+
+import numpy as np
+import pytest
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.release.declared import Release
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import Allowance, Spend, SpendOnce
+from dpalgos.release.transcript import Transcript
+
+MEAN, MOMENTS, OTHER = (
+    Release(label, share, lemma)
+    for label, share, lemma in (
+        ("mean", 0.25, ball_mean),
+        ("moments", 0.75, outer_product),
+        ("other", 0.5, ball_mean),
+    )
+)
+N_DRAWS = 4000
+
+
+def transcript(n_replicates=1):
+    return Transcript(Noise(np.random.default_rng(0).spawn(n_replicates)))
+
+
+def planned(kind=SpendOnce, n_replicates=1, epsilon=2.0):
+    budget = SplitBudget(epsilon=epsilon, delta=1e-6, shares={"mean": 0.25, "moments": 0.75})
+    made = transcript(n_replicates)
+    return made, kind.of_budget(made, budget, {"mean": 3})
+
+
+def test_all_planned_releases_together_prove_the_budget():
+    made, spend = planned()
+    for _ in range(3):
+        spend(MEAN, np.zeros(4), 1.5, 50.0)
+    spend.symmetric(MOMENTS, np.eye(2), 1.5, 50.0)
+    spend.check_complete()
+    assert [event.label for event in made.events] == ["mean"] * 3 + ["moments"]
+    assert 0.999 * 2 <= certified_epsilon(made.events, 1e-6) <= 2
+
+
+def test_a_release_beyond_the_plan_is_refused_before_its_noise_is_drawn():
+    made, spend = planned()
+    for _ in range(3):
+        spend(MEAN, np.zeros(4), 1.5, 50.0)
+    for release in (MEAN, OTHER):
+        with pytest.raises(RuntimeError, match="exceeds the plan"):
+            spend(release, np.zeros(4), 1.5, 50.0)
+    assert len(made.events) == 3
+
+
+def test_a_run_that_leaves_out_a_planned_release_is_refused():
+    _, spend = planned()
+    spend(MEAN, np.zeros(4), 1.5, 50.0)
+    with pytest.raises(RuntimeError, match="are not the planned ones"):
+        spend.check_complete()
+
+
+def test_an_event_has_the_sensitivity_of_its_lemma():
+    made, spend = planned()
+    spend(MEAN, np.zeros(4), 1.5, 50.0)
+    spend(MEAN, np.zeros(4), 1.5, 50.0, lemma=outer_product)
+    assert made.events[0].l2_sensitivity == pytest.approx(2 * 1.5 / 50)
+    assert made.events[1].l2_sensitivity == pytest.approx(np.sqrt(2) * 1.5**2 / 50)
+
+
+@pytest.mark.parametrize("law", ["Gaussian", "Laplace"])
+def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
+    made, spend = planned(Spend, N_DRAWS)
+    if law == "Laplace":
+        spend = Spend(made, {"mean": Allowance(epsilon=0.7)})
+    value = np.full((1, N_DRAWS), 3.0)
+    released = spend(MEAN, value, 1.5, 50.0)
+    np.testing.assert_allclose(np.std(released.value - value), np.mean(released.std), rtol=0.06)
+
+
+def test_the_noise_of_a_symmetric_matrix_is_that_on_its_diagonal_and_less_beside_it():
+    matrix = np.diag([1.0, 2.0, 3.0])
+    budget = SplitBudget(epsilon=2.0, delta=1e-6, shares={"moments": 1.0})
+    spend = SpendOnce.of_budget(transcript(), budget, {"moments": N_DRAWS})
+    drawn = [spend.symmetric(MOMENTS, matrix, 1.5, 50.0) for _ in range(N_DRAWS)]
+    noise, std = np.array([each.value for each in drawn]) - matrix, float(drawn[0].std)
+    np.testing.assert_array_equal(noise, np.swapaxes(noise, 1, 2))
+    expected = std * np.where(np.eye(3) == 1, 1, np.sqrt(0.5))
+    np.testing.assert_allclose(noise.std(axis=0), expected, rtol=0.08)
