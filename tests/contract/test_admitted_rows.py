@@ -103,9 +103,9 @@ def test_no_row_that_is_admitted_shows(estimator, calibration):
 
 @pytest.mark.slow
 @each_form
-@pytest.mark.parametrize("epsilon", [0.18, 2.0, 12.0, 72.0])
+@pytest.mark.parametrize("epsilon", [0.18, 6.0, 72.0])
 def test_no_row_that_is_admitted_shows_in_many_tables(estimator, calibration, epsilon):
     rng = np.random.default_rng(1)
     for n in (18, 60, 400):
-        for _ in range(10):
+        for _ in range(2):
             assert_admitted(estimator, calibration, n, epsilon, rng)
