@@ -1,7 +1,7 @@
 """Gaussian responses: ψ(u) = u²/2, mean u, constant variance.
 
-The residual is unbounded, hence clipped to ± ``response_bound`` where a guarantee is needed: a response
-may be anything, and only by that much does it count. Or the response is truncated
+The residual is unbounded. It is clipped to ± ``response_bound`` where a guarantee is needed: a response may
+be anything, and only by that much does it count. Or the response is truncated
 (:class:`TruncatedGaussian`), and then a bound on predictors bounds the residual.
 """
 
@@ -80,7 +80,7 @@ class TruncatedGaussian(Gaussian):
 
         Proof. Gradients g = (x'β − y) x lie in the plane of β and an orthogonal direction without loss.
         ‖g − g'‖ is largest for mirror images x, x' = (t, ±√(1 − t²)) with y = y' = −R, as the extreme
-        gradients point along +β, hence not at each other: twice the above. The best t is
+        gradients point along +β, so not at each other: twice the above. The best t is
         (−R + √(R² + 8a²)) / (4a). In one dimension the value is an upper bound.
         """
         a, largest = np.asarray(predictor_bound, dtype=float), self.largest
