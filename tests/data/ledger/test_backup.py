@@ -47,8 +47,8 @@ def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up
     ledger, copy = backed_up
     head = ledger.verify().head
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
-    refused(lambda: ledger.restore(copy), LedgerError, "has 2 charges", "has 1")
-    refused(lambda: ledger.restore(copy, noted=head), LedgerError, "would be forgotten")
+    refused(lambda: ledger.restore(copy), LedgerError, "has 2 charges", "the backup 1")
+    refused(lambda: ledger.restore(copy, noted=head), LedgerError, "would forget them")
     assert counts(ledger) == (1, 2, 1)
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
@@ -59,7 +59,7 @@ def test_a_backup_without_the_last_answer_is_older(ledger, tmp_path, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.backup(tmp_path / "copy")
     ledger.store(charge, {"estimate": 1})
-    refused(lambda: ledger.restore(tmp_path / "copy"), LedgerError, "would be forgotten")
+    refused(lambda: ledger.restore(tmp_path / "copy"), LedgerError, "would forget them")
     assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1}
     ledger.backup(tmp_path / "copy")
     assert ledger.restore(tmp_path / "copy").n_releases == 1

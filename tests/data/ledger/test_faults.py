@@ -122,7 +122,7 @@ def test_what_a_break_at_a_commit_says_is_never_wrong(tmp_path, new_schema, fits
 
     with monkeypatch.context() as patch:
         patch.setattr(sa.Connection, "commit", stored_and_cut)
-        said = str(refused(release, "ask again .the same question costs nothing twice"))
+        said = str(refused(release, "repeat the command: the same question is not charged twice"))
     assert "nothing was written" not in said
     (charge,) = ledger.account("patients").charges
     assert (charge.answer is None) == (after == 1)
@@ -149,7 +149,7 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
 def test_a_read_only_postgresql_ledger_is_one_sentence(tmp_path, new_schema):
     url = new_schema.replace("search_path", "default_transaction_read_only%3Don%20-csearch_path")
     use = lambda: Ledger(tmp_path, url).open_dataset("a", 1.0, 0.0)  # noqa: E731
-    assert not refused(use, "cannot be written .SQLSTATE 25006.*that you may write to it").transient
+    assert not refused(use, "cannot be written .SQLSTATE 25006.*is writable").transient
 
 
 @pytest.mark.server
