@@ -481,3 +481,24 @@ def test_an_interval_after_an_answer_needs_no_unit_of_the_response(unit):
         widths.append(found.intervals.half_width[:3] / scale)
     assert np.isfinite(widths[1]).all()
     np.testing.assert_allclose(np.median(widths[1], axis=1), np.median(widths[0], axis=1), rtol=0.1)
+
+
+def rows_with_far_ones(n, n_far):
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+    y = X @ [0.5, -0.3, 0.2, 0.0, 1.0] + rng.standard_normal(n)
+    y[:n_far] += 40
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "n_far", "least", "most"),
+    [(8000, 1.0, 0, 0.0, 0.06), (20_000, 3.0, 0, 0.0, 0.06), (8000, 1.0, 60, 0.9, 1.0)],
+)
+def test_an_interval_of_least_squares_is_missing_for_far_rows_and_seldom_without(
+    n, epsilon, n_far, least, most
+):
+    X, y = rows_with_far_ones(n, n_far)
+    asked = {"epsilon": epsilon, "delta": 1e-6, "intercept": True, **SQUARES}
+    found = estimated("preconditioned_regression", X, y, seed=6, replicates=200, interval=0.95, **asked)
+    assert least <= np.isnan(found.interval).any(axis=(0, 1)).mean() <= most

@@ -82,6 +82,7 @@ _LAMBDA, _REFERENCE_SIZE = 1.8, 500.0  # Λ in residual standard deviations at t
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
 _UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
+_ALONE = 1.9  # the same, for a count that decides alone: one of 35 exceeds it without far rows
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
 
@@ -148,7 +149,7 @@ def released_interval(
         tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
         if family.is_linear:
             far, noise = _far_rows(spend, params, scores, curvature, moments.value)
-            shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
+            shift = shift._replace(gross=np.full(d, far > _ALONE * noise))
     released = ReleasedRegression(
         level=params.interval,
         family=family,
