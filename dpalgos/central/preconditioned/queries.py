@@ -261,7 +261,7 @@ class Scores:
 
     def __init__(self, rows: WhiteRows, parts: Grouped[_RowScores]) -> None:
         self._rows, self._parts = rows, parts
-        self.sample, self.whitening = rows.sample, rows.whitening
+        self.sample, self.whitening, self.has_counts = rows.sample, rows.whitening, rows.family.has_counts
 
     def norms(self) -> Norms:
         """Return the norms of all scores."""
