@@ -208,7 +208,8 @@ class ReleasedRegression:
         error = self._error(own)
         curved = self._second_order(outer)
         center = own @ (self.coef + shift.moved) + known.sum(axis=1)
-        unknown, clipped, unsure = np.zeros((3, len(center)))
+        unknown: FloatArray = np.zeros_like(center)
+        clipped, unsure = unknown, unknown
         if self.tail is not None:
             clipped = error.clipping_bias(self.tail, self.clip, self.moments, self.n_rows)
         variance, sampling = error.variance, error.sampling
