@@ -78,6 +78,7 @@ _LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predicto
 _LONG = 0.004  # of the rows have curvatures above the threshold
 _LARGEST_NOISE = 0.3  # of the curvature's entries
 _FLATTEST = 0.1  # of the mean weight
+_SEEN = 0.7  # of the curvature that normal rows would have; clipped scores of events are biased below
 _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
 _UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
@@ -203,19 +204,23 @@ def _released_curvature(
     )
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
     shape: FloatArray = np.eye(d)
-    if np.isfinite(family.residual_bound):
+    seen = _SEEN if np.isfinite(family.residual_bound) else 0.0
+    if seen:
         center = white.mean_row
         shape = normal_curvature(family, theta, center, middle - float(center @ steps.end))
         shape = shape * (d / shape.trace())
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
-    return _denoised(released, white, unit, shape)._replace(heavy=heavy)
+    return _denoised(released, white, unit, shape, seen)._replace(heavy=heavy)
 
 
-def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray) -> ScoreCurvature:
+def _denoised(
+    released: Noisy, white: Whitening, unit: float, shape: FloatArray, seen: float
+) -> ScoreCurvature:
     """Return Q of the released mean of z z', (d + 1, d + 1).
 
-    ``shape`` (d, d), of trace d, is that of normal rows.
+    ``shape`` (d, d), of trace d, is that of normal rows. A direction with less than the part ``seen`` of the
+    curvature of normal rows is hidden, too: a few rows differ along it, whose scores are clipped.
     """
     moments, noise, axes = released.value, float(released.std), white.directions
     d = len(axes)
@@ -231,7 +236,8 @@ def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray)
     least = np.maximum(RESOLVED * np.sqrt(variances.diagonal()), _FLATTEST * total)
     raised = np.maximum(values, least)
     ones = vectors @ (vectors.T @ moments[:d, -1] / raised)
-    return ScoreCurvature(vectors, raised, variances, values < least, ones, total, noise)
+    clipped = values < seen * np.einsum("ij,ik,kj->j", vectors, expected, vectors)
+    return ScoreCurvature(vectors, raised, variances, (values < least) | clipped, ones, total, noise)
 
 
 def _intercept_shift(
