@@ -21,8 +21,8 @@ start from the ridge regression of the released M. Other steps start from the re
 (:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they
 predict about the lower end of the power of two in which the released upper quartile of the responses lies.
 
-Few events: if the released mean response says that slopes are not worth their noise, a step releases the mean
-response again in place of its score. Either costs the same. If that is so to the end, the estimate is the
+Few events: a step releases the mean response again in place of its score, if the released mean response says
+that slopes are not worth their noise. Either costs the same. If that is so to the end, the estimate is the
 intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval, all steps are scores.
 
 Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with

@@ -219,8 +219,8 @@ def _denoised(
 ) -> ScoreCurvature:
     """Return Q of the released mean of z z', (d + 1, d + 1).
 
-    ``shape`` (d, d), of trace d, is that of normal rows. A direction with less than the part ``seen`` of the
-    curvature of normal rows is hidden, too: a few rows differ along it, whose scores are clipped.
+    ``shape`` (d, d), of trace d, is that of normal rows. A direction is hidden, too, if its curvature is less
+    than the part ``seen`` of theirs. Then a few rows differ along it, whose scores are clipped.
     """
     moments, noise, axes = released.value, float(released.std), white.directions
     d = len(axes)

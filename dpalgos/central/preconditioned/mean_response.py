@@ -58,7 +58,7 @@ class MeanResponse:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the mean is not known within a factor of two, at 95 %."""
+        """Whether the mean is not known within a factor of two, at 95%."""
         return _NORMAL * self.std > self.mean / 2
 
     @property
