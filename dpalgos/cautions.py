@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 UNRESOLVED = "unresolved_directions"
+UNSURE_MEAN = "mean_response_unsure"
 _SEARCHES = "rows above a level", "scores above a level"  # labels of counts
 
 
@@ -25,6 +26,11 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
         said.append(
             f"Noise hides {directions} of the columns, along which the answer says next to nothing; narrower "
             "public bounds, fewer columns, more rows or a larger ε would help."
+        )
+    if np.any(notes.get(UNSURE_MEAN, False)):
+        said.append(
+            "The mean response, or the share of the rarer label, is not known within a factor of two; more "
+            "rows or a larger ε would help."
         )
     if any(np.any(notes.get(at_the_last_level(label), False)) for label in _SEARCHES):
         said.append(

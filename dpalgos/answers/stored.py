@@ -16,9 +16,9 @@ from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import get_family
 from dpalgos.typing import FloatArray
 
-# Shapes by the number of coefficients d. Records of 2.0 have an axis of replicates, of length 1, besides.
+# Shapes by the number of coefficients d. Records of 2.0 have an axis of replicates of length 1, and a "lost".
 _VECTOR, _SQUARE, _NUMBER = "d", "dd", ""
-_ARRAYS = {"moments": _SQUARE, "outer": _SQUARE, "coef": _VECTOR, "lost": _VECTOR}
+_ARRAYS = {"moments": _SQUARE, "outer": _SQUARE, "coef": _VECTOR}
 _ARRAYS |= {"moments_std": _NUMBER, "middle": _NUMBER, "clip": _NUMBER, "n_rows": _NUMBER}
 _CURVATURE = {"vectors": _SQUARE, "values": _VECTOR, "variances": _SQUARE, "hidden": _VECTOR, "ones": _VECTOR}
 _CURVATURE |= {"total": _NUMBER, "noise": _NUMBER, "heavy": _NUMBER}

@@ -26,8 +26,8 @@ _UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that 
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _LOWER = 0.6  # standard deviations of an eigenvalue
 _WHITE = 0.0025  # variance of entries that the whitening leaves
-_CURVED_MARGIN = 1.2  # of the variance, for curvature that differs among steps
-_UNSURE = 0.5  # of what clipping, or a second order, does to normal rows
+_CURVED_MARGIN = 1.1  # of the variance, for curvature that differs among steps
+_TOO_CURVED = 3.0  # half-widths without it
 _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 _TINY = float(np.finfo(float).tiny)
 
@@ -170,8 +170,6 @@ class ReleasedRegression:
     clip : float
         The threshold of scores.
     n_rows : float
-    lost : (d,) array
-        By which clipping has moved white coefficients, as far as rows are normal.
     has_offset : bool
         Whether an offset, with a coefficient of 1, is before the coefficients.
     """
@@ -189,7 +187,6 @@ class ReleasedRegression:
     tail: Tail | None
     clip: float
     n_rows: float
-    lost: FloatArray
     has_offset: bool = False
 
     def after_offset(self) -> "ReleasedRegression":
@@ -209,26 +206,30 @@ class ReleasedRegression:
         known, own = np.hsplit(combinations, [int(self.has_offset)])
         shift, size, outer = self.shift, np.abs(own), own @ self.outer
         error = self._error(own)
-        clipped = _UNSURE * np.abs(outer @ self.lost)
-        if self.tail is not None:
-            clipped = clipped + error.clipping_bias(self.tail, self.clip, self.moments, self.n_rows)
-        curved = self._curvature_bias(outer)
+        curved = self._second_order(outer)
         center = own @ (self.coef + shift.moved) + known.sum(axis=1)
         unknown: FloatArray = np.zeros_like(center)
+        clipped, unsure = unknown, unknown
+        if self.tail is not None:
+            clipped = error.clipping_bias(self.tail, self.clip, self.moments, self.n_rows)
         variance, sampling = error.variance, error.sampling
         if omitted is not None:
             lever = outer @ self.curvature.inverse()
             noise, sampled = self._metric_error(omitted)
-            center, curved = center + omitted.moved, curved + omitted.unsure
+            center, unsure = center + omitted.moved, omitted.unsure
             variance = variance + _squares(lever, noise + sampled)
             sampling = sampling + _squares(lever, sampled)
             unknown = self._unknown(lever, omitted)
         takes_part = size > _ROUNDING * size.max(axis=1, keepdims=True, initial=0)
-        biases = {CLIPPED: size @ shift.bias + clipped, BENT: curved, HIDDEN: unknown}
-        flags = {HIDDEN: unresolved(self.curvature, outer), GROSS: (takes_part & shift.gross).any(axis=1)}
+        biases = {CLIPPED: size @ shift.bias + clipped, BENT: unsure, HIDDEN: unknown}
+        flags = {
+            HIDDEN: unresolved(self.curvature, outer),
+            GROSS: (takes_part & shift.gross).any(axis=1),
+            BENT: curved**2 > _TOO_CURVED**2 * variance,
+        }
         return interval_by_variance(
             self.level if level is None else level,
-            variance=(self._margin * variance + own**2 @ shift.variance)[:, None],
+            variance=(self._margin * variance + curved**2 + own**2 @ shift.variance)[:, None],
             variance_std=error.variance_std[:, None],
             sampling=sampling[:, None],
             biases={reason: bias[:, None] for reason, bias in biases.items()},
@@ -268,8 +269,8 @@ class ReleasedRegression:
         bound = np.where(curvature.hidden, curvature.values, 0.0) * np.abs(curvature.along(omitted.white))
         return np.asarray(np.abs(lever @ curvature.vectors) @ bound)
 
-    def _curvature_bias(self, outer: FloatArray) -> FloatArray:
-        """Return what the curvature may change on the way, (k,): along the intercept."""
+    def _second_order(self, outer: FloatArray) -> FloatArray:
+        """Return the size of second-order terms of the steps, (k,): along the intercept."""
         if self.family.is_linear:
             return np.zeros(len(outer))
         width, curvature, step = 1e-3, self.curvature, self.center.step

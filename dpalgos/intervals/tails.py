@@ -45,7 +45,9 @@ LEVELS = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2])
 
 FAR = 4.0  # size of a row of which a cell was moved to a bound
 _RARE = 1e-3  # of the rows, at most, are outliers that lie far away and that the noise hides
-_DEVIATIONS, _COLUMN_DEVIATIONS, _VISIBLE, _IRREGULAR, _CLEAR = 1.0, 2.0, 2.0, 2.5, 3.0  # standard deviations
+_DEVIATIONS, _COLUMN_DEVIATIONS, _VISIBLE, _IRREGULAR = 1.0, 2.0, 2.0, 2.5  # standard deviations
+# Below 4 of them a share at size 1/4 would seem not to fall fast enough, whatever the noise hides at size 1.
+_CLEAR = 4.5
 _STEEPEST, _STEEPEST_BEYOND = 3.0, 1.5  # the latter more than p
 _INNER, _CLIP = 2, 4  # sizes 1/4 and 1
 _TINY = 1e-12

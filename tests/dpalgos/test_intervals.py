@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
@@ -481,3 +482,78 @@ def test_an_interval_after_an_answer_needs_no_unit_of_the_response(unit):
         widths.append(found.intervals.half_width[:3] / scale)
     assert np.isfinite(widths[1]).all()
     np.testing.assert_allclose(np.median(widths[1], axis=1), np.median(widths[0], axis=1), rtol=0.1)
+
+
+def rows_with_far_ones(n, n_far):
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+    y = X @ [0.5, -0.3, 0.2, 0.0, 1.0] + rng.standard_normal(n)
+    y[:n_far] += 40
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "n_far", "least", "most"),
+    [(8000, 1.0, 0, 0.0, 0.06), (20_000, 3.0, 0, 0.0, 0.06), (8000, 1.0, 60, 0.9, 1.0)],
+)
+def test_an_interval_of_least_squares_is_missing_for_far_rows_and_seldom_without(
+    n, epsilon, n_far, least, most
+):
+    X, y = rows_with_far_ones(n, n_far)
+    asked = {"epsilon": epsilon, "delta": 1e-6, "intercept": True, **SQUARES}
+    found = estimated("preconditioned_regression", X, y, seed=6, replicates=200, interval=0.95, **asked)
+    assert least <= np.isnan(found.interval).any(axis=(0, 1)).mean() <= most
+
+
+def test_logistic_intervals_are_hardly_wider_than_errors_need():
+    """A second order along the intercept is combined as a variance: added it would make a ratio of 1.5."""
+    errors, widths, coef = [], [], np.array([0.6, -0.4, 0.3, 0.0, -3.5])
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.standard_normal((15_000, 4)), np.ones(15_000)])
+        y = (rng.random(15_000) < scipy.special.expit(X @ coef)).astype(float)
+        asked = {"family": "logistic", "intercept": True, "epsilon": 1.0, "delta": 1e-6, "interval": 0.95}
+        found = estimated("preconditioned_glm", X, y, seed=seed, replicates=3, **asked).intervals
+        errors.append(found.center - coef[:, None])
+        widths.append(found.half_width)
+    error, width = np.concatenate(errors, axis=1), np.concatenate(widths, axis=1)
+    ratio = np.median(width, axis=1) / (1.96 * np.sqrt((error**2).mean(axis=1)))
+    assert ratio[-1] < 1.35
+    assert ratio.mean() < 1.25
+    assert (np.abs(error) <= width).mean() > 0.92
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.8])
+def test_the_intercept_of_counts_is_right_and_has_no_interval_where_they_are_overdispersed(spread):
+    rng, coef = np.random.default_rng(3), np.array([0.3, -0.2, 0.1, 0.3])
+    X = np.column_stack([rng.standard_normal((6000, 3)), np.ones(6000)])
+    factor = np.exp(spread * rng.standard_normal(6000) - spread**2 / 2)
+    y = rng.poisson(np.exp(X @ coef) * factor).astype(float)
+    asked = {"family": "poisson", "intercept": True, "epsilon": 1.0, "delta": 1e-6, "interval": 0.95}
+    found = estimated("preconditioned_glm", X, y, seed=5, replicates=30, **asked).intervals
+    has_none = np.isnan(found.half_width[-1])
+    if spread:
+        assert has_none.mean() > 0.9
+    else:
+        assert has_none.mean() < 0.3
+        # It would be 0.07 in the units of the response.
+        assert np.nanmedian(found.half_width[-1]) < 0.06
+        assert (np.abs(found.center[-1] - coef[-1]) <= found.half_width[-1])[~has_none].mean() > 0.85
+
+
+def test_near_complementary_dummies_have_an_interval_that_covers_or_none():
+    """196 of 32,000 rows tell two dummies from a constant: their scores are clipped, which biases events."""
+    rng, n = np.random.default_rng(3), 32_000
+    first = (rng.random(n) < 0.45).astype(float)
+    second = 1 - first
+    both = rng.choice(n, 196, replace=False)
+    first[both] = second[both] = 1
+    others = np.column_stack([rng.random((n, 3)) < [0.2, 0.4, 0.1], rng.standard_normal((n, 2))])
+    X = np.column_stack([first, second, others, np.ones(n)])
+    coef = np.array([0.2, -0.4, 0.4, -0.3, 0.2, 0.5, -0.2, -0.9])
+    y = (rng.random(n) < scipy.special.expit(X @ coef)).astype(float)
+    asked = {"family": "logistic", "epsilon": 3.0, "delta": 1e-9, "interval": 0.95}
+    found = estimated("preconditioned_glm", X, y, seed=7, replicates=24, **asked).intervals
+    misses = np.abs(found.center - coef[:, None]) > found.half_width
+    assert misses[:2].mean() <= 0.15
+    assert np.isnan(found.half_width[2:7]).mean() < 0.2

@@ -18,6 +18,8 @@ from dpalgos.typing import FloatArray
 
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
+_NOT_NORMAL = 0.3  # of what slopes add to a mean, where rows are not normal
+_TINY = float(np.finfo(float).tiny)
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
 
 
@@ -50,9 +52,12 @@ def combined_estimate(
     constant = one * (one @ middle) if intercept else np.zeros_like(middle)
     along = white.directions.T @ (middle - constant)
     shrunk = _shrunk_directions(along, variance, known)
-    if not family.is_linear:  # without slopes it is the intercept that steps began with
-        size = max(float(np.linalg.norm(along)), float(np.finfo(float).tiny))
-        constant = constant * (np.linalg.norm(shrunk) / size)
+    size, kept = max(float(np.linalg.norm(along)), _TINY), float(np.linalg.norm(shrunk))
+    if family.has_counts and state.mean is not None:
+        own_variance = float(one**2 @ variance)
+        constant = one * _intercept_of_counts(state, float(one @ middle), own_variance, size, kept)
+    elif not family.is_linear:  # without slopes it is the intercept that steps began with
+        constant = constant * (kept / size)
     return np.asarray(constant + white.directions @ shrunk)
 
 
@@ -73,6 +78,21 @@ def combined(
     variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
     start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
     return combined, variance + start**2 * start_variance
+
+
+def _intercept_of_counts(
+    state: State, by_steps: float, variance: float, before: float, after: float
+) -> float:
+    """Return the intercept along a unit vector: the mean, by precision, of two estimates.
+
+    One is by the steps, whose slopes had the norm ``before``. One is by the released mean response. Slopes of
+    norm s add s²/2 to the logarithm of the mean of normal rows: ``after`` is their norm after shrinkage.
+    """
+    assert state.mean is not None
+    by_mean = state.mean.predictor - float(state.origin) - after**2 / 2
+    own = (state.mean.std / state.mean.mean) ** 2 + (_NOT_NORMAL * after**2 / 2) ** 2
+    by_steps = by_steps + (before**2 - after**2) / 2
+    return (own * by_steps + variance * by_mean) / (own + variance)
 
 
 def _shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:

@@ -21,6 +21,10 @@ start from the ridge regression of the released M. Other steps start from the re
 (:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they
 predict about the lower end of the power of two in which the released upper quartile of the responses lies.
 
+Few events: a step releases the mean response again in place of its score, if the released mean response says
+that slopes are not worth their noise. Either costs the same. If that is so to the end, the estimate is the
+intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval, all steps are scores.
+
 Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with
 Laplace noise. Linear models then take five steps at public thresholds.
 
@@ -42,16 +46,17 @@ Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensio
 private preconditioning).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.cautions import UNRESOLVED
+from dpalgos.cautions import UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.combine import combined_estimate
 from dpalgos.central.preconditioned.intercept import (
-    released_intercept,
+    released_class_predictors,
+    released_mean_response,
     released_typical_offset,
     released_typical_response,
 )
@@ -61,6 +66,7 @@ from dpalgos.central.preconditioned.interval import (
     interval_shares,
     released_interval,
 )
+from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
 from dpalgos.central.preconditioned.plan import FitPlan, plan_of, row_search, step_search
@@ -68,6 +74,7 @@ from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
     joined_rows,
+    mean_response,
     n_rows_of,
     row_norms,
 )
@@ -86,7 +93,7 @@ from dpalgos.goodness import moment_notes
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.clip_levels import search_threshold
-from dpalgos.mechanisms.sensitivity import outer_product
+from dpalgos.mechanisms.sensitivity import interval, outer_product
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.params import choice, count
 from dpalgos.release.spend import Allowance, SpendOnce
@@ -191,54 +198,78 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         for_interval=params.interval is not None,
     )
     spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
-    start, offset = _start(spend, sample, family, plan, intercept=params.intercept)
+    start, offset, mean = _start(spend, sample, family, plan, intercept=params.intercept)
     if plan.intercept_only:
-        spend.note(UNRESOLVED, d - 1.0)
-        spend.check_complete()
-        if params.interval is not None:
-            transcript.interval = Interval.missing(d, 1, FEW)
-        return start
+        return _intercept_only(spend, params, transcript, start, mean)
     if family.is_linear:
         origin = released_origin(spend, sample)
-        start, unit, least = origin.coef, origin.unit, 0.0
+        start = origin.coef
     else:
         origin = released_column_centers(spend, sample)
-        unit, least = _residual_unit(spend, family, start[-1] + offset)
     white = _released_whitening(spend, sample, family, plan, origin, intercept=params.intercept)
     rows = WhiteRows(sample, family, white.matrix, start, reach=plan.reach)
-    theta, start_variance = np.zeros_like(start), 0.0
+    state = State(
+        family=family,
+        n_rows=n_rows,
+        white=white,
+        theta=np.zeros_like(start),
+        origin=np.asarray(start[-1] + offset),
+        unit=family.residual_bound if np.isfinite(family.residual_bound) else 1.0,
+    )
+    start_variance = 0.0
     if family.is_linear:
         coef, start_variance = white.ridge_start()
-        theta = np.linalg.solve(white.matrix, coef)
-    elif RESPONSES_ABOVE in spend and CONSTANT not in spend:
+        state = replace(state, theta=np.linalg.solve(white.matrix, coef), unit=origin.unit)
+    elif mean is not None:
+        state = state.about(mean)
+    elif RESPONSES_ABOVE in spend:
         unit = released_typical_response(spend, sample)
         theta = np.linalg.solve(white.matrix, white.ridge_start()[0]) * (np.log(unit) - offset)
-    state = State(
-        family=family, n_rows=n_rows, white=white, theta=theta, origin=np.asarray(start[-1] + offset)
-    )
-    state, rows, clipped_share = released_steps(spend, plan, rows, state, unit=unit, least=least)
+        state = replace(state, theta=theta, unit=unit)
+    state, rows, clipped_share = released_steps(spend, plan, rows, state)
     spend.note(UNRESOLVED, state.white.n_unresolved)
     if params.interval is not None:
         transcript.interval = _interval(spend, params, plan, rows, state)
     spend.check_complete()
+    if state.mean is not None:
+        spend.note(UNSURE_MEAN, state.mean.is_unsure)
+        if state.hides_slopes(plan) or not state.points:
+            return np.append(np.zeros(d - 1), state.mean.predictor - offset)
     estimate = combined_estimate(state, plan, start_variance, clipped_share, intercept=params.intercept)
     if plan.longest is not None:
         estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
     return rows.coef(estimate)
 
 
-def released_steps(
-    spend: SpendOnce, plan: FitPlan, rows: WhiteRows, state: State, *, unit: float, least: float = 0.0
-) -> tuple[State, WhiteRows, float]:
-    """Release the steps of a plan: scores, or moments of white rows in their place.
+def _intercept_only(
+    spend: SpendOnce,
+    params: PreconditionedParams,
+    transcript: Transcript,
+    start: FloatArray,
+    mean: MeanResponse | None,
+) -> FloatArray:
+    """Return the released intercept, where rows are too few for slopes."""
+    spend.note(UNRESOLVED, len(start) - 1.0)
+    if mean is not None:
+        spend.note(UNSURE_MEAN, mean.is_unsure)
+    spend.check_complete()
+    if params.interval is not None:
+        transcript.interval = Interval.missing(len(start), 1, FEW)
+    return start
 
-    ``unit`` is that of residuals; thresholds of scores are at least ``least`` times √d. Also return the rows
-    in their last whitening, and about which share of rows is clipped in a step.
+
+def released_steps(
+    spend: SpendOnce, plan: FitPlan, rows: WhiteRows, state: State
+) -> tuple[State, WhiteRows, float]:
+    """Release the steps of a plan: scores, or in their place moments of white rows, or the mean response.
+
+    Also return the rows in their last whitening, and about which share of rows is clipped in a step.
     """
     family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
     clipped_share = 0.0
     for t in range(plan.n_steps):
-        whitens = state.wants_whitening(plan, t, spend.multiplier(STEP))
+        looks = state.wants_mean(plan)
+        whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
         scores = rows.at(state.theta)
         threshold = state.threshold
         if plan.public_thresholds is not None:
@@ -246,14 +277,19 @@ def released_steps(
         elif t < plan.n_searches:
             noise = spend.multiplier(SCORES_ABOVE)
             search = step_search(
-                plan, family, n_rows, d, noise, whitens=whitens, last=state.threshold, unit=unit
+                plan, family, n_rows, d, noise, whitens=whitens, last=state.threshold, unit=state.unit
             )
             above = (rows if whitens else scores).norms().counts_above(search.candidates)
             threshold = search_threshold(spend, SCORES_ABOVE, search.candidates, search.target, above)
             clipped_share = search.target / n_rows
-            threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * least)
+            threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * state.least)
         assert threshold is not None
-        if whitens:
+        if looks and state.mean is not None:
+            largest = state.mean.largest
+            value = mean_response(rows.sample, family, largest)
+            released = spend(STEP, value, largest, n_rows, lemma=interval)
+            state = replace(state.about(state.mean.after(released)), threshold=threshold)
+        elif whitens:
             moments = rows.clipped_moments(threshold)
             released = spend.symmetric(STEP, moments, threshold, n_rows, lemma=outer_product)
             state = state.whitened(released)
@@ -280,30 +316,20 @@ def planned_spend(
 
 def _start(
     spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
-) -> tuple[FloatArray, float]:
-    """Return coefficients of which the last one is the released intercept's, and a typical offset."""
+) -> tuple[FloatArray, float, MeanResponse | None]:
+    """Return a start whose last coefficient is the released intercept, a typical offset, and the mean."""
     start = np.zeros((sample.n_features, *family.classes))
-    offset = float(np.mean(sample.offset_bounds or 0.0))
-    if CONSTANT in spend:
-        start[-1] = released_intercept(spend, sample, family, plan)
+    offset, mean = float(np.mean(sample.offset_bounds or 0.0)), None
+    if CONSTANT in spend and family.classes:
+        start[-1] = released_class_predictors(spend, sample, family, plan)
+    elif CONSTANT in spend:
+        mean = released_mean_response(spend, sample, family, plan)
+        start[-1] = mean.predictor
     if EXPOSURE in spend:
         offset = released_typical_offset(spend, sample)
     if intercept and not family.is_linear:
         start[-1] -= offset
-    return start, offset
-
-
-def _residual_unit(spend: SpendOnce, family: Family, middle: FloatArray) -> tuple[float, float]:
-    """Return the unit of residuals, and a minimum of thresholds over √d, at a released predictor.
-
-    The scores of rare events are not clipped below their own size: that would bias the intercept.
-    """
-    if CONSTANT not in spend or family.classes:
-        return (family.residual_bound if np.isfinite(family.residual_bound) else 1.0), 0.0
-    mean = float(family.mean(middle[None, None])[0, 0])
-    if family.has_events:
-        return max(mean, 1 - mean), max(1 - 2 * mean, 2 * mean - 1)
-    return max(mean, 1.0), max(1 - 2 * mean, 0.0)
+    return start, offset, mean
 
 
 def _released_whitening(

@@ -146,11 +146,10 @@ def _steps_and_interval(
         white=white,
         theta=np.linalg.solve(white.matrix, start),
         origin=np.zeros(()),
+        unit=float(family.residual_bound) if _knows_unit(params) else 1.0,
     )
-    unit = float(family.residual_bound) if _knows_unit(params) else 1.0
-    state, white_rows, _ = released_steps(
-        spend, plan, WhiteRows(sample, family, white.matrix, np.zeros(d)), state, unit=unit
-    )
+    white_rows = WhiteRows(sample, family, white.matrix, np.zeros(d))
+    state, white_rows, _ = released_steps(spend, plan, white_rows, state)
     middle = float(state.white.mean_row @ state.theta)
     return released_interval(spend, params, white_rows, state, state.released_steps, middle)
 

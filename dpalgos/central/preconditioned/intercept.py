@@ -5,20 +5,30 @@ intercept follows from the mean of e^offset, too: exactly for counts, nearly for
 
 There are two ways to spend on it.
 
-Next to other releases, noise is Gaussian, and shares are of μ². Counts are cut at a threshold that about 3 %
-of them exceed. A search finds it, which releases four numbers of counts above a candidate.
+Next to other releases, noise is Gaussian, and shares are of μ². Counts are cut at twice the lowest power of
+two that no more of them exceed than noise may hide. A search finds it, which releases four numbers of counts
+above a candidate.
 
 Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. One
 number that a neighbor moves by Δ then has noise of standard deviation √2 Δ/ε, less than the Δ/μ of Gaussian
-noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^m − 1), where m is the released mean of
-log(1 + y). For that mean they are cut at 2¹⁵, or lower, so that the scale of its noise is at most a third.
+noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^(m/q) − 1). Here m is the released mean
+of log(1 + y), and q the share of counts above zero: many zeros do not lower the cut. If noise hides it, q is
+1. For m counts are cut at 2¹⁵, or lower: the scale of its noise is at most a third. With L the largest
+logarithm, m and 0.3 L q are released together. A row moves both by at most 1.3 L/n in ℓ1.
 """
 
 import numpy as np
 
 from dpalgos.central.preconditioned import plan as plans
+from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.plan import FitPlan
-from dpalgos.central.preconditioned.queries import mean_of, n_rows_of, responses
+from dpalgos.central.preconditioned.queries import (
+    mean_logarithm,
+    mean_of,
+    mean_response,
+    n_rows_of,
+    responses,
+)
 from dpalgos.central.preconditioned.releases import CONSTANT, EXPOSURE, LOGARITHM, RESPONSES_ABOVE
 from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import histogram, interval
@@ -29,48 +39,56 @@ from dpalgos.typing import FloatArray
 
 _COUNTS = 2.0 ** np.arange(plans.N_COUNT_CUTS) - 0.5
 _RESPONSES = 2.0 ** np.arange(plans.N_RESPONSES) - 0.5
-_LARGE_COUNTS, _MOST_LARGE, _DETECTABLE_COUNT = 0.03, 0.25, 4.0  # shares of rows; noise of a count
+_MOST_LARGE, _DETECTABLE_COUNT = 0.25, 4.0  # of the rows; times the noise of a count
+_ABOVE = 2.0  # times the power of two that is found, where counts are cut
 _LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarithm says
+_WEIGHT = 0.3  # of the share of counts above zero, next to their mean logarithm
+_CLEAR, _MARGIN = 3.0, 2.0  # standard deviations of the noise in that share
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 
 
-def released_intercept(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
-    """Release the mean response, and return the predictor of which it is the mean, () or (K,).
-
-    A mean below its noise counts as that.
-    """
-    n_rows, classes, largest = n_rows_of(sample), bool(family.classes), 1.0
+def released_mean_response(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> MeanResponse:
+    """Release the mean response of a family without classes."""
+    largest = 1.0
     if family.has_counts:
         largest = _mean_cut(spend, sample) if plan.intercept_only else _searched_cut(spend, sample)
-    mean = mean_of(sample, lambda group: np.minimum(np.maximum(family.encode(group.y)[..., 0], 0), largest))
-    if classes:  # two indicators change: by √2 in ℓ2, by 2 in ℓ1
-        alone = plan.intercept_only
-        released = spend(CONSTANT, mean, 2.0 if alone else 1, n_rows, lemma=interval if alone else histogram)
+    released = spend(CONSTANT, mean_response(sample, family, largest), largest, n_rows_of(sample))
+    return MeanResponse(family, float(released.value), float(released.std), largest)
+
+
+def released_class_predictors(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
+    """Release the shares of classes, and return predictors (K,) of which they are the means.
+
+    A share below its noise counts as that.
+    """
+    shares, n_rows = mean_response(sample, family, 1.0), n_rows_of(sample)
+    if plan.intercept_only:
+        released = spend(CONSTANT, shares, 2.0, n_rows, lemma=interval)
     else:
-        released = spend(CONSTANT, mean, largest, n_rows)
+        released = spend(CONSTANT, shares, 1, n_rows, lemma=histogram)
     mean = np.maximum(released.value, np.maximum(released.std, np.finfo(float).tiny))
-    if classes:
-        return np.asarray(np.log(mean / mean.sum()))
-    if family.has_events:
-        mean = np.minimum(mean, np.maximum(1 - released.std, 0.5))
-        return np.asarray(np.log(mean / (1 - mean)))
-    return np.asarray(np.log(mean))
+    return np.asarray(np.log(mean / mean.sum()))
 
 
 def _searched_cut(spend: SpendOnce, sample: Sample) -> float:
-    n_rows = n_rows_of(sample)
-    target = max(_LARGE_COUNTS * n_rows, _DETECTABLE_COUNT * spend.multiplier(RESPONSES_ABOVE))
+    """Return twice the lowest power of two that no more counts exceed than noise may hide."""
+    target = min(_DETECTABLE_COUNT * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
     above = responses(sample).counts_above(_COUNTS)
-    return search_threshold(spend, RESPONSES_ABOVE, _COUNTS, min(target, _MOST_LARGE * n_rows), above)
+    return _ABOVE * search_threshold(spend, RESPONSES_ABOVE, _COUNTS, target, above)
 
 
 def _mean_cut(spend: SpendOnce, sample: Sample) -> float:
+    """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     n_rows = n_rows_of(sample)
     largest = float(min(_LARGEST_SCALE * n_rows * spend.epsilon(LOGARITHM), np.log1p(_LARGEST_COUNT)))
-    mean = mean_of(sample, lambda group: np.minimum(np.log1p(np.maximum(group.y, 0)), largest))
-    released = spend(LOGARITHM, mean, largest, n_rows)
-    typical = np.expm1(np.clip(released.value, np.minimum(released.std, largest), largest))
-    return float(np.maximum(_CUT_AT * typical, 1.0))
+    weight = _WEIGHT * largest
+    released = spend(LOGARITHM, mean_logarithm(sample, largest, weight), largest + weight, n_rows)
+    std = float(released.std)
+    logarithm, share = float(released.value[0]), float(released.value[1]) / weight
+    # Zeros do not lower the cut.
+    share = min(share + _MARGIN * std / weight, 1.0) if share > _CLEAR * std / weight else 1.0
+    typical = np.expm1(np.clip(logarithm / share, min(std, largest), largest))
+    return float(max(_CUT_AT * typical, 1.0))
 
 
 def released_typical_offset(spend: SpendOnce, sample: Sample) -> float:

@@ -22,9 +22,9 @@ only:
   slopes also where errors do not depend on them. There slopes cover least squares' coefficient, elsewhere the
   robust-regression coefficient.
 - The intercept, the coefficient of a column of ones, which the released mean of z shows, is moved by the mean
-  residual towards the mean of the errors. Errors may be skewed beyond Λ by 1.4 times the excess of that mean
-  over its noise, and far rows may lie at 12Λ: a bias. More far rows than noise makes leave it without an
-  interval; still more, all coefficients of a linear model.
+  residual towards the mean of the errors (for counts by its ratio to the mean response). Errors may be skewed
+  beyond Λ by 1.4 times the excess of that mean over its noise, and far rows may lie at 12Λ: a bias. More far
+  rows than noise makes leave it without an interval; still more, all coefficients of a linear model.
 - The curvature is denoised by what whitening leads one to expect: p V diag(h) V', p the mean weight, V and h
   the whitening's directions and how well each is resolved. Of entry (i, j) of the released difference, along
   V, a_ij = v_ij/(v_ij + s²) is kept. An eigenvalue that noise may have made is raised, and hidden.
@@ -78,10 +78,13 @@ _LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predicto
 _LONG = 0.004  # of the rows have curvatures above the threshold
 _LARGEST_NOISE = 0.3  # of the curvature's entries
 _FLATTEST = 0.1  # of the mean weight
-_LAMBDA, _REFERENCE_SIZE = 1.8, 500.0  # Λ in residual standard deviations at the reference nμ
+_SEEN = 0.7  # of the curvature that normal rows would have; clipped scores of events are biased below
+_LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
 _UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
+_DISPERSED = 1.1  # of counts whose intercept has no interval
+_ALONE = 1.9  # the same, for a count that decides alone: one of 35 exceeds it without far rows
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
 
@@ -142,13 +145,13 @@ def released_interval(
     moments = _released_score_moments(spend, scores, steps.threshold, n_rows)
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
-        shift = _intercept_shift(spend, params, scores, curvature, moments.value, state)
+        shift = _intercept_shift(spend, params, scores, curvature, moments, state)
     if wide:
         above = scores.norms().shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
         if family.is_linear:
             far, noise = _far_rows(spend, params, scores, curvature, moments.value)
-            shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
+            shift = shift._replace(gross=np.full(d, far > _ALONE * noise))
     released = ReleasedRegression(
         level=params.interval,
         family=family,
@@ -163,7 +166,6 @@ def released_interval(
         tail=tail,
         clip=steps.threshold,
         n_rows=n_rows,
-        lost=lost,
     )
     return replace(released.along(np.eye(d)), released=released)
 
@@ -202,19 +204,23 @@ def _released_curvature(
     )
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
     shape: FloatArray = np.eye(d)
-    if np.isfinite(family.residual_bound):
+    seen = _SEEN if np.isfinite(family.residual_bound) else 0.0
+    if seen:
         center = white.mean_row
         shape = normal_curvature(family, theta, center, middle - float(center @ steps.end))
         shape = shape * (d / shape.trace())
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
-    return _denoised(released, white, unit, shape)._replace(heavy=heavy)
+    return _denoised(released, white, unit, shape, seen)._replace(heavy=heavy)
 
 
-def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray) -> ScoreCurvature:
+def _denoised(
+    released: Noisy, white: Whitening, unit: float, shape: FloatArray, seen: float
+) -> ScoreCurvature:
     """Return Q of the released mean of z z', (d + 1, d + 1).
 
-    ``shape`` (d, d), of trace d, is that of normal rows.
+    ``shape`` (d, d), of trace d, is that of normal rows. A direction is hidden, too, if its curvature is less
+    than the part ``seen`` of theirs. Then a few rows differ along it, whose scores are clipped.
     """
     moments, noise, axes = released.value, float(released.std), white.directions
     d = len(axes)
@@ -230,7 +236,8 @@ def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray)
     least = np.maximum(RESOLVED * np.sqrt(variances.diagonal()), _FLATTEST * total)
     raised = np.maximum(values, least)
     ones = vectors @ (vectors.T @ moments[:d, -1] / raised)
-    return ScoreCurvature(vectors, raised, variances, values < least, ones, total, noise)
+    clipped = values < seen * np.einsum("ij,ik,kj->j", vectors, expected, vectors)
+    return ScoreCurvature(vectors, raised, variances, (values < least) | clipped, ones, total, noise)
 
 
 def _intercept_shift(
@@ -238,35 +245,44 @@ def _intercept_shift(
     params: RegressionIntervalParams,
     scores: Scores,
     curvature: ScoreCurvature,
-    moments: FloatArray,
+    moments: Noisy,
     state: State,
 ) -> InterceptShift:
-    """Release the mean of cut residuals, and a count of far rows; apply them where a column is one."""
-    n_rows, d = state.n_rows, len(moments)
-    threshold = _residual_threshold(params, n_rows, curvature, moments)
+    """Release the mean of cut residuals, and a count of far rows; apply them where a column is one.
+
+    The dispersion of counts is their mean squared residual over that of a Poisson distribution. If it is
+    well above 1, errors are skewed beyond Λ, and the intercept has no interval.
+    """
+    n_rows, d = state.n_rows, len(moments.value)
+    threshold = _residual_threshold(params, scores, curvature, moments.value)
     released = spend(RESIDUAL, scores.residual_moments(threshold), n_rows)
-    std, mean = threshold * float(released.std), threshold * float(released.value[0])
-    far, noise = _far_rows(spend, params, scores, curvature, moments)
+    # Per unit of the intercept the mean response changes by its derivative.
+    unit = threshold / (curvature.total if scores.has_counts else 1.0)
+    std, mean = unit * float(released.std), unit * float(released.value[0])
+    far, noise = _far_rows(spend, params, scores, curvature, moments.value)
     one, image = _column_of_ones(curvature, scores.whitening)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
-    hidden = _FAR_AWAY * _FARTHEST * threshold * max(far - _DOUBTFUL * noise, 0.0) / n_rows
+    hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
+    dispersion = float(moments.value.trace()) / (d * curvature.total)
+    skews = scores.has_counts and dispersion > _DISPERSED
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
-        variance=one * (std**2 + threshold**2 * max(float(released.value[1]), 0.0) / n_rows),
+        variance=one * (std**2 + unit**2 * max(float(released.value[1]), 0.0) / n_rows),
         bias=one * (skewed + hidden),
-        gross=(one & (far > _GROSS * noise)) | np.full(d, far > for_all * noise),
+        gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
     )
 
 
 def _residual_threshold(
-    params: RegressionIntervalParams, n_rows: float, curvature: ScoreCurvature, moments: FloatArray
+    params: RegressionIntervalParams, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
 ) -> float:
-    """Return Λ from released scores."""
-    size = n_rows * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
-    variance = float(moments.trace()) / (len(moments) * curvature.total)
-    return float(np.sqrt(max(variance, _TINY)) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0))
+    """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
+    size = n_rows_of(scores.sample) * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
+    weight, largest = (1.0, _COUNT_LAMBDA) if scores.has_counts else (curvature.total, _LAMBDA)
+    variance = float(moments.trace()) / (len(moments) * weight)
+    return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
 
 
 def _far_rows(
@@ -277,7 +293,7 @@ def _far_rows(
     moments: FloatArray,
 ) -> tuple[float, float]:
     """Release how many rows are far; return it, and its noise."""
-    threshold = _residual_threshold(params, n_rows_of(scores.sample), curvature, moments)
+    threshold = _residual_threshold(params, scores, curvature, moments)
     released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
     return float(released.value[0]), float(released.std)
 

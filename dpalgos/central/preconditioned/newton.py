@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.models.families import Family
@@ -62,6 +63,10 @@ class State:
         That of the last point; no classes.
     scales
         Directions along which scores showed another curvature, with the factors.
+    mean : MeanResponse or None
+        Where one is released.
+    unit, least : float
+        The unit of residuals, and the minimum of thresholds of scores over √d.
     threshold : float or None
         The last one of scores.
     is_whitened : bool
@@ -75,6 +80,9 @@ class State:
     white: Whitening
     theta: FloatArray
     origin: FloatArray
+    mean: MeanResponse | None = None
+    unit: float = 1.0
+    least: float = 0.0
     points: tuple[FloatArray, ...] = ()
     scores: tuple[FloatArray, ...] = ()
     steps: tuple[FloatArray, ...] = ()
@@ -85,6 +93,25 @@ class State:
     threshold: float | None = None
     is_whitened: bool = False
     matters: bool = False
+
+    def hides_slopes(self, plan: FitPlan) -> bool:
+        """Return whether the released mean response says that slopes are not worth their noise."""
+        return self.mean is not None and self.mean.hides_slopes(plan.size, len(self.theta))
+
+    def wants_mean(self, plan: FitPlan) -> bool:
+        """Return whether a step releases the mean response again in place of its score."""
+        return self.hides_slopes(plan) and not plan.for_interval
+
+    def about(self, mean: MeanResponse) -> "State":
+        """Return the state after a release of the mean response."""
+        moved = mean.predictor - (mean if self.mean is None else self.mean).predictor
+        return replace(
+            self,
+            theta=self.theta + moved * self.white.one if moved else self.theta,
+            mean=mean,
+            unit=mean.residual_unit,
+            least=mean.least_threshold,
+        )
 
     def wants_whitening(self, plan: FitPlan, t: int, noise_multiplier: float) -> bool:
         """Return whether step t whitens the rows again."""

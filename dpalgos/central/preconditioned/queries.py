@@ -106,6 +106,27 @@ def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray
     return sample.grouped(values).sum(lambda _, own: own.sum(axis=0)) / n_rows_of(sample)
 
 
+def mean_response(sample: Sample, family: Family, largest: float) -> FloatArray:
+    """Return the mean of responses cut to [0, B], B = ``largest``, or of indicators of classes.
+
+    B/n for the exchange of a row. Two indicators change: √2/n in ℓ2, 2/n in ℓ1.
+    """
+    return mean_of(sample, lambda group: np.clip(family.encode(group.y)[..., 0], 0, largest))
+
+
+def mean_logarithm(sample: Sample, largest: float, weight: float) -> FloatArray:
+    """Return the means of log(1 + y) cut to [0, L], L = ``largest``, and of ``weight`` w if y > 0, (2,).
+
+    (L + w)/n in ℓ1 for the exchange of a row.
+    """
+
+    def values(group: Group) -> FloatArray:
+        logarithms = np.minimum(np.log1p(np.maximum(group.y, 0)), largest)
+        return np.column_stack([logarithms, weight * (group.y > 0)])
+
+    return mean_of(sample, values)
+
+
 def responses(sample: Sample) -> Norms:
     """Return the responses, for counts of responses above a threshold."""
     return Norms(sample.grouped(lambda group: group.y))
@@ -240,7 +261,7 @@ class Scores:
 
     def __init__(self, rows: WhiteRows, parts: Grouped[_RowScores]) -> None:
         self._rows, self._parts = rows, parts
-        self.sample, self.whitening = rows.sample, rows.whitening
+        self.sample, self.whitening, self.has_counts = rows.sample, rows.whitening, rows.family.has_counts
 
     def norms(self) -> Norms:
         """Return the norms of all scores."""

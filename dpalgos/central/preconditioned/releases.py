@@ -201,7 +201,7 @@ RESIDUAL = Release(
 )
 FAR_ROWS = Release(
     "rows far away",
-    lambda params: 0.15 if _is_wide(params) else 0.03,
+    lambda params: 0.32 if _is_wide(params) else 0.03,
     count,
     when=_with_interval(
         lambda params: interval_family(params).is_linear if _is_wide(params) else not _is_bounded(params)
@@ -210,14 +210,14 @@ FAR_ROWS = Release(
 )
 WIDE_SCORE = Release(
     "wide gradient",
-    0.25,
+    0.06,
     ball_mean,
     when=_with_interval(_is_wide),
     witness=_interval_rows("first", "first", 1e15, -1e15),
 )
 TAIL = Release(
     "shares by size",
-    0.1,
+    0.19,
     tail_sensitivity,
     when=_with_interval(_is_wide),
     witness=_interval_rows("first", "zero", 1e15, 0.0),
