@@ -27,14 +27,13 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import (
-    eigenvalue_sensitivity,
     row_moments,
 )
 from dpalgos.typing import FloatArray

@@ -34,13 +34,13 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.comparators.adassp import axis_left_empty
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import eigenvalue_sensitivity, row_moments
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5

@@ -31,11 +31,16 @@ class Noisy(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise."""
+    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise.
+
+    With ``in_cube`` the noise of ε is that of :meth:`dpalgos.release.transcript.Transcript.box`, whose
+    sensitivity is in ℓ∞.
+    """
 
     times: int = 1
     noise_multiplier: float | None = None
     epsilon: float | None = None
+    in_cube: bool = False
 
 
 _ONCE: Mapping[str, int] = MappingProxyType({})
@@ -87,6 +92,9 @@ class Spend:
     def __contains__(self, release: Release) -> bool:
         return release.label in self._allowances
 
+    def is_gaussian(self, release: Release) -> bool:
+        return self._allowances[release.label].noise_multiplier is not None
+
     def multiplier(self, release: Release) -> float:
         """Return the noise multiplier that the plan gives a Gaussian release."""
         return float(self._allowances[release.label].noise_multiplier or np.nan)
@@ -125,9 +133,12 @@ class Spend:
             )
             std = transcript.noise_std(sensitivity, multiplier, len(columns))
         else:
-            epsilon = self.epsilon(release)
-            noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            std = np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1)
+            epsilon, k = self.epsilon(release), len(columns) if allowance.in_cube else 1
+            if allowance.in_cube:
+                noisy = transcript.box(columns, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
+            else:
+                noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+            std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
         return Noisy(noisy.reshape(value.shape), std)
 
     def symmetric(

@@ -13,7 +13,6 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -35,17 +34,6 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     first, second, _ = svec_layout(p)
     columns = np.ascontiguousarray(Z.T)
     return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
-
-
-@lemma("B²")
-def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
-    """Return the sensitivity B² of the smallest eigenvalue of X'X under replacing one row.
-
-    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
-    attained by the only row along an axis against one along another. The loss of a sketch depends on a row
-    through the same B² over its ridge.
-    """
-    return np.asarray(row_bound**2)
 
 
 def row_moments(

@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 import sys
-import warnings
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms import sensitivity
-from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, answered, keywords, response, whose
@@ -65,52 +63,6 @@ def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
         assert (lemma.__name__ in LEMMAS) or lemma.__name__.endswith("_sensitivity")
         charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
         np.testing.assert_allclose(charged, lemma(*sizes), rtol=1e-12, err_msg=release.label)
-
-
-def evaluated(release, **known):
-    """Return the value of a sensitivity, or None where it is words."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # words in parentheses
-            value = eval(release.sensitivity, {"__builtins__": {}}, known)
-    except (SyntaxError, NameError):
-        return None
-    return value if isinstance(value, int | float | np.number) else None
-
-
-@pytest.mark.parametrize(
-    ("formula", "value"),
-    [("sqrt(2)/n", 2**0.5 / 100), ("min(d + 1, 3)/n", 0.03), ("2 * bound**2", 8.0), ("1", 1)]
-    + [(words, None) for words in ("2C/n", "of a loss", "√2 B²/n", "unbounded", "2 * other_bound", "c/n")],
-)
-def test_a_formula_is_evaluated_and_words_are_not(formula, value):
-    release = Release("x", 1.0, formula)
-    found = evaluated(release, n=100, d=5, bound=2.0, sqrt=np.sqrt, min=min, max=max)
-    assert (found is None) if value is None else found == pytest.approx(value)
-
-
-TIGHT = [each for each in PRIVATE if each[1] == "tight"]
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 8])
-@pytest.mark.parametrize(("estimator", "calibration"), TIGHT, **IDS)
-def test_the_declared_sensitivities_are_those_of_the_events(estimator, calibration, d, monkeypatch):
-    given = keywords(estimator, calibration)
-    params = build_params(estimator, given)
-    n, covariates = 100 if estimator.unit_of_privacy == "user" else 200, d - ("offset_bounds" in given)
-    known = {**vars(params), "n": n, "d": covariates, "sqrt": np.sqrt, "min": min, "max": max}
-    made = [one for one in estimator.releases if one.when(params) is not False]
-    values = {one.label: value for one in made if (value := evaluated(one, **known)) is not None}
-    if not values:
-        pytest.skip("follow from what a run releases")
-    try:
-        events, _ = released(estimator, calibration, monkeypatch, d)
-    except dpalgos.InputError as error:
-        pytest.skip(f"another number of columns is refused: {error}")
-    for event in events:
-        charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-        if label(event) in values and charged is not None:
-            assert np.max(charged) == pytest.approx(values[label(event)], rel=1e-6), label(event)
 
 
 @pytest.mark.parametrize("estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda e: e.name)
