@@ -19,21 +19,19 @@ from dpalgos.release.declared import (
     Neighbors,
     Published,
     Release,
-    Witnesses,
     pair,
     scaled,
     shares_of,
     with_interval,
-    witnessed,
     witnesses_of,
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release", "Witnesses"]
+__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release"]
 __all__ += ["add_foreign", "catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
-__all__ += ["register", "scaled", "shares_of", "with_interval", "witnessed"]
+__all__ += ["register", "scaled", "shares_of", "with_interval"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
@@ -205,7 +203,6 @@ class Estimator:
             share = one.share_for(forms[(made or [*forms])[0]])
             row = {"quantity": one.label, "sensitivity": one.sensitivity}
             row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
-            row |= {"made in": (one.made_in or self.function).__qualname__}
             rows.append(row | {"forms": "all" if len(made) == len(forms) else "; ".join(made) or "others"})
         return rows
 

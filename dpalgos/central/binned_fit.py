@@ -21,18 +21,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.mechanisms.sensitivity import histogram, lemma
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-BY_PREDICTOR, BINNED_FIT, NOTED = "rows by predictor", "binned fit", "binned_fit"
+NOTED = "binned_fit"
 _N_BINS, _N_FINE, _N_SEARCHES = 10, 32, 2
 _LARGEST = 2.0  # absolute value of a column's entries: bounds lie two units from their middle
 _LEAST = 3.0  # standard deviations of its noise that a bin's count must exceed
@@ -67,25 +69,26 @@ class BinnedFitParams(PrivateParams, OffsetParams):
         return get_family(self.family)
 
 
-def bins_sensitivity() -> float:
-    """Return √2: a row that is replaced leaves one bin for another, and their counts change by one each."""
-    return float(np.sqrt(2))
-
-
-def fit_sensitivity() -> float:
+@lemma("√8")
+def fit_sensitivity() -> FloatArray:
     """Return √8: a row adds (1, f, t, t²) to its bin, of squared norm at most 4.
 
     A row that is replaced by one in another bin changes both by at most that. In the same bin f changes by at
     most 2, and (t, t²) by at most 2: δ = t − t' moves them by δ²(1 + (t + t')²), at most 4.
     """
-    return float(np.sqrt(8))
+    return np.asarray(np.sqrt(np.float64(8)))
 
 
-def witnesses(params: BinnedFitParams, d: int, published: Published) -> Witnesses:
-    """Return, for each release, neighbors that differ by its sensitivity: at the ends of η, clipped."""
+def _opposite_rows(params: BinnedFitParams, d: int, _: Published) -> Neighbors:
+    """Return rows whose predictors are clipped to opposite limits."""
     row = 1e6 * np.sign(for_columns("coef", params.coef, d)[:, 0])
+    return pair(row, -row)
+
+
+def _opposite_rows_with_far_responses(params: BinnedFitParams, d: int, _: Published) -> Neighbors:
+    one, other = _opposite_rows(params, d, [])[::2]
     far = 1.0 if params.family == "logistic" else 1e40
-    return [pair(row, -row), pair(row, -row, far, far)]
+    return pair(one, other, far)
 
 
 def check_rows(sample: Sample, params: BinnedFitParams) -> None:
@@ -94,7 +97,9 @@ def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     check_labels(sample, params)
 
 
-RELEASES = witnessed(witnesses, Release(BY_PREDICTOR, 0.4, "sqrt(2)"), Release(BINNED_FIT, 0.6, "sqrt(8)"))
+ROWS_BY_PREDICTOR = Release("rows by predictor", 0.4, histogram, witness=_opposite_rows)
+SUMS_BY_BIN = Release("binned fit", 0.6, fit_sensitivity, witness=_opposite_rows_with_far_responses)
+RELEASES = ROWS_BY_PREDICTOR, SUMS_BY_BIN
 
 
 @register(
@@ -125,7 +130,8 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
     sample, family = params.covariates(sample), params.family_object()
     bins = Bins(sample, coef[coef.size - sample.n_features :, 0])
     budget = params.split_budget(shares_of(RELEASES, params))
-    edges = bin_edges(transcript, bins, budget.gaussian_multiplier(BY_PREDICTOR, _N_SEARCHES))
+    spend = Spend.of_budget(transcript, budget, {ROWS_BY_PREDICTOR.label: _N_SEARCHES})
+    edges = bin_edges(spend, bins)
     width = (edges[-1] - edges[0]) / 2
     low, high = family.mean(edges[0] - width), family.mean(edges[-1] + width)
     middle, half = (low + high) / 2, np.maximum((high - low) / 2, np.finfo(float).tiny)
@@ -139,12 +145,8 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
         t = np.broadcast_to(np.clip(np.nan_to_num(t), -1, 1), f.shape)
         return [np.ones_like(f), np.clip(np.nan_to_num(f), -1, 1), t, t**2]
 
-    multiplier = budget.gaussian_multiplier(BINNED_FIT)
-    value = bins.sums(edges, 4, cells)
-    released = transcript.gaussian(
-        value, l2_sensitivity=fit_sensitivity(), noise_multiplier=multiplier, label=BINNED_FIT
-    )
-    std = transcript.noise_std(fit_sensitivity(), multiplier, len(value))
+    released, std = spend(SUMS_BY_BIN, bins.sums(edges, 4, cells))
+    spend.check_complete()
     rows, f, t, squares = released.reshape(4, _N_BINS, -1)
     known = np.where(rows > _LEAST * std, rows, np.nan)
     predicted = middle + half * f / known
@@ -197,17 +199,12 @@ class Bins:
         return self._predictors.total((n_cells * n_bins, self.sample.n_replicates), part)
 
 
-def bin_edges(transcript: Transcript, bins: Bins, multiplier: float) -> FloatArray:
+def bin_edges(spend: Spend, bins: Bins) -> FloatArray:
     """Release counts of rows by predictor between two ends, then within where they lie; return 9 edges."""
     low, high = (np.full(bins.sample.n_replicates, end) for end in bins.ends)
     for _ in range(_N_SEARCHES):
         fine = np.linspace(low, high, _N_FINE - 1)
-        counts = transcript.gaussian(
-            bins.sums(fine, 1, lambda group, eta: [np.ones_like(eta)]),
-            l2_sensitivity=bins_sensitivity(),
-            noise_multiplier=multiplier,
-            label=BY_PREDICTOR,
-        )
+        counts, _ = spend(ROWS_BY_PREDICTOR, bins.sums(fine, 1, lambda group, eta: [np.ones_like(eta)]))
         below = np.maximum.accumulate(np.cumsum(counts[:-1], axis=0), axis=0) / bins.sample.n_rows
         width = fine[1] - fine[0]
         low, high = (_at_shares(np.array([share]), below, fine)[0] for share in (0.01, 0.99))

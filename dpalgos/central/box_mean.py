@@ -38,32 +38,27 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import (
-    Form,
-    Published,
-    Release,
-    Witnesses,
-    pair,
-    register,
-    with_interval,
-    witnessed,
-)
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
-    OF_ENTRIES,
+    ENTRY_SQUARES,
+    ENTRY_TAIL,
+    PURE_SQUARES,
+    PURE_TAIL,
     UNSEEN_ENTRIES,
     RowSpread,
     entry_interval,
-    entry_witnesses,
     interval_epsilon,
     interval_shares,
+    pure_spend,
+    with_entry_witnesses,
 )
-from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_entry_squares
-from dpalgos.intervals.tails import TAIL, release_tail
+from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import RelativeSquares
@@ -106,15 +101,39 @@ class Box:
         return np.asarray((np.clip(rows, lower, upper) - lower) / (upper - lower) ** self.power)
 
 
-def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
-    """Return a row of lower ends and one of upper ends."""
-    lower, upper = (for_columns("bounds", ends, d).T for ends in (params.lower, params.upper))
-    spread = entry_witnesses((lower + upper) / 2, upper, upper + 2 * (upper - lower))
-    return [pair(lower, upper), None, *spread]
+def _limits(params: BoxMeanParams, d: int) -> tuple[FloatArray, FloatArray]:
+    return for_columns("lower", params.lower, d).T, for_columns("upper", params.upper, d).T
 
 
-def _for_cubes(params: BoxMeanParams) -> bool:
-    return with_interval(params) and params.noise != "gaussian"
+def _opposite_rows(params: BoxMeanParams, d: int, _: Published) -> Neighbors:
+    return pair(*_limits(params, d))
+
+
+def _rows_by_limit(params: BoxMeanParams, d: int, _: Published) -> list[FloatArray]:
+    lower, upper = _limits(params, d)
+    return [(lower + upper) / 2, upper, upper + 2 * (upper - lower)]
+
+
+def _is_gaussian(params: BoxMeanParams) -> bool:
+    return params.noise == "gaussian"
+
+
+def _in_cubes(params: BoxMeanParams) -> bool:
+    return not _is_gaussian(params)
+
+
+def _when(condition: Any, *releases: Release) -> tuple[Release, ...]:
+    return tuple(replace(one, when=lambda p: with_interval(p) and condition(p)) for one in releases)
+
+
+MEAN_IN_CUBE = Release("mean", "the rest", interval, when=_in_cubes, witness=_opposite_rows)
+MEAN = Release("mean", "the rest", box, when=_is_gaussian, witness=_opposite_rows)
+RELEASES = (
+    MEAN_IN_CUBE,
+    MEAN,
+    *_when(_is_gaussian, *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _rows_by_limit)),
+    *_when(_in_cubes, *with_entry_witnesses(PURE_SQUARES, PURE_TAIL, _rows_by_limit)),
+)
 
 
 def check_width(sample: Sample, params: Any) -> None:
@@ -131,14 +150,7 @@ def check_width(sample: Sample, params: Any) -> None:
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
-    releases=witnessed(
-        witnesses,
-        Release("mean", "the rest", "1/n", when=lambda p: p.noise != "gaussian"),
-        Release("mean", "the rest", "√(Σ w_j)/n", when=lambda p: p.noise == "gaussian"),
-        *(replace(one, when=lambda p: with_interval(p) and p.noise == "gaussian") for one in OF_ENTRIES),
-        Release(SCORE_MOMENTS, "a quarter of .4 ε", "1/n", release_entry_squares, _for_cubes),
-        Release(TAIL, "the rest of .4 ε", "min(d + 1, 3)/n", release_tail, _for_cubes),
-    ),
+    releases=RELEASES,
     check_data=check_width,
     forms={
         "gaussian": Form(keywords={"upper": 2.0, "noise": "gaussian"}),
@@ -161,43 +173,29 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
-        sensitivity, multiplier = box(np.sqrt(widths), n), by_mu.gaussian_multiplier("mean")
-        scaled = transcript.gaussian(
-            sample.clipped_means(Box(*ends, 0.5), 1.0),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=multiplier,
-            label="mean",
-        )
-        placed = scaled / np.sqrt(widths)
-        reach = np.sqrt(widths) * transcript.noise_std(sensitivity, multiplier, d)
+        spend = Spend.of_budget(transcript, by_mu)
+        means = sample.clipped_means(Box(*ends, 0.5), 1.0)
+        scaled, std = spend(MEAN, means, np.sqrt(widths), n)
+        placed, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
     else:
+        spend = pure_spend(transcript, sum(map(by_epsilon.split_epsilon, interval_epsilon(params))))
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
         placed, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
-            k, moves = len(group.columns), interval(1, n)
-            spent = by_epsilon.split_epsilon("mean")
-            spent *= group.root / sum(each.root for each in groups)
-            placed[group.columns] = transcript.box(
-                means[group.columns], linf_sensitivity=moves, epsilon=spent, label="mean"
-            )
-            scale = transcript.box_scale(moves, spent, k)
-            reach[group.columns] = (
-                widths[group.columns] * scale * normal_equivalent(k, params.interval or 0.5)
-            )
+            columns, k = group.columns, len(group.columns)
+            epsilon = by_epsilon.split_epsilon("mean")
+            epsilon *= group.root / sum(each.root for each in groups)
+            allowance = Allowance(epsilon=epsilon, in_cube=True)
+            of_group = Spend(transcript, {MEAN_IN_CUBE.label: allowance})
+            placed[columns], _ = of_group(MEAN_IN_CUBE, means[columns], 1, n)
+            scale = transcript.box_scale(interval(1, n), epsilon, k)
+            reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
     squares = RelativeSquares(tuple((lower + upper)[:, 0] / 2), tuple(widths[:, 0] / 2))
     if params.interval is not None:
         entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
-        transcript.interval = entry_interval(
-            transcript,
-            params.interval,
-            entries,
-            n,
-            RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), UNSEEN_ENTRIES),
-            noise_std=reach,
-            multiplier=by_mu.gaussian_multiplier if gaussian else None,
-            epsilon=sum(map(by_epsilon.split_epsilon, interval_epsilon(params))),
-        )
+        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), UNSEEN_ENTRIES)
+        transcript.interval = entry_interval(spend, params.interval, entries, n, spread, reach)
     return mean
 
 

@@ -40,13 +40,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import project_l2_ball
@@ -73,7 +74,7 @@ class NoisyDescentParams(RegressionIntervalParams):
 
     def budget(self, sample: Sample | None = None) -> SplitBudget:
         """Return the shares of μ²; without a sample those of an answer without an interval."""
-        return self.split_budget({"steps": 1.0}, {} if sample is None else reserved(self, sample))
+        return self.split_budget({GRADIENT.label: 1.0}, {} if sample is None else reserved(self, sample))
 
     @abstractmethod
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
@@ -132,7 +133,9 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         )
 
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        return self.family_object(), self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
+        return self.family_object(), self.budget(sample).gaussian_multiplier(
+            GRADIENT.label, self.n_iterations
+        )
 
     def family_of(self, published: Published) -> tuple[Family, Published]:
         return self.family_object(), published
@@ -157,7 +160,7 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         return 1.0 + c1 if np.isfinite(c1) else self.family_object().residual_bound
 
 
-def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witnesses:
+def last_gradients_apart(params: NoisyDescentParams, d: int, published: Published) -> Neighbors:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones.
 
     Mirror images about the axis of β, with the same response: 0, or a huge one where it counts by its bound.
@@ -175,7 +178,10 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    return [pair(one, other, params.far_response)]
+    return pair(one, other, params.far_response)
+
+
+GRADIENT = Release("gradient", "the rest", ball_mean, witness=last_gradients_apart)
 
 
 @register(
@@ -191,7 +197,7 @@ def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witne
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    releases=witnessed(witnesses, Release("gradient", "the rest", "2 c_x ρ/n"), *START_RELEASES),
+    releases=(GRADIENT, *START_RELEASES),
     check_data=check_labels,
     forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
@@ -206,21 +212,17 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
     family, multiplier = params.released_family(sample, transcript)
     gradient_at, bound = params.gradient_of(family, sample), params.covariate_bound
     coef: FloatArray = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
+    printed_norm = np.full_like(family.predictor_norm(coef, 2), params.coef_bound or np.inf)
+    if params.calibration == "paper":  # both scale with 1/n: the ratio is one number
+        sensitivity = ball_mean(bound * family.gradient_radius(bound * printed_norm), sample.n_rows)
+        multiplier = float((params.printed_noise_std(sample.n_rows) / sensitivity).flat[0])
+    times = {GRADIENT.label: params.n_iterations}
+    spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, times)
     for _ in range(params.n_iterations):
-        norm = family.predictor_norm(coef, 2)
-        if params.calibration == "paper":
-            norm = np.full_like(norm, params.coef_bound or np.inf)
-        sensitivity = ball_mean(bound * family.gradient_radius(bound * norm), sample.n_rows)
-        if params.calibration == "paper":  # both scale with 1/n, so that the ratio is one number
-            printed = params.printed_noise_std(sample.n_rows)
-            multiplier = float((printed / sensitivity).flat[0])
-        released = transcript.gaussian(
-            gradient_at(coef).reshape(-1, sample.n_replicates),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=multiplier,
-            label="gradient",
-        )
-        coef = params.stepped(coef, released.reshape(coef.shape))
+        norm = printed_norm if params.calibration == "paper" else family.predictor_norm(coef, 2)
+        radius = bound * family.gradient_radius(bound * norm)
+        coef = params.stepped(coef, spend(GRADIENT, gradient_at(coef), radius, sample.n_rows).value)
+    spend.check_complete()
     if params.interval is not None:
         transcript.interval = interval_from(transcript, params, params.budget(sample), sample, coef)
     return family.identified(coef)

@@ -35,9 +35,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
-from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, register, witnessed
-from dpalgos.central.dp_glm import NoisyDescentParams, noisy_descent
-from dpalgos.central.dp_glm import witnesses as descent_witnesses
+from dpalgos.catalog import Form, Published, register
+from dpalgos.central.dp_glm import GRADIENT, NoisyDescentParams, noisy_descent
 from dpalgos.central.preconditioned.from_start import START_RELEASES
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family, get_family
@@ -52,7 +51,6 @@ from dpalgos.tuning.truncation import (
     RESPONSE_RELEASES,
     RESPONSE_SHARE,
     check_response_truncation,
-    quantile_witness,
     response_truncation,
     symmetric_bound,
     truncation_choice,
@@ -92,11 +90,6 @@ class LinearRegressionParams(PrivateParams):
             return self.response_bound, published
         return symmetric_bound(published[0][:, :, :1], self.response_bound), published[1:]
 
-    def quantile_witness(self, d: int) -> Neighbors | None:
-        """Return neighbors that move the quantiles, where those are released."""
-        is_released = self.truncation == "private_quantiles"
-        return quantile_witness(self.response_bound, d) if is_released else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
@@ -129,9 +122,9 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
         """Return the family, after a release of quantiles where they decide the truncation."""
         noise = planned_noise(self)
-        multiplier = noise.multiplier("steps")
+        multiplier = noise.multiplier(GRADIENT.label)
         if self.interval is not None:
-            multiplier = self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
+            multiplier = self.budget(sample).gaussian_multiplier(GRADIENT.label, self.n_iterations)
         epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
         levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
         return self.family_at(*levels), multiplier
@@ -152,11 +145,6 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         return self.response_bound + self.coef_bound * self.covariate_bound
 
 
-def witnesses(params: DPLinearRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return those of the steps, and neighbors that move the quantiles."""
-    return [*descent_witnesses(params, d, published), params.quantile_witness(d)]
-
-
 @register(
     title="Noisy gradient descent",
     order=2,
@@ -170,12 +158,7 @@ def witnesses(params: DPLinearRegressionParams, d: int, published: Published) ->
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    releases=witnessed(
-        witnesses,
-        Release("gradient", "the rest", "of a gradient", noisy_descent),
-        *START_RELEASES,
-        *RESPONSE_RELEASES,
-    ),
+    releases=(GRADIENT, *START_RELEASES, *RESPONSE_RELEASES),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),
@@ -192,8 +175,10 @@ def dp_linear_regression(
 
 def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
     """Return the least noise of quantiles of the response, if any are released, and of gradients."""
-    steps = gaussians(params.budget().gaussian_multiplier("steps", params.n_iterations), params.n_iterations)
-    plan = NoisePlan(params.epsilon, params.delta, {"steps": steps})
+    steps = gaussians(
+        params.budget().gaussian_multiplier(GRADIENT.label, params.n_iterations), params.n_iterations
+    )
+    plan = NoisePlan(params.epsilon, params.delta, {GRADIENT.label: steps})
     if params.truncation != "private_quantiles":
         return plan
     shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE

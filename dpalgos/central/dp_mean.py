@@ -32,14 +32,22 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
+from dpalgos.intervals.means import (
+    ENTRY_SQUARES,
+    ENTRY_TAIL,
+    RowSpread,
+    entry_interval,
+    interval_shares,
+    with_entry_witnesses,
+)
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.params import positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import RelativeSquares, truncate
@@ -51,7 +59,6 @@ from dpalgos.tuning.truncation import (
     LEVELS,
     check_truncation,
     private_interval,
-    quantile_witness,
     truncated_means,
     truncation_choice,
 )
@@ -78,11 +85,17 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
-    """Return the neighbors R·1 and −R·1, which lie on either side of every interval."""
+def _opposite_rows(params: DPMeanParams, d: int, _: Published) -> Neighbors:
     row = np.full(d, params.value_bound)
-    quantiles = quantile_witness(params.value_bound, d)
-    return [pair(row, -row), quantiles, None, *entry_witnesses(0 * row, 2 * row, 9 * row)]
+    return pair(row, -row)
+
+
+def _rows_by_bound(params: DPMeanParams, d: int, _: Published) -> list[FloatArray]:
+    row = np.full(d, params.value_bound)
+    return [0 * row, 2 * row, 9 * row]
+
+
+MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
 
 
 @register(
@@ -92,7 +105,11 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
     example={"value_bound": 1.0},
-    releases=witnessed(witnesses, Release("mean", "the rest", "‖u − l‖₂/n"), *COLUMN_RELEASES, *OF_ENTRIES),
+    releases=(
+        MEAN,
+        *COLUMN_RELEASES,
+        *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _rows_by_bound),
+    ),
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True
@@ -117,25 +134,19 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means = sample.mean_of(lambda X: X)
     else:
         means = sample.clipped_means(truncate, bound)
-    sensitivity = box(widths, sample.n_rows)
-    released = transcript.gaussian(
-        means, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
-    )
+    reserved = interval_shares(params)
+    multipliers = {label: _budget(params).gaussian_multiplier(label) for label in reserved}
+    spend = Spend.of_multipliers(transcript, {MEAN.label: multiplier, **multipliers})
+    released, std = spend(MEAN, means, widths, sample.n_rows)
     if params.shrinkage == "james_stein":
-        released = james_stein(released, (multiplier * sensitivity) ** 2)
-    ends = np.full((sample.n_features, 1), bound)
-    squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
+        released = james_stein(released, std**2)
     if params.interval is not None:
+        ends = np.full((sample.n_features, 1), bound)
+        squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
         entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
-        transcript.interval = entry_interval(
-            transcript,
-            params.interval,
-            entries,
-            sample.n_rows,
-            RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), _UNSEEN),
-            noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
-            multiplier=_budget(params).gaussian_multiplier,
-        )
+        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), _UNSEEN)
+        transcript.interval = entry_interval(spend, params.interval, entries, sample.n_rows, spread, std)
+    spend.check_complete()
     return released
 
 

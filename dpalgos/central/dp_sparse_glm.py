@@ -38,7 +38,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.mechanisms.noisy_iht import (
     NoisyHT,
     noisy_iht,
@@ -47,7 +47,7 @@ from dpalgos.mechanisms.noisy_iht import (
     tight_rounds,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.top_k import SparseRelease
+from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
@@ -109,31 +109,34 @@ def projected(params: SparseDescent, coef: FloatArray) -> FloatArray:
     return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
 
-def step_witnesses(params: SparseDescent, d: int, published: Published, response: float) -> list[Neighbors]:
+def rows_off_support(
+    params: SparseDescent, d: int, published: Published, response: float, *, of_values: bool
+) -> Neighbors:
     """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
 
     ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
     round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
     """
     coef: FloatArray = np.zeros(d)
-    best = [coef, coef]  # of selections, and of values
+    worst = coef
     for t in range(min(len(published) // 2, params.n_iterations)):
         selected, values = published[2 * t][:, 0].astype(int), published[2 * t + 1]
-        for i in range(1 if coef[selected].any() else 2):
-            best[i] = max(best[i], coef, key=lambda iterate: float(np.abs(iterate).sum()))
+        if not (of_values and coef[selected].any()):
+            worst = max(worst, coef, key=lambda iterate: float(np.abs(iterate).sum()))
         released = SparseRelease(support=selected[:, None], values=values[:, :1], n_features=d)
         coef = projected(params, released.dense())[:, 0]
-    found = []
-    for iterate in best:
-        along, off = (params.covariate_bound * part for part in (np.sign(iterate), iterate == 0))
-        found.append(pair(along + off, along - off, response))
-    return found
+    along, off = (params.covariate_bound * part for part in (np.sign(worst), worst == 0))
+    return pair(along + off, along - off, response)
 
 
-def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnesses:
-    """Return those of the first round, where predictors are 0 in every family."""
-    far = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
-    return step_witnesses(params, d, [], far)
+def _opposite_rows(params: DPSparseGLMParams, d: int, _: Published) -> Neighbors:
+    """Return rows of the first round, where predictors are 0 in every family."""
+    far = 0.0 if params.response_bound is None else float(np.ceil(2 * params.response_bound) + 2)
+    return rows_off_support(params, d, [], far, of_values=False)
+
+
+SELECTION = Release("step: selection", "half; 0.3 of the last round", ball_mean, witness=_opposite_rows)
+VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=_opposite_rows)
 
 
 @register(
@@ -151,11 +154,7 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnes
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    releases=witnessed(
-        witnesses,
-        Release("step: selection", "half, at last .3", "2 η r σ_x/n", noisy_iht),
-        Release("step: values", "the rest", "√s times that", noisy_iht),
-    ),
+    releases=(SELECTION, VALUES),
     public="response_bound where the family's residual is unbounded",
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:

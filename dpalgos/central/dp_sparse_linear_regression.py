@@ -33,19 +33,20 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (whi
 C).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, pair, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
-from dpalgos.central.dp_sparse_glm import projected, sparse_descent, step_witnesses
-from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_rounds, printed_rounds, tight_rounds
+from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, rows_off_support, sparse_descent
+from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -71,15 +72,31 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
         return self.step_size or 1.5 / self.covariate_bound**2
 
 
-def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return those of the rounds, of the first fit where a choice makes several, and of the choices.
+def _rows_off_support(of_values: bool) -> Witness:
+    def witness(params: DPSparseLinearRegressionParams, d: int, published: Published) -> Neighbors:
+        """Return rows of a round of the first fit, where a choice makes several."""
+        _, published = params.released_level(published)
+        return rows_off_support(params, d, published, params.far_response, of_values=of_values)
 
-    For the choice of s: a row that every model fits, and one that none does.
-    """
-    _, published = params.released_level(published)
-    choice = pair(np.zeros(d), np.zeros(d), 0.0, 1e9) if params.is_chosen else None
-    steps = step_witnesses(params, d, published, params.far_response)
-    return [*steps, params.quantile_witness(d), None, choice]
+    return witness
+
+
+def _far_response(_: DPSparseLinearRegressionParams, d: int, __: Published) -> Neighbors:
+    """Return a row that every model fits, and one that none does."""
+    return pair(np.zeros(d), np.zeros(d), 0.0, 1e9)
+
+
+def _is_released(params: DPSparseLinearRegressionParams) -> bool:
+    return not params.is_printed
+
+
+RELEASES = (
+    replace(SELECTION, when=_is_released, witness=_rows_off_support(of_values=False)),
+    replace(VALUES, when=_is_released, witness=_rows_off_support(of_values=True)),
+    *RESPONSE_RELEASES,
+    replace(sparsity.CHOICE, witness=_far_response),
+    sparsity.PRINTED_CHOICE,
+)
 
 
 @register(
@@ -97,13 +114,7 @@ def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Publish
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    releases=witnessed(
-        witnesses,
-        Release("step: selection", "half, at last .3", "of a step", noisy_iht, lambda p: not p.is_printed),
-        Release("step: values", "the rest", "√s times that", noisy_iht, lambda p: not p.is_printed),
-        *RESPONSE_RELEASES,
-        *sparsity.RELEASES,
-    ),
+    releases=RELEASES,
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")

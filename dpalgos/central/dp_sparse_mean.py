@@ -30,18 +30,19 @@ Post-processing, free: ``shrinkage="james_stein"`` of the s released values by t
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
@@ -55,7 +56,6 @@ from dpalgos.tuning.truncation import (
     LEVELS,
     check_truncation,
     private_interval,
-    quantile_witness,
     truncated_means,
     truncation_choice,
 )
@@ -82,22 +82,37 @@ class DPSparseMeanParams(SparsityParams):
             )
 
 
-def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witnesses:
-    """Return the neighbors R·1 and −R·1, which move every entry by its sensitivity.
-
-    For the choice of s: rows far along what the last fold's released path would drop, and against it.
-    """
+def _opposite_rows(params: DPSparseMeanParams, d: int, _: Published) -> Neighbors:
     row = np.full(d, params.value_bound)
-    both, choice = pair(row, -row), None
-    if params.is_chosen:
-        of_a_fit = 3 if params.truncation == "private_quantiles" else 2
-        first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
-        support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
-        path = SparseRelease(support=support, values=values, n_features=d).dense()
-        models = nested_models(path, params.grid)
-        far = 1e9 * np.sign(models[-1] - models[0]).T
-        choice = pair(far, -far)
-    return [both, both, quantile_witness(params.value_bound, d), None, choice]
+    return pair(row, -row)
+
+
+def _rows_along_dropped(params: DPSparseMeanParams, d: int, published: Published) -> Neighbors:
+    """Return rows far along what the last fold's released path would drop, and against it."""
+    of_a_fit = 3 if params.truncation == "private_quantiles" else 2
+    first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
+    support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
+    path = SparseRelease(support=support, values=values, n_features=d).dense()
+    models = nested_models(path, params.grid)
+    far = 1e9 * np.sign(models[-1] - models[0]).T
+    return pair(far, -far)
+
+
+def _is_released(params: DPSparseMeanParams) -> bool:
+    return not params.is_printed
+
+
+SELECTION = Release(
+    "mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=_opposite_rows
+)
+VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=_opposite_rows)
+RELEASES = (
+    SELECTION,
+    VALUES,
+    *COLUMN_RELEASES,
+    replace(sparsity.CHOICE, witness=_rows_along_dropped),
+    sparsity.PRINTED_CHOICE,
+)
 
 
 @register(
@@ -108,13 +123,7 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
     summary="The largest entries of the truncated mean, selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
     example={"value_bound": 1.0, "sparsity": 2},
-    releases=witnessed(
-        witnesses,
-        Release("mean: selection", ".6 of the rest", "2R/n", when=lambda params: not params.is_printed),
-        Release("mean: values", "the rest", "‖u − l‖₂/n of s", when=lambda params: not params.is_printed),
-        *COLUMN_RELEASES,
-        *sparsity.RELEASES,
-    ),
+    releases=RELEASES,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}, in_memory=True),
         "shrunk": Form(keywords={"shrinkage": "james_stein", "sparsity": 3}, calibrations=("tight", "paper")),
@@ -191,7 +200,7 @@ def _selected_by_gumbel(
         sensitivity=ball_mean(bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
-        label="mean: selection",
+        label=SELECTION.label,
         by_magnitude=True,
     )
     selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
@@ -200,12 +209,10 @@ def _selected_by_gumbel(
             transcript, sample, bound, epsilon=noise.epsilon_of(LABEL), columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    l2_sensitivity = box(widths, sample.n_rows)
-    values = transcript.gaussian(
-        selected, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label="mean: values"
-    )
+    spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
+    values, std = spend(VALUES, selected, widths, sample.n_rows)
     released = SparseRelease(support=support, values=values, n_features=len(means))
-    return released, np.asarray(multiplier * l2_sensitivity)
+    return released, std
 
 
 def _peeled_as_printed(

@@ -41,11 +41,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -194,12 +195,15 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Witnesses:
+def _opposite_rows(params: PublicAxesMeanParams, d: int, _: Published) -> Neighbors:
     """Return far rows on opposite sides of the public mean, along the first axis."""
     assert params.public_X is not None
     axes = PublicAxes(params.public_X, params.public_groups)
     far = 1e9 * axes.spectrum.vectors[:1]
-    return [pair(axes.center + far, axes.center - far)]
+    return pair(axes.center + far, axes.center - far)
+
+
+MEAN = Release("mean", 1.0, ball_mean, witness=_opposite_rows)
 
 
 @register(
@@ -210,7 +214,7 @@ def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Wit
     summary="The mean along a few axes that public rows show, shrunk towards them.",
     calibrations=("tight",),
     example={"public_X": _EXAMPLE},
-    releases=witnessed(witnesses, Release("mean", 1.0, "2C/n")),
+    releases=(MEAN,),
     check_data=check_panel,
     forms={
         "groups": Form(keywords={"public_groups": (np.arange(200) % 5).tolist()}),
@@ -222,9 +226,9 @@ def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Wit
 def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     axes, mu = params.axes(sample), gaussian_mu(params.epsilon, params.delta)
-    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+    spend = Spend.of_budget(transcript, params.split_budget({MEAN.label: 1.0}))
     sizes, plan_of = np.unique(sample.n_rows, return_inverse=True)
-    plans = [axes.plan(float(n), mu, multiplier) for n in sizes]
+    plans = [axes.plan(float(n), mu, spend.multiplier(MEAN)) for n in sizes]
     n_axes = np.array([plan.n_axes for plan in plans])[plan_of]
     level = np.array([plan.level for plan in plans])[plan_of]
     taken = np.arange(len(axes.units))[:, None] < n_axes
@@ -234,12 +238,8 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
         return np.asarray(taken * (scores.T @ (clip_factor(norms, level) * group.weights)))
 
     places = sample.grouped(lambda group: axes.scores(group.X), together=True)
-    released = transcript.gaussian(
-        places.total(taken.shape, clipped) / sample.n_rows,
-        l2_sensitivity=ball_mean(level, sample.n_rows),
-        noise_multiplier=multiplier,
-        label="mean",
-    )
+    means = places.total(taken.shape, clipped) / sample.n_rows
+    released, _ = spend(MEAN, means, level, sample.n_rows)
     transcript.note("n_axes", n_axes.astype(float))
     factors = np.stack([plan.factors for plan in plans], axis=1)[:, plan_of]
     answer = taken * axes.units[:, None] * released

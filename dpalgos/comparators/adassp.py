@@ -1,39 +1,39 @@
 """Adaptive sufficient-statistics perturbation (AdaSSP, Wang 2018).
 
-    β̂ = (X'X + N + λI)⁻¹ (X'y + v),   λ as small as the released least eigenvalue allows
+    β̂ = (X'X + N + λI)⁻¹ (X'y + v),   λ as small as the released smallest eigenvalue allows
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
-
 Calibrations
-    ``tight``: multiplier √3 z1(ε, δ) for each, which is exactly (ε, δ) in all; noise on svec(X'X).
-    ``paper``: the printed noise √log(6/δ) / (ε/3), times B_x² or B_x B_y, made for adding or removing
-    a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
+    ``tight``: multiplier √3 z1(ε, δ) for each release. Together they are exactly (ε, δ). Noise is on
+    svec(X'X).
+    ``paper``: the printed noise √log(6/δ) / (ε/3), times B_x² or B_x B_y, on the upper triangle of X'X. It is
+    meant for adding or removing a row. Under replacing one row the three releases are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ², and is around whitened steps
-from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ². Its center is the estimate
+after three whitened Newton steps.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import positive
-from dpalgos.release.symmetric import from_upper_triangles, svec, unsvec
+from dpalgos.release.spend import Spend
+from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import (
-    eigenvalue_sensitivity,
     row_moments,
 )
 from dpalgos.typing import FloatArray
@@ -49,22 +49,32 @@ class AdaSSPParams(RegressionIntervalParams):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
     def budget(self, sample: Sample) -> SplitBudget:
-        releases = ("least eigenvalue", "X'X", "X'y")
-        return self.split_budget(dict.fromkeys(releases, 1 / 3), reserved(self, sample))
+        labels = (one.label for one in (SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS))
+        return self.split_budget(dict.fromkeys(labels, 1 / 3), reserved(self, sample))
 
 
-def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
-    """Return, for each release, neighbors that differ by its sensitivity."""
-    row, up = params.covariate_bound * np.eye(1, d), params.response_bound
-    return [*gram_witnesses(params.covariate_bound, d), pair(row, row, up, -up)]
-
-
-def gram_witnesses(row_bound: float, d: int) -> list[Neighbors]:
-    """Return rows along all axes of which the last axis loses its only one, and orthogonal rows."""
-    axes = row_bound * np.eye(d)
+def axis_left_empty(params: Any, d: int, _: Published) -> Neighbors:
+    """Return rows along all axes, of which the last axis loses its only row."""
+    axes = params.covariate_bound * np.eye(d)
     other = axes.copy()
     other[-1] = axes[0]
-    return [pair(axes, other), pair(axes[0], axes[-1])]
+    return pair(axes, other)
+
+
+def _orthogonal_rows(params: Any, d: int, _: Published) -> Neighbors:
+    axes = params.covariate_bound * np.eye(d)
+    return pair(axes[0], axes[-1])
+
+
+def _opposite_responses(params: Any, d: int, _: Published) -> Neighbors:
+    row, up = params.covariate_bound * np.eye(1, d), params.response_bound
+    return pair(row, row, up, -up)
+
+
+_SHARE = "a third of the rest"
+SMALLEST_EIGENVALUE = Release("least eigenvalue", _SHARE, eigenvalue_sensitivity, witness=axis_left_empty)
+GRAM = Release("X'X", _SHARE, outer_product, witness=_orthogonal_rows)
+CROSS_PRODUCTS = Release("X'y", _SHARE, ball_mean, witness=_opposite_responses)
 
 
 @register(
@@ -74,13 +84,7 @@ def gram_witnesses(row_bound: float, d: int) -> list[Neighbors]:
     reference="Wang (2018), Algorithm 2",
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    releases=witnessed(
-        witnesses,
-        Release("least eigenvalue", "a third of the rest", "covariate_bound**2"),
-        Release("X'X", "a third of the rest", "sqrt(2) * covariate_bound**2"),
-        Release("X'y", "a third of the rest", "2 * covariate_bound * response_bound"),
-        *START_RELEASES,
-    ),
+    releases=(SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS, *START_RELEASES),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
@@ -89,19 +93,16 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     moments = row_moments(sample, row, response)
     if params.calibration == "tight":
         budget = params.budget(sample)
-        z = z_gram = z_cross = budget.gaussian_multiplier("X'X")
-        ridge_of = _ridge
+        labels = [one.label for one in (SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS)]
+        spend, ridge_of = Spend.of_budget(transcript, budget, labels=labels), _ridge
     else:
         z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
-        z_gram, z_cross, ridge_of = z / np.sqrt(2), z / 2, _printed_ridge
-    gram, least = release_gram(moments[:, :d, :d], z, z_gram, row, params.calibration, transcript)
-    cross = transcript.gaussian(
-        moments[:, :d, d].T,
-        l2_sensitivity=ball_mean(row * response, 1),
-        noise_multiplier=z_cross,
-        label="X'y",
-    )
-    ridge = ridge_of(least, d, z, params)
+        printed = {SMALLEST_EIGENVALUE.label: z, GRAM.label: z / np.sqrt(2), CROSS_PRODUCTS.label: z / 2}
+        spend, ridge_of = Spend.of_multipliers(transcript, printed), _printed_ridge
+    gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
+    cross, _ = spend(CROSS_PRODUCTS, moments[:, :d, d].T, row * response, 1)
+    spend.check_complete()
+    ridge = ridge_of(smallest, d, spend.multiplier(SMALLEST_EIGENVALUE), params)
     system = gram + ridge[:, None, None] * np.eye(d)
     coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
@@ -110,38 +111,27 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
 
 
 def release_gram(
-    gram: FloatArray, z: float, z_gram: float, row_bound: float, calibration: str, transcript: Transcript
+    spend: Spend, gram: FloatArray, row_bound: float, calibration: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Release X'X (R, d, d) and its least eigenvalue (R,), with noise multipliers ``z_gram`` and ``z``."""
-    least = transcript.gaussian(
-        np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=eigenvalue_sensitivity(row_bound),
-        noise_multiplier=z,
-        label="least eigenvalue",
-    )[0]
-    d, sensitivity = gram.shape[-1], outer_product(row_bound, 1)
+    """Release X'X (R, d, d) and its smallest eigenvalue (R,)."""
+    smallest, _ = spend(SMALLEST_EIGENVALUE, np.linalg.eigvalsh(gram)[:, 0], row_bound)
     if calibration == "tight":
-        vector = transcript.gaussian(
-            svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z_gram, label="X'X"
-        )
-        return unsvec(vector, d), least
+        return spend.symmetric(GRAM, gram, row_bound, 1).value, smallest
     # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
-    first, second = np.triu_indices(d)
-    triangle = transcript.gaussian(
-        gram[:, first, second].T, l2_sensitivity=sensitivity, noise_multiplier=z_gram, label="X'X"
-    )
-    return from_upper_triangles(triangle.T, d), least
+    first, second = np.triu_indices(gram.shape[-1])
+    triangle, _ = spend(GRAM, gram[:, first, second].T, row_bound, 1)
+    return from_upper_triangles(triangle.T, gram.shape[-1]), smallest
 
 
-def _ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
+def _ridge(smallest: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
     tail = np.sqrt(2 * np.log(1 / _MISS))
     spectral_noise = z * float(outer_product(params.covariate_bound, 1)) * (np.sqrt(2 * d) + tail)
-    lower = np.maximum(0, least - z * params.covariate_bound**2 * tail)
+    lower = np.maximum(0, smallest - z * params.covariate_bound**2 * tail)
     return np.asarray(np.maximum(0, spectral_noise - lower))
 
 
-def _printed_ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
+def _printed_ridge(smallest: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
     unit = params.covariate_bound**2 / (params.epsilon / 3)
     log_term = np.log(6 / params.delta)
-    lower = np.maximum(0, least - log_term * unit)
+    lower = np.maximum(0, smallest - log_term * unit)
     return np.asarray(np.maximum(0, np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit - lower))

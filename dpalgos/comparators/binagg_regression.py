@@ -8,22 +8,26 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``lower`` l and ``up
 are clipped here, a number each or one per column, or ``covariate_bound`` B_x for −B_x and B_x; and
 ``response_bound`` B_y, to which responses are clipped.
 
-The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, w_kj its
-width there, W = max_k Σ_j (w_kj / Δ_kj)² decides how far sums of rows move.
+The boxes follow from released counts. Let Δ_kj be the largest magnitude of column j within box k, w_kj its
+width there, and W = max_k Σ_j (w_kj / Δ_kj)². Sums of rows are divided by Δ_kj and then released. A replaced
+row leaves one box and enters another, or moves within one box (:func:`sums_sensitivity`).
 
-Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
+The rules below affect accuracy only.
 
-What follows is heuristics, and affects accuracy only. The whole is halved; then a box is, ten times at most,
-where its noisy count is above twice the rows at which the noise of a sum is 1/16 of its largest size, and
-above four times the count's noise: a half without rows costs no box, so that wide bounds only take more
-halvings. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected matrix keeps
-eigenvalues of at least twice its noise, D √(d/K) for K boxes.
+- The whole box is halved first. A later box is halved, at most ten times, if its noisy count exceeds two
+  limits: twice the rows at which the noise of a sum is 1/16 of its largest size, and four times the noise of
+  the count. An empty half adds no box, so wide bounds only take more halvings.
+- Boxes with ñ_k below 2, or below three times its noise, are dropped.
+- Eigenvalues of the corrected matrix are raised to twice its noise, D √(d/K) for K boxes.
 
-Departures: the printed noise of s̃_k, Δ_kj/μ in every column j, is that of one column, and for adding or
-removing a row; here the vector of all sums pays for d columns and for replaced rows. Boxes are grown by
-Gaussian counts of every level, since the printed PrivTree has no guarantee in μ; the printed share of boxes,
-1/28 of μ², is of PrivTree. The printed correction divides D by K, the number of boxes, which would correct
-next to nothing. There is no interval: the printed one takes rows for a sample within their box.
+Departures
+
+- The printed noise of s̃_k, Δ_kj/μ in each column j, covers one column and adding or removing a row. Here the
+  noise covers the vector of all d sums and replacing a row.
+- Boxes follow from Gaussian counts at each level, because the printed PrivTree has no guarantee in μ. The
+  printed share of the boxes, 1/28 of μ², is for PrivTree.
+- The printed correction divides D by the number K of boxes, which corrects almost nothing.
+- There is no interval. The printed one treats rows as a random sample within their box.
 
 Reference: Lin, Slavković & Bhoomireddy (2025), Differentially private linear regression and synthetic data
 generation with statistical guarantees, Algorithms 1 and 2.
@@ -34,19 +38,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import ball_mean, histogram
+from dpalgos.mechanisms.sensitivity import ball_mean, histogram, lemma
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _LEVELS = 10
-_LEAST_SIZE = 16.0  # of the sum of the rows of a box, in standard deviations of its noise
+_MIN_SIZE = 16.0  # of the sum of the rows of a box, in standard deviations of its noise
 _SURE = 4.0  # standard deviations by which a count must exceed none
 
 
@@ -75,8 +79,8 @@ class BinAggRegressionParams(PrivateParams):
         if self.lower and self.upper and not (np.array(self.lower) < np.array(self.upper)).all():
             raise InputError(f"lower must be below upper, got {self.lower!r} and {self.upper!r}; swap them")
 
-    def ends(self, d: int) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the columns, (d,) each."""
+    def limits(self, d: int) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper bounds of the columns, (d,) each."""
         if self.covariate_bound is not None:
             return np.full(d, -self.covariate_bound), np.full(d, self.covariate_bound)
         assert self.lower
@@ -95,6 +99,7 @@ class GrownBoxes(NamedTuple):
     width: FloatArray
 
 
+@lemma("√max(2d, W)")
 def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     """Return √max(2d, max_k Σ_j (w_kj / Δ_kj)²), (R,), of sums over Δ in the boxes that are leaves.
 
@@ -106,9 +111,19 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
-def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return rows of a half that is a box or of two, opposite corners for counts, and opposite responses."""
-    (low, high), up = (end[None] for end in params.ends(d)), params.response_bound
+def _opposite_corners(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
+    lower, upper = params.limits(d)
+    return pair(upper, lower)
+
+
+def _opposite_responses(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
+    row, up = params.limits(d)[1], params.response_bound
+    return pair(row, row, up, -up)
+
+
+def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
+    """Return the rows that move sums most, within one half of the whole box or from one half to the other."""
+    low, high = (limit[None] for limit in params.limits(d))
     middle = (low[0, 0] + high[0, 0]) / 2
     below = middle - 1e-12 * (high[0, 0] - low[0, 0])
     halves = [(low[0, 0], below), (middle, high[0, 0])]
@@ -125,17 +140,14 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     far = np.where(-low > high, low, high)
     apart = [(rows(first, low), rows(last, high)) for first, last in halves]
     apart += [(rows(max(halves[0], key=abs), far), rows(max(halves[1], key=abs), far))]
-    one, other = max(apart, key=lambda each: distance(*each))
-    return [pair(high, low), pair(high, low), pair(one, other), pair(high, high, up, -up)]
+    return pair(*max(apart, key=lambda each: distance(*each)))
 
 
-RELEASES = witnessed(
-    witnesses,
-    Release("rows in halves", 0.1, "sqrt(2)"),
-    Release("rows in boxes", 0.3, "sqrt(2)"),
-    Release("sums of rows", 0.3, "√max(2d, W)"),
-    Release("sums of responses", 0.3, "2 * response_bound"),
-)
+ROWS_IN_HALVES = Release("rows in halves", 0.1, histogram, witness=_opposite_corners)
+ROWS_IN_BOXES = Release("rows in boxes", 0.3, histogram, witness=_opposite_corners)
+SUMS_OF_ROWS = Release("sums of rows", 0.3, sums_sensitivity, witness=_rows_in_halves)
+SUMS_OF_RESPONSES = Release("sums of responses", 0.3, ball_mean, witness=_opposite_responses)
+RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 
 
 @register(
@@ -154,45 +166,26 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     """Return the coefficients, (d, R)."""
     sample.check_response()
     budget = params.split_budget(shares_of(RELEASES, params))
-    d, multiplier = sample.n_features, budget.gaussian_multiplier("sums of rows")
-    least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
+    spend = Spend.of_budget(transcript, budget, {ROWS_IN_HALVES.label: _LEVELS - 1})
+    d, multiplier = sample.n_features, spend.multiplier(SUMS_OF_ROWS)
     sums = sums_in_boxes(sample, params, _LEVELS)
-    boxes = grown_boxes(transcript, sums[:, 0], params.ends(d), 2 * least, budget)
-    # Replicates are last; what is no leaf is not released.
-    sums = sums * boxes.leaf[:, None]
+    boxes = grown_boxes(spend, sums[:, 0], params.limits(d), 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier)
+    sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
 
-    rows = _released(transcript, sums[:, 0], histogram(), budget, "rows in boxes")
-    sensitivity = sums_sensitivity(boxes)
-    scaled = sums[:, 1:-1] / boxes.reach[:, :, None]
-    released = _released(transcript, scaled, sensitivity, budget, "sums of rows")
-    S = released * boxes.reach[:, :, None]
-    t = _released(transcript, sums[:, -1], ball_mean(params.response_bound, 1), budget, "sums of responses")
-    told = max(2.0, 3 * float(histogram()) * budget.gaussian_multiplier("rows in boxes"))
-    weight = np.where(boxes.leaf & (rows >= told), 1 / np.maximum(rows, told), 0.0)
-    return _corrected_fit(S, t, weight, (multiplier * sensitivity) ** 2, boxes.reach)
-
-
-def _released(
-    transcript: Transcript,
-    value: FloatArray,
-    l2_sensitivity: float | FloatArray,
-    budget: SplitBudget,
-    part: str,
-) -> FloatArray:
-    """Release an array of any shape (…, R) as one vector, in its shape."""
-    released = transcript.gaussian(
-        value.reshape(-1, value.shape[-1]),
-        l2_sensitivity=l2_sensitivity,
-        noise_multiplier=budget.gaussian_multiplier(part),
-        label=part,
-    )
-    return released.reshape(value.shape)
+    rows, _ = spend(ROWS_IN_BOXES, sums[:, 0])
+    reach = boxes.reach[:, :, None]
+    scaled, std = spend(SUMS_OF_ROWS, sums[:, 1:-1] / reach, boxes)
+    responses, _ = spend(SUMS_OF_RESPONSES, sums[:, -1], params.response_bound, 1)
+    spend.check_complete()
+    min_rows = max(2.0, 3 * float(histogram()) * spend.multiplier(ROWS_IN_BOXES))
+    weight = np.where(boxes.leaf & (rows >= min_rows), 1 / np.maximum(rows, min_rows), 0.0)
+    return _corrected_fit(scaled * reach, responses, weight, std**2, boxes.reach)
 
 
 def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int) -> FloatArray:
     """Return sums of [1, x, y], clipped, in the boxes of all levels, (2^(L + 1) − 1, d + 2, R)."""
     n_cells, d = 2**n_levels, sample.n_features
-    lower, upper = params.ends(d)
+    lower, upper = params.limits(d)
     center, half = (lower + upper) / 2, (upper - lower) / 2
 
     def cells(group: Group) -> tuple[FloatArray, IntArray]:
@@ -207,42 +200,32 @@ def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int)
             cell = 2 * cell + (place[:, level % d] >> (digits - 1 - level // d) & 1)
         return np.column_stack([np.ones(len(X)), X, y]), cell
 
-    def part(group: Group, made: tuple[FloatArray, IntArray]) -> FloatArray:
-        rows, cell = made
+    def sums_by_cell(group: Group, rows_and_cells: tuple[FloatArray, IntArray]) -> FloatArray:
+        rows, cell = rows_and_cells
         sums = [
             [np.bincount(cell, weights=column * w, minlength=n_cells) for w in group.weights.T]
             for column in rows.T
         ]
         return np.array(sums).transpose(2, 0, 1)
 
-    finest = sample.grouped(cells).total((n_cells, d + 2, sample.n_replicates), part)
+    finest = sample.grouped(cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
     each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
     return np.concatenate(each)
 
 
 def grown_boxes(
-    transcript: Transcript,
-    counts: FloatArray,
-    ends: tuple[FloatArray, FloatArray],
-    enough: float,
-    budget: SplitBudget,
+    spend: Spend, counts: FloatArray, limits: tuple[FloatArray, FloatArray], min_rows: float
 ) -> GrownBoxes:
-    """Release noisy counts (2^(L + 1) − 1, R) by level, and halve the boxes where they are ``enough``."""
+    """Release noisy counts (2^(L + 1) − 1, R) by level, and halve boxes with more than ``min_rows``."""
     n_levels = (len(counts) + 1).bit_length() - 2
-    multiplier = budget.gaussian_multiplier("rows in halves", n_levels - 1)
-    enough = max(enough, _SURE * float(histogram()) * multiplier)
-    (low, high), d = (end[None] for end in ends), len(ends[0])
+    min_rows = max(min_rows, _SURE * float(histogram()) * spend.multiplier(ROWS_IN_HALVES))
+    (low, high), d = (limit[None] for limit in limits), len(limits[0])
     active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []
     for level in range(n_levels):
         halved = active  # the whole
         if level:
-            released = transcript.gaussian(
-                counts[2**level - 1 : 2 ** (level + 1) - 1],
-                l2_sensitivity=histogram(),
-                noise_multiplier=multiplier,
-                label="rows in halves",
-            )
-            halved = active & (released > enough)
+            released, _ = spend(ROWS_IN_HALVES, counts[2**level - 1 : 2 ** (level + 1) - 1])
+            halved = active & (released > min_rows)
         leaves.append(active & ~halved)
         reach.append(np.maximum(np.abs(low), np.abs(high)))
         width.append(high - low)

@@ -3,33 +3,37 @@
     β̂ = (X'X + V)⁻¹ (X'y + w),   σ̂² = (y'y + v − 2 β̂'(X'y + w) + β̂'(X'X + V) β̂) / (n − d)
     β*_b = (Q̂ + V*/n)⁻¹ ( Q̂ β̂ + Z*/√n + w*/n ),   Q̂ = (X'X + V)/n,   Z* ~ N(0, σ̂² Q̂),   b = 1 … 500
 
-The interval of a coefficient lies between quantiles of its β* (their hybrid bootstrap, which reuses the
-released Q̂ instead of the rows). V*, w* are drawn like the noise, from a public seed: post-processing.
+The interval of a coefficient lies between quantiles of its β*. This is their hybrid bootstrap, which reuses
+the released Q̂ instead of the rows. V* and w* are drawn like the noise, from a public seed: post-processing.
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound`` B_y,
 to which rows and responses are clipped here.
 
-Departures: Gaussian noise and bounds on norms instead of Laplace noise and bounds on entries; σ̂² from
-moments instead of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
-are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
-the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
+Departures
 
-Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
+- Noise is Gaussian and norms are bounded, instead of Laplace noise and bounds on entries.
+- σ̂² follows from moments instead of another release at β̂.
+- Eigenvalues of X'X + V are raised to at least 1; the paper raises them to 0.1.
+
+The intervals assume errors of equal variance and ignore the bias of clipping. If the noise is small compared
+with that bias, coverage falls. No coefficient is flagged. The estimator is here for comparison.
 
 Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence
 intervals.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.comparators.adassp import CROSS_PRODUCTS, GRAM
 from dpalgos.interval import Interval
 from dpalgos.intervals.half_widths import IntervalParams, normal_quantile
-from dpalgos.mechanisms.sensitivity import ball_mean, interval, outer_product
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.params import positive
-from dpalgos.release.symmetric import svec, unsvec
+from dpalgos.release.spend import Spend
+from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
@@ -47,19 +51,13 @@ class BootstrapRegressionParams(IntervalParams):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
 
-def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return, for each release, neighbors that differ by its sensitivity."""
-    axes, up = params.covariate_bound * np.eye(d), params.response_bound
-    row = axes[0]
-    return [pair(row, axes[-1]), pair(row, row, up, -up), pair(row, row, up, 0.0)]
+def _largest_response(params: BootstrapRegressionParams, d: int, _: Published) -> Neighbors:
+    row = params.covariate_bound * np.eye(1, d)
+    return pair(row, row, params.response_bound, 0.0)
 
 
-RELEASES = witnessed(
-    witnesses,
-    Release("X'X", 1 / 3, "sqrt(2) * covariate_bound**2"),
-    Release("X'y", 1 / 3, "2 * covariate_bound * response_bound"),
-    Release("y'y", 1 / 3, "response_bound**2"),
-)
+SQUARES = Release("y'y", 1 / 3, interval, witness=_largest_response)
+RELEASES = replace(GRAM, share=1 / 3), replace(CROSS_PRODUCTS, share=1 / 3), SQUARES
 
 
 @register(
@@ -79,34 +77,26 @@ def bootstrap_regression(
     """Return the coefficients, (d, R)."""
     d, row, response, n = sample.n_features, params.covariate_bound, params.response_bound, sample.n_rows
     moments = row_moments(sample, row, response)
-    z = params.split_budget(shares_of(RELEASES, params)).gaussian_multiplier("X'X")
-    gram_moves, cross_moves = outer_product(row, 1), ball_mean(row * response, 1)
-    gram = transcript.gaussian(
-        svec(moments[:, :d, :d]), l2_sensitivity=gram_moves, noise_multiplier=z, label="X'X"
-    )
-    cross = transcript.gaussian(
-        moments[:, :d, d].T, l2_sensitivity=cross_moves, noise_multiplier=z, label="X'y"
-    )
-    square = transcript.gaussian(
-        moments[:, d, d][None], l2_sensitivity=interval(response**2, 1), noise_multiplier=z, label="y'y"
-    )[0]
-    released = _raised(unsvec(gram, d))
+    spend = Spend.of_budget(transcript, params.split_budget(shares_of(RELEASES, params)))
+    gram, gram_std = spend.symmetric(GRAM, moments[:, :d, :d], row, 1)
+    cross, cross_std = spend(CROSS_PRODUCTS, moments[:, :d, d].T, row * response, 1)
+    square, _ = spend(SQUARES, moments[:, d, d], response**2, 1)
+    spend.check_complete()
+    released = _raised(gram)
     coef = np.linalg.solve(released, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
         explained = np.einsum("jr,rjk,kr->r", coef, released, coef) - 2 * (coef * cross).sum(axis=0)
         variance = np.maximum(square + explained, 0.0) / np.maximum(n - d, 1)
-        gram_std = float(transcript.noise_std(gram_moves, z, len(gram)))
-        cross_std = float(transcript.noise_std(cross_moves, z, d))
-        ends = [
+        limits = [
             np.quantile(
-                _bootstrapped(released[r], coef[:, r], variance[r], gram_std, cross_std),
+                _bootstrapped(released[r], coef[:, r], variance[r], float(gram_std), float(cross_std)),
                 [(1 - params.interval) / 2, (1 + params.interval) / 2],
                 axis=0,
             )
             for r in range(sample.n_replicates)
         ]
         naive = np.einsum("rjj->jr", np.linalg.inv(released)) * variance
-        lower, upper = np.stack(ends, axis=-1)
+        lower, upper = np.stack(limits, axis=-1)
         transcript.interval = Interval(
             half_width=(upper - lower) / 2,
             center=(upper + lower) / 2,

@@ -2,12 +2,12 @@
 
     β ← β − η [ (1/n) Σ_i clip((x_i'β − y_i) x_i, γ) + w_t ],   t = 1 … T,   from β = 0
 
-clip shortens a vector to ℓ2 norm γ, the last iterate is the answer.
+clip shortens a vector to ℓ2 norm γ. The estimate is the last iterate.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
-``step_size`` η. Neither rows nor responses need a bound: a row's gradient is as long as γ at most, whatever β
-is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`).
-T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
+``step_size`` η. Rows and responses need no bounds. The norm of a row's clipped gradient is at most γ for any
+β, so replacing a row moves the mean by at most 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`).
+T releases with noise multiplier z compose to exactly one Gaussian release with multiplier z/√T.
 
 Calibrations
     ``tight``: z = √T z1(ε, δ).
@@ -25,9 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
@@ -45,10 +46,12 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-def witnesses(params: ClippedGradientDescentParams, d: int, published: Published) -> Witnesses:
-    """Return a row with responses far above and far below."""
+def _opposite_responses(params: ClippedGradientDescentParams, d: int, _: Published) -> Neighbors:
     row, far = np.eye(1, d), 1e9 * params.clip_norm
-    return [pair(row, row, far, -far)]
+    return pair(row, row, far, -far)
+
+
+GRADIENT = Release("gradient", 1.0, ball_mean, witness=_opposite_responses)
 
 
 @register(
@@ -59,7 +62,7 @@ def witnesses(params: ClippedGradientDescentParams, d: int, published: Published
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
-    releases=witnessed(witnesses, Release("gradient", 1.0, "2 * clip_norm / n")),
+    releases=(GRADIENT,),
 )
 def clipped_gradient_descent(
     sample: Sample, params: ClippedGradientDescentParams, transcript: Transcript
@@ -68,7 +71,7 @@ def clipped_gradient_descent(
     clip_norm, n_steps = params.clip_norm, params.n_iterations
     sample.check_response()
     if params.calibration == "tight":
-        multiplier = params.split_budget({"steps": 1.0}).gaussian_multiplier("steps", n_steps)
+        multiplier = params.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label, n_steps)
     else:
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
 
@@ -76,14 +79,11 @@ def clipped_gradient_descent(
         """Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖."""
         return np.asarray(clip_norm / np.maximum(np.linalg.norm(X, axis=1), _SHORTEST * clip_norm))
 
+    spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, {GRADIENT.label: n_steps})
     gradient_at = clipped_residual_gradient(sample, residual_bounds)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
-        released = transcript.gaussian(
-            gradient_at(coef),
-            l2_sensitivity=ball_mean(clip_norm, sample.n_rows),
-            noise_multiplier=multiplier,
-            label="gradient",
-        )
-        coef = coef - params.step_size * released
+        gradient, _ = spend(GRADIENT, gradient_at(coef), clip_norm, sample.n_rows)
+        coef = coef - params.step_size * gradient
+    spend.check_complete()
     return coef

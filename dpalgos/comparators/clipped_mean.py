@@ -43,13 +43,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
+from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
 from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.params import checked, positive
@@ -109,37 +108,58 @@ class ClippedMeanParams(IntervalParams):
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
 
-def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnesses:
-    """Return far rows on opposite sides, along two axes, and a far row against one at the last center."""
+def _opposite_rows(_: ClippedMeanParams, d: int, __: Published) -> Neighbors:
     far = 1e9 * np.eye(1, d)
-    opposite = pair(far, -far)
+    return pair(far, -far)
+
+
+def _coarse_center(params: ClippedMeanParams, d: int, published: Published) -> FloatArray:
+    center: FloatArray = np.zeros((d, 1))
+    for offset in published[: _n_stages(params)]:
+        center = truncate(center + offset[:, :1], params.mean_bound or 0.0)
+    return center
+
+
+def _last_center(params: ClippedMeanParams, d: int, published: Published) -> FloatArray:
     if params.mean_bound is None:
-        center = np.broadcast_to(_public_center(params, d), (d, 1))
-        return [None, None, None, opposite, None, None, *ball_witnesses(center)]
-    stages, center = _n_stages(params), np.zeros((d, 1))
-    for offset in published[:stages]:
-        center = truncate(center + offset[:, :1], params.mean_bound)
-    outside, last = pair(far, center.T), None
-    spread = far_along_axes(center) if d > 1 else outside
+        return np.broadcast_to(_public_center(params, d), (d, 1))
+    center = _coarse_center(params, d, published)
     if params.spreads_differ:
-        refined = published[stages + counts_needed(_N_LEVELS)]
+        refined = published[_n_stages(params) + counts_needed(_N_LEVELS)]
         center = truncate(center + refined[:, :1], params.mean_bound)
-        last = pair(far, center.T)
-    return [opposite, None, outside, opposite, spread, last, *ball_witnesses(center)]
+    return center
 
 
-OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=lambda p: p.spreads_differ)
-OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=lambda p: p.spreads_differ)
-RELEASES = witnessed(
-    witnesses,
-    Release("center", 0.08, "2r/n", when=lambda p: p.spreads_differ),
-    Release("center", 0.1, "2r/n", when=lambda p: p.mean_bound is not None and not p.spreads_differ),
-    OUTSIDE_LEVEL,
-    Release("mean", "the rest", "2r/n"),
-    Release("spread", 0.05, "√2 r₀²/n", when=lambda p: p.spreads_differ),
-    OUTSIDE_BALL,
-    *IN_BALL,
+def _far_from_coarse(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
+    return pair(1e9 * np.eye(1, d), _coarse_center(params, d, published).T)
+
+
+def _far_from_last(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
+    return pair(1e9 * np.eye(1, d), _last_center(params, d, published).T)
+
+
+def _along_axes(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
+    if d == 1:
+        return _far_from_coarse(params, d, published)
+    return far_along_axes(_coarse_center(params, d, published))
+
+
+def _spreads_differ(params: ClippedMeanParams) -> bool:
+    return params.spreads_differ
+
+
+CENTER = Release(
+    "center",
+    lambda params: 0.08 if params.spreads_differ else 0.1,
+    ball_mean,
+    when=lambda params: params.mean_bound is not None,
+    witness=_opposite_rows,
 )
+OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=_spreads_differ, witness=_far_from_coarse)
+MEAN = Release("mean", "the rest", ball_mean, witness=_opposite_rows)
+SPREAD = Release("spread", 0.05, outer_product, when=_spreads_differ, witness=_along_axes)
+OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=_spreads_differ, witness=_far_from_last)
+RELEASES = CENTER, OUTSIDE_LEVEL, MEAN, SPREAD, OUTSIDE_BALL, *ball_releases(_last_center)
 
 
 @register(
@@ -163,31 +183,30 @@ RELEASES = witnessed(
 )
 def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    budget = _budget(params)
+    spend = _spend(params, transcript)
     if params.clip_norm is not None:
         towards = _public_center(params, sample.n_features)
         ball = Ball(towards, np.full(sample.n_replicates, params.clip_norm))
     else:
-        towards, ball = np.zeros((sample.n_features, 1)), _private_ball(sample, params, budget, transcript)
-    multiplier = budget.gaussian_multiplier("mean")
-    sensitivity = ball_mean(ball.radius, sample.n_rows)
-    offset = transcript.gaussian(
-        mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
-    )
+        towards, ball = np.zeros((sample.n_features, 1)), _private_ball(sample, params, spend)
+    offset, std = spend(MEAN, mean_offset(sample, ball), ball.radius, sample.n_rows)
     released = ball.center + ball.unit * offset
-    noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
-    made = ReleasedOffset(offset, noise_std, sample.n_rows)
     transcript.interval = interval_in_ball(
-        transcript, params.interval, sample, ball, made, budget.gaussian_multiplier
+        spend, params.interval, sample, ball, ReleasedOffset(offset, std, sample.n_rows)
     )
+    spend.check_complete()
     if params.shrinkage == "james_stein":
-        shrunk = james_stein((released - towards) / ball.unit, (multiplier * sensitivity) ** 2)
+        shrunk = james_stein((released - towards) / ball.unit, std**2)
         released = towards + ball.unit * shrunk
     return released
 
 
-def _budget(params: ClippedMeanParams) -> SplitBudget:
-    return params.split_budget({"mean": 1.0}, interval_shares(params) | shares_of(RELEASES, params))
+def _spend(params: ClippedMeanParams, transcript: Transcript) -> Spend:
+    times = dict.fromkeys((OUTSIDE_LEVEL.label, OUTSIDE_BALL.label), counts_needed(_N_LEVELS))
+    if params.mean_bound is not None:
+        times[CENTER.label] = _n_stages(params) + params.spreads_differ
+    shares = interval_shares(params) | shares_of(RELEASES, params)
+    return Spend.of_budget(transcript, params.split_budget({MEAN.label: 1.0}, shares), times)
 
 
 def _n_stages(params: ClippedMeanParams) -> int:
@@ -202,23 +221,17 @@ def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
     return for_columns("center", params.center, d)
 
 
-def _private_ball(
-    sample: Sample, params: ClippedMeanParams, budget: SplitBudget, transcript: Transcript
-) -> Ball:
+def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ball:
     """Release a center, and the radius and units that suit it."""
     assert params.mean_bound is not None
     assert params.std_bounds is not None
     bound, (low, high) = params.mean_bound, params.std_bounds
-    d, n_stages, root_d = sample.n_features, _n_stages(params), np.sqrt(sample.n_features)
-    multiplier = budget.gaussian_multiplier("center", n_stages + params.spreads_differ)
+    d, root_d = sample.n_features, np.sqrt(sample.n_features)
 
     def moved(ball: Ball) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Release the mean offset from the center; return the next center and its error, too."""
-        sensitivity = ball_mean(ball.radius, sample.n_rows)
-        offset = transcript.gaussian(
-            mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="center"
-        )
-        return offset, truncate(ball.center + offset, bound), np.minimum(multiplier * sensitivity, bound)
+        offset, std = spend(CENTER, mean_offset(sample, ball), ball.radius, sample.n_rows)
+        return offset, truncate(ball.center + offset, bound), np.minimum(std, bound)
 
     def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
         """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
@@ -226,9 +239,9 @@ def _private_ball(
         distances: Grouped[FloatArray] = sample.grouped(
             lambda group: ball.distances(group) * group.weights, together=True
         )
-        above, times = counts_above(distances, levels), {release.label: counts_needed(_N_LEVELS)}
+        above = counts_above(distances, levels)
         chosen = search_by_counts(
-            Spend.of_budget(transcript, budget, times, [release.label]),
+            spend,
             release,
             _N_LEVELS,
             lambda middle: above(middle[0])[None],
@@ -239,7 +252,7 @@ def _private_ball(
 
     center: FloatArray = np.zeros((d, sample.n_replicates))
     error = np.full(sample.n_replicates, bound)
-    for _ in range(n_stages):
+    for _ in range(_n_stages(params)):
         ball = Ball(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
         _, center, error = moved(ball)
     if not params.spreads_differ:
@@ -249,11 +262,8 @@ def _private_ball(
     ball = Ball(center, ball.radius)
     ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, OUTSIDE_LEVEL))
     offset, center, error = moved(ball)
-    moves, z = outer_product(ball.radius, sample.n_rows, d), budget.gaussian_multiplier("spread")
-    squares = transcript.gaussian(
-        mean_squares(sample, ball), l2_sensitivity=moves, noise_multiplier=z, label="spread"
-    )
-    variance = np.maximum(squares - offset**2 + error**2, 0) + transcript.noise_std(moves, z, d)
+    squares, std = spend(SPREAD, mean_squares(sample, ball), ball.radius, sample.n_rows, d)
+    variance = np.maximum(squares - offset**2 + error**2, 0) + std
     spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
     levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
     ball = Ball(center, ball.radius, np.sqrt(spread))

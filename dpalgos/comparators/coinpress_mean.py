@@ -29,11 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
+from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import Ball, mean_offset
@@ -57,11 +58,19 @@ class CoinPressMeanParams(IntervalParams):
         return self.split_budget(rounds, interval_shares(self))
 
 
-def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witnesses:
-    """Return far rows on opposite sides."""
+def _opposite_rows(params: CoinPressMeanParams, d: int, _: Published) -> Neighbors:
     far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
-    center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
-    return [pair(far, -far), pair(far, -far), *ball_witnesses(center)]
+    return pair(far, -far)
+
+
+def _last_center(params: CoinPressMeanParams, d: int, published: Published) -> FloatArray:
+    return sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
+
+
+CENTER = Release(
+    "center", "¼ of the rest", ball_mean, when=lambda params: params.n_rounds > 1, witness=_opposite_rows
+)
+MEAN = Release("mean", "the rest", ball_mean, witness=_opposite_rows)
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -82,12 +91,7 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
     reference="Biswas et al. (2020), Algorithms 1 and 2",
     summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
     example={"mean_bound": 1.0, "std_bound": 0.6},
-    releases=witnessed(
-        witnesses,
-        Release("center", "¼ of the rest", "2r_t/n", when=lambda params: params.n_rounds > 1),
-        Release("mean", "what is left", "2r_T/n"),
-        *IN_BALL,
-    ),
+    releases=(CENTER, MEAN, *ball_releases(_last_center)),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:
@@ -96,33 +100,26 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
     tail = tail_norm(d, _MISS) * sigma
     center: FloatArray = np.zeros((d, sample.n_replicates))
     error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
-    for label, multiplier in _rounds(params):
+    spend, coarse = _spend(params, transcript), params.n_rounds - 1
+    for t in range(params.n_rounds):
         ball = Ball(center, ball_radius(error, tail, sigma))
-        sensitivity = ball_mean(ball.radius, n)
-        offset = transcript.gaussian(
-            mean_offset(sample, ball),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=multiplier,
-            label=label,
-        )
+        offset, std = spend(CENTER if t < coarse else MEAN, mean_offset(sample, ball), ball.radius, n)
         center = center + offset
-        error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
-    if params.interval is not None:
-        made = ReleasedOffset(offset, transcript.noise_std(sensitivity, multiplier, d), n)
-        transcript.interval = interval_in_ball(
-            transcript, params.interval, sample, ball, made, params.budget().gaussian_multiplier
-        )
+        error = tail * np.sqrt(1 / n + (std / sigma) ** 2)
+    released = ReleasedOffset(offset, std, n)
+    transcript.interval = interval_in_ball(spend, params.interval, sample, ball, released)
+    spend.check_complete()
     return center
 
 
-def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
-    """Return the label and the noise multiplier of every round."""
+def _spend(params: CoinPressMeanParams, transcript: Transcript) -> Spend:
     coarse = params.n_rounds - 1
+    times = {CENTER.label: coarse} if coarse else {}
     if params.calibration == "tight":
-        budget = params.budget()
-        center = budget.gaussian_multiplier("center", coarse) if coarse else 0.0
-        mean = budget.gaussian_multiplier("mean")
-    else:
-        rho, last = printed_rho(params.epsilon, params.delta), _LAST_SHARE if coarse else 1.0
-        center, mean = (float(np.sqrt(k / (2 * rho))) for k in (coarse / (1 - _LAST_SHARE), 1 / last))
-    return [("center", center)] * coarse + [("mean", mean)]
+        return Spend.of_budget(transcript, params.budget(), times)
+    rho, last = printed_rho(params.epsilon, params.delta), _LAST_SHARE if coarse else 1.0
+    parts = {CENTER.label: coarse / (1 - _LAST_SHARE)} if coarse else {}
+    parts[MEAN.label] = 1 / last
+    return Spend.of_multipliers(
+        transcript, {label: float(np.sqrt(k / (2 * rho))) for label, k in parts.items()}, times
+    )

@@ -4,24 +4,30 @@
     λ = B² max( (2z² t/n²)^(1/3), √(2 c2 z t/n), 1/n ),   t = tr(H)/B² + noise, at least 0
     θ ← θ − ( (H + λ I)⁻¹ g + noise ),   T times from θ = 0
 
-z is the directions' noise multiplier. w is tanh(u/2)/2u for logistic responses and 1 for Gaussian ones: a
-parabola of that curvature touches the loss from above, so that a step without noise never overshoots, where
-ψ'' in its place may.
+z is the noise multiplier of the directions. w is tanh(u/2)/2u for logistic responses and 1 for Gaussian ones.
+A parabola of that curvature touches the loss from above, so a step without noise never overshoots. With ψ''
+instead of w it may.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` B (rows are clipped
 to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped: Huber's loss).
 
-Why it is private. The gradient's sensitivity is that of :mod:`dpalgos.central.dp_glm`. A row's part of the
-trace lies in [0, κ]/n. Given g and λ, let A ⪰ λ I be H + λ I without the row in question, which adds v v'
-with ‖v‖² ≤ κ/n: (A + v v')⁻¹ g = A⁻¹ g − M g, M = w w'/(1 + v'w), w = A⁻¹ v. With q = v'w ≤ κ/(nλ) the norm
-of M is ‖w‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). Of two rows that replace each other M and M' are positive
-semidefinite, so that ‖M − M'‖ is at most the larger norm: :func:`direction_sensitivity`, attained by a row
-along g against a row of zeros. All releases are Gaussian with shares of μ² that sum to 1.
+Why it is private. The gradient has the sensitivity of :mod:`dpalgos.central.dp_glm`. With κ = c2 B² and
+c2 = sup ψ'' ≥ w, a row's part of the trace lies in [0, κ]/n. For the direction, g and λ are public. Let
+A ⪰ λ I be H + λ I without one row. That row adds v v' with ‖v‖² ≤ κ/n, so
 
-Departures: the authors count adding or removing a row with zero-concentrated DP, and tune a factor on t and
-the shares; here they are fixed, and λ's second term is ours: a direction's noise of norm ‖g‖ c2 B² z/(nλ²)
-adds tr(H) times as much to the gradient, ½ ‖g‖ at most. Without it steps diverge where n is large. Where
-ψ'' has no bound (Poisson) it does not apply.
+    (A + v v')⁻¹ g = A⁻¹ g − M g,   M = u u'/(1 + v'u),   u = A⁻¹ v.
+
+With q = v'u ≤ κ/(nλ), ‖M‖ = ‖u‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). The matrices M and M' of two rows
+that replace each other are positive semidefinite, so ‖M − M'‖ is at most the larger norm
+(:func:`direction_sensitivity`). A row along g against a row of zeros attains the bound.
+
+Departures
+
+- The authors account for adding or removing a row by zero-concentrated DP. They tune a factor on t and the
+  shares; here both are fixed.
+- The second term of λ is ours. A direction's noise of norm ‖g‖ c2 B² z/(nλ²) adds tr(H) times as much to the
+  gradient, at most ½ ‖g‖. Without this term, steps diverge if n is large.
+- Families without a bound on ψ'' (Poisson) are refused.
 
 Reference: Ganesh, Haghifam, Steinke & Thakurta (2023), Faster differentially private convex optimization via
 second-order methods, Algorithm 3, "UB-add" in the authors' code.
@@ -31,11 +37,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, shares_of, witnessed
-from dpalgos.mechanisms.sensitivity import ball_mean, interval
+from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.mechanisms.sensitivity import ball_mean, interval, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -54,6 +61,7 @@ class DoubleNoiseNewtonGLMParams(PrivateFamilyParams):
     n_iterations: int = count("T, number of Newton steps", default=5)
 
 
+@lemma("‖g‖ κ/(n λ² + κ λ)")
 def direction_sensitivity(
     gradient: FloatArray, ridge: FloatArray, curvature: float, n_rows: FloatArray
 ) -> FloatArray:
@@ -61,21 +69,24 @@ def direction_sensitivity(
     return np.asarray(np.linalg.norm(gradient, axis=0) * curvature / (n_rows * ridge**2 + curvature * ridge))
 
 
-def witnesses(params: DoubleNoiseNewtonGLMParams, d: int, published: Published) -> Witnesses:
-    """Return, at θ = 0, opposite rows, a row against zeros, and one along the released gradient."""
-    row, zeros = params.covariate_bound * np.eye(1, d), np.zeros((1, d))
-    far = 10 * (params.response_bound or 0.0)
+def _opposite_rows(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
+    row = params.covariate_bound * np.eye(1, d)
+    return pair(row, -row, 10 * (params.response_bound or 0.0))
+
+
+def _row_and_zeros(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
+    return pair(params.covariate_bound * np.eye(1, d), np.zeros((1, d)))
+
+
+def _row_along_gradient(params: DoubleNoiseNewtonGLMParams, d: int, published: Published) -> Neighbors:
     along = published[0][:, :1].T
-    along = along * params.covariate_bound / np.linalg.norm(along)
-    return [pair(row, -row, far), pair(row, zeros), pair(along, zeros)]
+    return pair(along * params.covariate_bound / np.linalg.norm(along), np.zeros((1, d)))
 
 
-RELEASES = witnessed(
-    witnesses,
-    Release("gradient", 0.6, "as in ``dp_glm``"),
-    Release("trace", 0.05, "c2 B²/n, c2 = sup ψ'' ≥ w"),
-    Release("direction", 0.35, "‖g‖ κ / (n λ² + κ λ), κ = c2 B²"),
-)
+GRADIENT = Release("gradient", 0.6, ball_mean, witness=_opposite_rows)
+TRACE = Release("trace", 0.05, interval, witness=_row_and_zeros)
+DIRECTION = Release("direction", 0.35, direction_sensitivity, witness=_row_along_gradient)
+RELEASES = GRADIENT, TRACE, DIRECTION
 
 
 @register(
@@ -98,38 +109,26 @@ def double_noise_newton_glm(
     family, n, row = params.family_object(), sample.n_rows, params.covariate_bound
     risk = Risk(family, sample, row_bound=row)
     budget = params.split_budget(shares_of(RELEASES, params))
-    multiplier = {part: budget.gaussian_multiplier(part, params.n_iterations) for part in budget.shares}
+    spend = Spend.of_budget(transcript, budget, dict.fromkeys(budget.shares, params.n_iterations))
     kappa = family.curvature_bound * row**2
     coef: FloatArray = np.zeros(risk.shape)
     for _ in range(params.n_iterations):
-        gradient = transcript.gaussian(
-            risk.gradient(coef),
-            l2_sensitivity=ball_mean(row * family.gradient_radius(row * family.predictor_norm(coef, 2)), n),
-            noise_multiplier=multiplier["gradient"],
-            label="gradient",
-        )
+        radius = row * family.gradient_radius(row * family.predictor_norm(coef, 2))
+        gradient, _ = spend(GRADIENT, risk.gradient(coef), radius, n)
         curvature = _mean_curvature(sample, family, row, coef)
-        trace = transcript.gaussian(
-            np.trace(curvature, axis1=1, axis2=2)[None, :],
-            l2_sensitivity=interval(kappa, n),
-            noise_multiplier=multiplier["trace"],
-            label="trace",
-        )[0]
-        ridge = row**2 * _least_curvature(
-            np.maximum(trace, 0) / row**2, multiplier["direction"], family.curvature_bound, n
+        trace, _ = spend(TRACE, np.trace(curvature, axis1=1, axis2=2), kappa, n)
+        ridge = row**2 * _curvature_floor(
+            np.maximum(trace, 0) / row**2, spend.multiplier(DIRECTION), family.curvature_bound, n
         )
         system = curvature + ridge[:, None, None] * np.eye(len(coef))
-        direction = transcript.gaussian(
-            np.linalg.solve(system, gradient.T[:, :, None])[:, :, 0].T,
-            l2_sensitivity=direction_sensitivity(gradient, ridge, kappa, n),
-            noise_multiplier=multiplier["direction"],
-            label="direction",
-        )
+        step = np.linalg.solve(system, gradient.T[:, :, None])[:, :, 0].T
+        direction, _ = spend(DIRECTION, step, gradient, ridge, kappa, n)
         coef = coef - direction
+    spend.check_complete()
     return coef
 
 
-def _least_curvature(trace: FloatArray, z: float, curvature_bound: float, n: FloatArray) -> FloatArray:
+def _curvature_floor(trace: FloatArray, z: float, curvature_bound: float, n: FloatArray) -> FloatArray:
     """Return λ/B², (R,), by the released t."""
     printed, steady = np.cbrt(2 * z**2 * trace / n**2), np.sqrt(2 * curvature_bound * z * trace / n)
     return np.asarray(np.maximum(np.maximum(printed, steady), 1 / n))

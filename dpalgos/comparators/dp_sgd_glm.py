@@ -4,26 +4,26 @@
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covariate_bound`` c_x (rows are
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
-``step_size`` η, n. B = 10 batches, at most one per
-row, and E = 5 epochs.
+``step_size`` η, n. There are E = 5 epochs of B = 10 batches, or fewer if there are fewer rows.
 
-Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
-of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). β is
-post-processing of the steps before it.
+Why it is private. A row's gradient has norm at most L = R c_x with |residual| ≤ R. Replacing a row moves the
+mean over its batch by at most 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). β is post-processing
+of the earlier steps.
 
-    ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
-                           which amplifies privacy. E B such releases with noise multiplier z are accounted
-                           by privacy-loss distributions of a pair that dominates replacing one row
-                           (:mod:`dpalgos.accounting.losses`); z is the least that proves (ε, δ).
-    ``batches="in_turn"``  row i belongs to batch i mod B, which is public. A row has a part in one batch,
-                           hence in E of the releases: batches are disjoint groups of people, whose costs do
-                           not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
-                           hardened form, which random batches have not.
+    ``batches="poisson"``  Each step draws each row with probability q = 1/B. The drawn rows are secret, which
+                           amplifies privacy. E B such releases with noise multiplier z are accounted for by
+                           privacy-loss distributions of a pair that dominates replacing one row
+                           (:mod:`dpalgos.accounting.losses`). z is the smallest that proves (ε, δ).
+    ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, hence in E
+                           of the releases: batches are disjoint groups, whose costs do not add up.
+                           z = √E z1(ε, δ), exact; about √B times that of random batches. Only these
+                           batches allow floating-point-safe noise.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn, else
-leaves (ε/2, δ/2) to the steps, and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn. With
+random batches it leaves (ε/2, δ/2) to the steps. Its center is the estimate after three whitened Newton
+steps.
 
-Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by their own norm.
+Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by clipping gradients.
 
 Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential
 privacy, Algorithm 1.
@@ -38,7 +38,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, scaled
 from dpalgos.central.preconditioned.from_start import (
     START_RELEASES,
     interval_from,
@@ -51,6 +51,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2
@@ -74,10 +75,13 @@ class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
     )
 
 
-def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
+def _opposite_rows(params: DPSGDGLMParams, d: int, _: Published) -> Neighbors:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
-    return [pair(row, -row, far)]
+    return pair(row, -row, far)
+
+
+GRADIENT = Release("gradient", "the rest", ball_mean, witness=_opposite_rows)
 
 
 @register(
@@ -93,9 +97,7 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
         "response_bound": 2.0,
         "step_size": 1.0,
     },
-    releases=witnessed(
-        witnesses, Release("gradient", "the rest", "2L/n_b"), *scaled("ε/2, δ/2", START_RELEASES)
-    ),
+    releases=(GRADIENT, *scaled("ε/2, δ/2", START_RELEASES)),
     check_data=check_labels,
     in_memory=True,
     public="response_bound for Gaussian responses",
@@ -138,7 +140,7 @@ def _random_steps(
             sampling_rate=rate,
             l2_sensitivity=ball_mean(family.residual_bound * params.covariate_bound, n_batch),
             noise_multiplier=multiplier,
-            label="gradient",
+            label=GRADIENT.label,
         )
 
     return released, rest_budget(params, sample, lambda: [event])
@@ -152,20 +154,20 @@ def _steps_in_turn(
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    budget = params.split_budget({"steps": 1.0}, reserved(params, sample))
-    multiplier = budget.gaussian_multiplier("steps", _N_EPOCHS)
+    budget = params.split_budget({GRADIENT.label: 1.0}, reserved(params, sample))
+    spend = Spend.of_multipliers(  # a row is in one batch, hence in one step of each epoch
+        transcript,
+        {GRADIENT.label: budget.gaussian_multiplier(GRADIENT.label, _N_EPOCHS)},
+        {GRADIENT.label: _N_EPOCHS * n_batches},
+    )
     order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:
         number = next(order)
         gradient_bound = family.residual_bound * params.covariate_bound
         with transcript.among(number):
-            return transcript.gaussian(
-                risks[number].gradient(coef),
-                l2_sensitivity=ball_mean(gradient_bound, batches[number].n_rows),
-                noise_multiplier=multiplier,
-                label="gradient",
-            )
+            gradient = risks[number].gradient(coef)
+            return spend(GRADIENT, gradient, gradient_bound, batches[number].n_rows).value
 
     return released, budget
 

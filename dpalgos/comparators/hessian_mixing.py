@@ -8,14 +8,14 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Where λ̃ − τ s is at most the
-least eigenvalue of both neighbors, G ⪰ γ I on both, and the cost of a
-:class:`~dpalgos.accounting.events.GaussianSketchEvent` bounds what replacing a row tells. The least
-eigenvalue of a neighbor is below that of the data by B² at most, which is s/z with the multiplier z, so that
-a normal variable above τ − 1/z is needed for λ̃ to be too large for either: τ = Φ⁻¹(1 − δ/100) + 1/z, and a
-hundredth of δ is set aside for it. Products are sums of x_i r_i with |r_i| ≤ C, whatever θ is
+Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. If λ̃ − τ s is at most the smallest
+eigenvalue of both neighbors, then G ⪰ γ I on both, and the sketch costs a
+:class:`~dpalgos.accounting.events.GaussianSketchEvent`. The smallest eigenvalues of neighbors differ by at
+most B² = s/z, with the noise multiplier z. So λ̃ is too large for one of them only if a standard normal
+variable exceeds τ − 1/z. With τ = Φ⁻¹(1 − δ/100) + 1/z this has probability δ/100, which is charged as a
+failure. Products are sums of x_i r_i with |r_i| ≤ C for any θ
 (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Shares are of ρ of zero-concentrated DP, in which a sketch
-with ridge γ = c B² costs about k/(2c²); then all noise is scaled.
+with ridge γ = c B² costs about k/(2c²). All noise is then scaled by one factor until (ε, δ) is just proved.
 
 Departures: the paper gives ε/2 to the sketches and ε/2 to the products, for adding or removing a row.
 
@@ -32,20 +32,19 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
-from dpalgos.comparators.adassp import gram_witnesses
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.comparators.adassp import axis_left_empty
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import eigenvalue_sensitivity, row_moments
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
-_MISSED = 0.01  # of δ, for a least eigenvalue that is smaller than it seems
-_LEAST_EIGENVALUE, _SKETCH, _PRODUCT = "least eigenvalue", "sketch", "residual product"
-_FAILURE = "the least eigenvalue is smaller than it seems"
+_MISSED = 0.01  # of δ: the smallest eigenvalue is overestimated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +58,25 @@ class HessianMixingParams(PrivateParams):
 
 @dataclass(frozen=True, kw_only=True)
 class MixingNoise:
-    """Noise multipliers of the least eigenvalue and of each product; γ/B² of each sketch."""
+    """Noise multipliers of the smallest eigenvalue and of each product; γ/B² of each sketch."""
 
     eigenvalue: float
     product: float
     ridge: float
 
 
-def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witnesses:
-    """Return rows of which an axis loses its only one, and a row with responses far on either side."""
+def _opposite_responses(params: HessianMixingParams, d: int, _: Published) -> Neighbors:
     row = params.covariate_bound * np.eye(1, d)
     far = 1e9 * (1 + params.response_bound)
-    return [gram_witnesses(params.covariate_bound, d)[0], pair(row, row, far, -far)]
+    return pair(row, row, far, -far)
+
+
+SMALLEST_EIGENVALUE = Release(
+    "least eigenvalue", f"{_EIGENVALUE_SHARE} of ρ", eigenvalue_sensitivity, witness=axis_left_empty
+)
+PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=_opposite_responses)
+SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
+FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} of δ", "a failure probability")
 
 
 @register(
@@ -82,13 +88,7 @@ def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witn
     no_interval="how its sketches move the answer is not known; take adassp",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_iterations": 6},
-    releases=witnessed(
-        witnesses,
-        Release(_LEAST_EIGENVALUE, f"{_EIGENVALUE_SHARE} of ρ", "covariate_bound**2"),
-        Release(_PRODUCT, f"{_PRODUCT_SHARE} of ρ", "2 * covariate_bound * response_bound"),
-        Release(_SKETCH, f"{_SKETCH_SHARE} of ρ", "B² over their ridge γ"),
-        Release(_FAILURE, f"{_MISSED} of δ", "a failure"),
-    ),
+    releases=(SMALLEST_EIGENVALUE, PRODUCT, SKETCH, FAILURE),
 )
 def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
@@ -96,33 +96,32 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     n_draws = sketch_rows(d, params.delta, params.n_iterations)
     noise = planned_noise(params.epsilon, params.delta, n_draws, params.n_iterations)
     gram = row_moments(sample, row)[:, :d, :d]
-    sensitivity = eigenvalue_sensitivity(row)
-    least = transcript.gaussian(
-        np.linalg.eigvalsh(gram)[:, :1].T,
-        l2_sensitivity=sensitivity,
-        noise_multiplier=noise.eigenvalue,
-        label=_LEAST_EIGENVALUE,
-    )[0]
-    transcript.may_fail(_MISSED * params.delta, label=_FAILURE)
+    spend = Spend.of_multipliers(
+        transcript,
+        {SMALLEST_EIGENVALUE.label: noise.eigenvalue, PRODUCT.label: noise.product},
+        {PRODUCT.label: params.n_iterations},
+    )
+    smallest, std = spend(SMALLEST_EIGENVALUE, np.linalg.eigvalsh(gram)[:, 0], row)
+    transcript.may_fail(_MISSED * params.delta, label=FAILURE.label)
     margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
-    sure = np.maximum(least - margin * transcript.noise_std(sensitivity, noise.eigenvalue, 1), 0)
+    sure = np.maximum(smallest - margin * std, 0)
     ridge = noise.ridge * row**2
     sketched = gram + np.maximum(ridge - sure, 0)[:, None, None] * np.eye(d)
 
     gradient_at = clipped_residual_gradient(sample, bound, row_bound=row)
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_iterations):
-        product = transcript.gaussian(
-            -sample.n_rows * gradient_at(coef),
-            l2_sensitivity=ball_mean(row * bound, 1),
-            noise_multiplier=noise.product,
-            label=_PRODUCT,
-        )
+        product, _ = spend(PRODUCT, -sample.n_rows * gradient_at(coef), row * bound, 1)
         drawn = transcript.gaussian_sketch(
-            sketched, n_rows=n_draws, row_bound_squared=sensitivity, ridge=ridge, label=_SKETCH
+            sketched,
+            n_rows=n_draws,
+            row_bound_squared=float(eigenvalue_sensitivity(row)),
+            ridge=ridge,
+            label=SKETCH.label,
         )
         curvature = np.swapaxes(drawn, 1, 2) @ drawn / n_draws
         coef = coef + np.linalg.solve(curvature, product.T[:, :, None])[:, :, 0].T
+    spend.check_complete()
     return coef
 
 

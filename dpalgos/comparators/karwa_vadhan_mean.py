@@ -37,16 +37,24 @@ import scipy
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
+from dpalgos.intervals.means import (
+    ENTRY_SQUARES,
+    ENTRY_TAIL,
+    RowSpread,
+    entry_interval,
+    interval_shares,
+    with_entry_witnesses,
+)
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -89,26 +97,31 @@ class KarwaVadhanMeanParams(IntervalParams):
         return self.std_bounds[0] == self.std_bounds[1]
 
 
-def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Witnesses:
-    """Return rows in other bins, and rows on opposite sides of every interval."""
+def _rows_in_other_bins(_: KarwaVadhanMeanParams, d: int, __: Published) -> Neighbors:
+    return pair(np.zeros((2, d)), np.vstack([np.zeros((1, d)), np.full((1, d), 1e9)]))
+
+
+def _opposite_rows(_: KarwaVadhanMeanParams, d: int, __: Published) -> Neighbors:
     far = np.full((1, d), 1e9)
-    center: FloatArray = np.zeros((1, d))
-    if params.interval is not None:
-        std = np.full((d, 1), params.std_bounds[1])
-        if not params.std_known:
-            std = _spread_of(params, published[0][:, :1])
-        most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
-        center = (std * (published[-4][:, :1] - most)).T
-    spread, opposite = pair(np.zeros((2, d)), np.vstack([0 * far, far])), pair(far, -far)
-    return [spread, opposite, opposite, *entry_witnesses(center, far, far)]
+    return pair(far, -far)
 
 
-RELEASES = witnessed(
-    witnesses,
-    Release("spread", 0.1, "1", when=lambda params: not params.std_known),
-    Release("center", 0.1, "1"),
-    Release("mean", "the rest", "√(Σ widths)/n"),
-    *OF_ENTRIES,
+def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Published) -> list[FloatArray]:
+    std, far = np.full((d, 1), params.std_bounds[1]), np.full((1, d), 1e9)
+    if not params.std_known:
+        std = _spread_of(params, published[0][:, :1])
+    most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
+    return [(std * (published[-4][:, :1] - most)).T, far, far]
+
+
+SPREAD = Release("spread", 0.1, count, when=lambda params: not params.std_known, witness=_rows_in_other_bins)
+CENTER = Release("center", 0.1, count, witness=_opposite_rows)
+MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
+RELEASES = (
+    SPREAD,
+    CENTER,
+    MEAN,
+    *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _center_and_far_rows),
 )
 
 
@@ -132,58 +145,35 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     std, rare = np.full((d, sample.n_replicates), high), np.zeros((d, sample.n_replicates))
     if not params.std_known:
         counts = _pair_counts(sample, _spread_levels(params))
-        chosen = _choose(transcript, counts, None, params, d, "spread")
+        chosen = _choose(transcript, counts, None, params, d, SPREAD.label)
         std, rare = _spread_of(params, chosen), np.where(chosen == 0, np.inf, 0.0)
     last = np.ceil(params.mean_bound / std)
     # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
     most = int(np.ceil(params.mean_bound / low))
     allowed = np.abs(np.arange(-most, most + 1))[:, None, None] <= last
-    bins = _choose(transcript, _center_counts(sample, std, last, most), allowed, params, d, "center")
+    bins = _choose(transcript, _center_counts(sample, std, last, most), allowed, params, d, CENTER.label)
     center = np.asarray(std * (bins - most), dtype=float)
     half = 4 * std * np.sqrt(np.log(sample.n_rows * d / _MISS))
     cut = _means_of_offsets(sample, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
-    relative = cut / (2 * half)
-    released = _release_means(transcript, relative, 2 * half, sample.n_rows, params)
-    mean = np.asarray(np.clip(center + released, center - half, center + half))
+    widths, noise = 2 * half, planned_noise(params, d)
+    relative, root, n = cut / widths, np.sqrt(widths), sample.n_rows
+    if params.calibration == "paper":
+        sensitivity, epsilon = interval(1, n), noise.epsilon_of(MEAN.label)
+        noisy = release_laplace(
+            transcript, relative, linf_sensitivity=sensitivity, epsilon=epsilon, label=MEAN.label
+        )
+        return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
+    labels = (MEAN.label, *interval_shares(params))
+    spend = Spend.of_multipliers(transcript, {label: noise.multiplier(label) for label in labels})
+    released, std = spend(MEAN, relative * root, root, n)
+    mean = np.asarray(np.clip(center + released * root, center - half, center + half))
     if params.interval is not None:
-        n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
-        moved = box(np.sqrt(2 * half), n)
         entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
         squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
-        transcript.interval = entry_interval(
-            transcript,
-            params.interval,
-            entries,
-            n,
-            RowSpread(squares, entries.shares_above(sample), Unseen(near=rare)),
-            noise_std=root * transcript.noise_std(moved, noise.multiplier("mean"), d),
-            multiplier=noise.multiplier,
-        )
+        spread = RowSpread(squares, entries.shares_above(sample), Unseen(near=rare))
+        transcript.interval = entry_interval(spend, params.interval, entries, n, spread, root * std)
+    spend.check_complete()
     return mean
-
-
-def _release_means(
-    transcript: Transcript,
-    relative: FloatArray,
-    widths: FloatArray,
-    n_rows: FloatArray,
-    params: KarwaVadhanMeanParams,
-) -> FloatArray:
-    noise = planned_noise(params, len(widths))
-    if params.calibration == "paper":
-        sensitivity = interval(1, n_rows)
-        noisy = release_laplace(
-            transcript, relative, linf_sensitivity=sensitivity, epsilon=noise.epsilon_of("mean"), label="mean"
-        )
-        return np.asarray(noisy * widths)
-    root = np.sqrt(widths)
-    noisy = transcript.gaussian(
-        relative * root,
-        l2_sensitivity=box(root, n_rows),
-        noise_multiplier=noise.multiplier("mean"),
-        label="mean",
-    )
-    return np.asarray(noisy * root)
 
 
 def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:

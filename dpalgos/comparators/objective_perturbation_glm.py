@@ -51,7 +51,7 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, scaled
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.errors import InputError
@@ -106,10 +106,13 @@ class PerturbationNoise:
     output: float
 
 
-def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Published) -> Witnesses:
-    """Return opposite rows whose gradients are as long as can be and opposite."""
+def _opposite_rows(params: ObjectivePerturbationGLMParams, d: int, _: Published) -> Neighbors:
+    """Return opposite rows whose gradients have the largest norm and opposite directions."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
-    return [pair(row, -row, label)]
+    return pair(row, -row, label)
+
+
+MINIMUM = Release("minimum", "the rest", "the losses above", witness=_opposite_rows)
 
 
 @register(
@@ -119,9 +122,7 @@ def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Publish
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
-    releases=witnessed(
-        witnesses, Release("minimum", "the rest", "the losses above"), *scaled("ε/2, δ/2", START_RELEASES)
-    ),
+    releases=(MINIMUM, *scaled("ε/2, δ/2", START_RELEASES)),
     check_data=check_labels,
     forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound for Gaussian responses",
@@ -149,7 +150,7 @@ def objective_perturbation_glm(
         step_size=params.step_size,
     )
     output_std = noise.output * tolerance / ridges
-    event = ApproximateEvent(label="minimum", epsilon=certified, delta=delta)
+    event = ApproximateEvent(label=MINIMUM.label, epsilon=certified, delta=delta)
     released = transcript.publish(
         minimum, lambda: minimum + output_std * transcript.noise.normal(sample.n_features), event
     )
@@ -191,7 +192,7 @@ def tight_noise(
     share = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
     ridge = max(float(1 / np.expm1(share)), least_ridge)
 
-    def made(log_mu: float) -> PerturbationNoise:
+    def noise_at(log_mu: float) -> PerturbationNoise:
         mu = float(np.exp(log_mu))
         return PerturbationNoise(
             ridge=ridge,
@@ -200,12 +201,14 @@ def tight_noise(
         )
 
     def excess(log_mu: float) -> float:
-        return float(np.log(max(proved_delta(epsilon, made(log_mu), one_sided=one_sided), 1e-300) / delta))
+        return float(
+            np.log(max(proved_delta(epsilon, noise_at(log_mu), one_sided=one_sided), 1e-300) / delta)
+        )
 
     root = float(scipy.optimize.brentq(excess, -30.0, 30.0, xtol=1e-12))
     while excess(root) > 0:
         root -= 1e-12
-    return made(root)
+    return noise_at(root)
 
 
 def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:

@@ -1,20 +1,21 @@
 """Output perturbation for generalized linear models: noise on the regularized minimum.
 
-    θ̂ = argmin_θ (1/n) Σ_i loss(x_i'θ, y_i) + (Λ/2) ‖θ‖²;   out θ̂ + N(0, σ² I)
+    θ̂ = argmin_θ (1/n) Σ_i loss(x_i'θ, y_i) + (Λ/2) ‖θ‖²;   released: θ̂ + N(0, σ² I)
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that
 ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss),
 ``ridge`` Λ, n.
 
-Why it is private: a row's gradient r x is no longer than L = R c_x with |r| ≤ R, so that at the minimum of
-one data set the gradient of a neighbor's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
-its own minimum at most 2L/(nΛ) away. The solver is deterministic and ends where the gradient is no longer
-than γ = L max(10⁻⁴/n, 10⁻¹⁴), hence within γ/Λ of the minimum, or it refuses. So two answers are
-:func:`minimum_sensitivity` apart at most. Whether it refuses depends on the rows (Newton's steps can cycle
-between the corners of Huber's loss) and is outside the guarantee: a person's own data are not released so.
+Why it is private. A row's gradient r x with |r| ≤ R has norm at most L = R c_x. At the minimum of one dataset
+the gradient of a neighbor's risk therefore has norm at most 2L/n. That risk is Λ-strongly convex, so its own
+minimum is at most 2L/(nΛ) away. The solver is deterministic. It stops where the norm of the gradient is at
+most γ = L max(10⁻⁴/n, 10⁻¹⁴), which is within γ/Λ of the minimum, or it refuses. Two released minima
+therefore differ by at most :func:`minimum_sensitivity`. Whether the solver refuses depends on the rows,
+because Newton's steps can cycle between the corners of Huber's loss. That refusal is outside the guarantee,
+so ``dpcost release`` does not offer this estimator.
 
 Calibration: ``tight`` only, Gaussian noise of z1(ε, δ) times the sensitivity. The paper's noise, of density
-∝ exp(−nΛε ‖b‖ / 2L), is purely ε-private and larger in most dimensions.
+∝ exp(−nΛε ‖b‖ / 2L), satisfies pure ε-DP and is larger in most dimensions.
 
 Reference: Chaudhuri, Monteleoni & Sarwate (2011), Differentially private empirical risk minimization,
 Algorithm 1.
@@ -24,10 +25,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -46,6 +49,7 @@ class OutputPerturbationGLMParams(PrivateFamilyParams):
     )
 
 
+@lemma("2 (L/n + γ)/Λ")
 def minimum_sensitivity(gradient_bound: float, ridge: float, n_rows: FloatArray) -> FloatArray:
     """Return 2 (L/n + γ) / Λ: opposite rows whose gradients stay L long, and the solver's two errors."""
     return np.asarray(2 * (gradient_bound / n_rows + solver_tolerance(gradient_bound, n_rows)) / ridge)
@@ -55,10 +59,13 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-def witnesses(params: OutputPerturbationGLMParams, d: int, published: Published) -> Witnesses:
+def _opposite_rows(params: OutputPerturbationGLMParams, d: int, _: Published) -> Neighbors:
     """Return opposite rows whose residuals are clipped wherever the minimum lies."""
     row, bound = params.covariate_bound * np.eye(1, d), params.response_bound or 1.0
-    return [pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))]
+    return pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))
+
+
+MINIMUM = Release("minimum", 1.0, minimum_sensitivity, witness=_opposite_rows)
 
 
 @register(
@@ -72,7 +79,7 @@ def witnesses(params: OutputPerturbationGLMParams, d: int, published: Published)
     no_interval="the curvature at the minimum is not released; take preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},
-    releases=witnessed(witnesses, Release("minimum", 1.0, "2 (L/n + γ)/Λ")),
+    releases=(MINIMUM,),
     check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
@@ -93,9 +100,5 @@ def output_perturbation_glm(
         solver_tolerance(gradient_bound, n),
         n_iterations=params.n_iterations,
     )
-    return transcript.gaussian(
-        minimum,
-        l2_sensitivity=minimum_sensitivity(gradient_bound, params.ridge, n),
-        noise_multiplier=params.split_budget({"minimum": 1.0}).gaussian_multiplier("minimum"),
-        label="minimum",
-    )
+    spend = Spend.of_budget(transcript, params.split_budget({MINIMUM.label: 1.0}))
+    return spend(MINIMUM, minimum, gradient_bound, params.ridge, n).value

@@ -31,8 +31,9 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript, plain_sensitivity
@@ -55,65 +56,23 @@ class PrivateFrankWolfeLassoParams(PrivateParams):
     value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
 
 
-def witnesses(params: PrivateFrankWolfeLassoParams, d: int, published: Published) -> Witnesses:
+def _opposite_rows(params: PrivateFrankWolfeLassoParams, d: int, published: Published) -> Neighbors:
     """Return rows of equal, largest residual and opposite covariates off the support, at the last step.
 
     Where the support is everything, the first step attains its sensitivity: θ = 0. For means, the rows ±R·1.
     """
     if params.covariate_bound is None or params.response_bound is None:
         row = np.full(d, _needed(params.value_bound, "value_bound", "a mean (y=None)"))
-        return [pair(row, -row)]
+        return pair(row, -row)
     theta = np.zeros((d, 1))
     for t, vertex in enumerate(published[:-1], start=1):
         theta = theta + _toward(theta, vertex[0], t, params.coef_l1_bound)
     bound, on = params.covariate_bound, theta[:, 0] if (theta == 0).any() else np.zeros(d)
     along, off = bound * np.sign(on), bound * (on == 0)
-    return [pair(along + off, along - off, -params.response_bound)]
+    return pair(along + off, along - off, -params.response_bound)
 
 
-@register(
-    title="Private Frank–Wolfe",
-    order=12,
-    task="any",
-    reference="Talwar, Thakurta & Zhang (2015), Algorithm 2",
-    summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
-    no_interval="the ℓ1 ball moves the answer by an unknown amount",
-    example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
-    releases=witnessed(witnesses, Release("vertex", 1.0, "score_sensitivity")),
-    public="covariate_bound and response_bound, or value_bound",
-)
-def private_frank_wolfe_lasso(
-    sample: Sample, params: PrivateFrankWolfeLassoParams, transcript: Transcript
-) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
-    radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
-    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.n_iterations * log_term)
-    budget = params.split_budget({"vertices": 1.0}, gaussian=False)
-    noise = least_noise(split_plan(budget, selected={"vertices": params.n_iterations}))
-    theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for t in range(1, params.n_iterations + 1):
-        # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
-        ascent = radius * problem.negative_gradient(theta)
-        scores = np.concatenate([ascent, -ascent])
-        sensitivity = problem.rounding * score_sensitivity(
-            problem.largest_change(theta, t), radius, sample.n_rows
-        )
-        if params.calibration == "tight":
-            vertex = exponential_mechanism(
-                transcript,
-                scores,
-                sensitivity=sensitivity,
-                epsilon=noise.epsilon_of("vertices"),
-                label="vertex",
-            )
-        else:
-            ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])
-            vertex = _printed_choice(transcript, scores, sensitivity, ratio)
-        theta = theta + _toward(theta, vertex, t, radius)
-    return theta
-
-
+@lemma("C₁ c/n")
 def score_sensitivity(
     largest_change: float | FloatArray, coef_l1_bound: float, n_rows: FloatArray
 ) -> FloatArray:
@@ -127,6 +86,52 @@ def score_sensitivity(
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
 
 
+VERTEX = Release("vertex", 1.0, score_sensitivity, witness=_opposite_rows)
+
+
+@register(
+    title="Private Frank–Wolfe",
+    order=12,
+    task="any",
+    reference="Talwar, Thakurta & Zhang (2015), Algorithm 2",
+    summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
+    no_interval="the ℓ1 ball moves the answer by an unknown amount",
+    example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
+    releases=(VERTEX,),
+    public="covariate_bound and response_bound, or value_bound",
+)
+def private_frank_wolfe_lasso(
+    sample: Sample, params: PrivateFrankWolfeLassoParams, transcript: Transcript
+) -> FloatArray:
+    """Return the last iterate, (d, R)."""
+    problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
+    radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
+    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.n_iterations * log_term)
+    budget = params.split_budget({VERTEX.label: 1.0}, gaussian=False)
+    noise = least_noise(split_plan(budget, selected={VERTEX.label: params.n_iterations}))
+    theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    for t in range(1, params.n_iterations + 1):
+        # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
+        ascent = radius * problem.negative_gradient(theta)
+        scores = np.concatenate([ascent, -ascent])
+        sensitivity = problem.rounding * score_sensitivity(
+            problem.largest_change(theta, t), radius, sample.n_rows
+        )
+        if params.calibration == "tight":
+            vertex = exponential_mechanism(
+                transcript,
+                scores,
+                sensitivity=sensitivity,
+                epsilon=noise.epsilon_of(VERTEX.label),
+                label=VERTEX.label,
+            )
+        else:
+            ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])
+            vertex = _printed_choice(transcript, scores, sensitivity, ratio)
+        theta = theta + _toward(theta, vertex, t, radius)
+    return theta
+
+
 def _printed_choice(
     transcript: Transcript, scores: FloatArray, sensitivity: FloatArray, ratio: float
 ) -> IntArray:
@@ -137,7 +142,7 @@ def _printed_choice(
         return np.asarray(noisy.argmax(axis=0)[None, :])
 
     event = PureEvent(
-        label="vertex", epsilon=2 / ratio, sensitivity=plain_sensitivity(sensitivity), norm=np.inf
+        label=VERTEX.label, epsilon=2 / ratio, sensitivity=plain_sensitivity(sensitivity), norm=np.inf
     )
     return np.asarray(transcript.choose(scores, draw, event)[0])
 

@@ -32,14 +32,14 @@ Limit: marginal screening misses coordinates whose effect is cancelled by correl
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
+from dpalgos.mechanisms.selected_steps import STEP, SelectedScores, selected_steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, SparseFamilyParams
@@ -121,17 +121,27 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     )
 
 
-def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> Witnesses:
-    """Return opposite rows with the same response, which at β = 0 attain both sensitivities."""
+def _far_response(params: ScreenedSparseGLMParams) -> float:
+    return 0.0 if params.response_bound is None else float(np.ceil(2 * params.response_bound) + 2)
+
+
+def _opposite_rows(params: ScreenedSparseGLMParams, d: int, _: Published) -> Neighbors:
     ones = np.full(d, params.covariate_bound)
-    response = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
+    return pair(ones, -ones, _far_response(params))
+
+
+def _opposite_selected_rows(params: ScreenedSparseGLMParams, d: int, published: Published) -> Neighbors:
+    """Return opposite rows on the selected coordinates with the same response; they attain it at β = 0."""
     selected = np.empty(0, dtype=int)
     for batch in range(len(batch_sizes(params.sparsity))):
         candidates = np.delete(np.arange(d), selected)
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
     row = np.zeros(d)
     row[selected] = params.radius / np.sqrt(params.sparsity)
-    return [pair(ones, -ones, response), pair(row, -row, response)]
+    return pair(row, -row, _far_response(params))
+
+
+SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=_opposite_rows)
 
 
 @register(
@@ -150,11 +160,7 @@ def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> 
         "n_iterations": 6,
         "threshold": None,
     },
-    releases=witnessed(
-        witnesses,
-        Release("scores", "selection_share", "2 c₁ L(0)/n"),
-        Release("step", "the rest", "2 c₂ L(a)/n", selected_steps),
-    ),
+    releases=(SCORES, replace(STEP, witness=_opposite_selected_rows)),
     public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
@@ -212,7 +218,7 @@ def screened(
         sensitivity=design.rounding * ball_mean(bound * largest, sample.n_rows),
         sizes=sizes,
         noise_multipliers=noise_multipliers,
-        label="scores",
+        label=SCORES.label,
     )
 
 

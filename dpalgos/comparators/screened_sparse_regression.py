@@ -20,20 +20,20 @@ M_xx are floored at the noise's spectral norm, so that unresolved directions shr
 centered.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Published, Release, Witnesses, pair, register, shares_of, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.cautions import UNRESOLVED
-from dpalgos.comparators.screened_sparse_glm import screened
+from dpalgos.comparators.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.symmetric import svec, unsvec
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -57,20 +57,20 @@ class ScreenedSparseRegressionParams(PrivateParams):
     )
 
 
-def witnesses(params: ScreenedSparseRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return rows of opposite covariates, and orthogonal rows z on the selected coordinates."""
-    ones, row, response = np.full(d, params.covariate_bound), np.zeros(d), params.response_bound
-    chosen = published[0][:, 0].astype(int)
-    row[chosen] = _clip_norm(params) / np.sqrt(params.sparsity)
-    # z = c (u, 1) and z' = c (u, −1) with a unit vector u are orthogonal.
-    return [pair(ones, -ones, response), pair(row, row, response, -response)]
+def _opposite_rows(params: ScreenedSparseRegressionParams, d: int, _: Published) -> Neighbors:
+    ones = np.full(d, params.covariate_bound)
+    return pair(ones, -ones, params.response_bound)
 
 
-RELEASES = witnessed(
-    witnesses,
-    Release("scores", 0.5, "2 c₁ L(0)/n", screened),
-    Release("moments", 0.5, "2√2 c²/n"),
-)
+def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: Published) -> Neighbors:
+    """Return rows z = c (u, 1) and z' = c (u, −1), with a unit vector u on the selected coordinates."""
+    row, response = np.zeros(d), params.response_bound
+    row[published[0][:, 0].astype(int)] = _clip_norm(params) / np.sqrt(params.sparsity)
+    return pair(row, row, response, -response)
+
+
+MOMENTS = Release("moments", 0.5, outer_product, witness=_orthogonal_rows)
+RELEASES = replace(SCORES, share=0.5, witness=_opposite_rows), MOMENTS
 
 
 @register(
@@ -90,21 +90,17 @@ def screened_sparse_regression(
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     budget = params.split_budget(shares_of(RELEASES, params), gaussian=False)
-    plan = split_plan(budget, selected={"scores": sparsity}, released={"moments": 1})
+    plan = split_plan(budget, selected={SCORES.label: sparsity}, released={MOMENTS.label: 1})
     noise = least_noise(plan)
-    selection, release = 2 / noise.epsilon_of("scores"), noise.multiplier("moments")
+    selection = 2 / noise.epsilon_of(SCORES.label)
     family = get_family("gaussian", response_bound=_SELECTION_LEVEL * params.response_bound)
     bound = _SELECTION_LEVEL * params.covariate_bound
     support = screened(transcript, sample, family, bound, (sparsity,), (selection,))
     clip_norm = _clip_norm(params)
-    sensitivity = outer_product(np.sqrt(2) * clip_norm, sample.n_rows)
-    released = transcript.gaussian(
-        svec(_selected_moments(sample, support, clip_norm, params)),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=release,
-        label="moments",
-    )
-    coef, floored = _solve(unsvec(released, sparsity + 1), release * sensitivity)
+    spend = Spend.of_multipliers(transcript, {MOMENTS.label: noise.multiplier(MOMENTS.label)})
+    moments = _selected_moments(sample, support, clip_norm, params)
+    released, std = spend.symmetric(MOMENTS, moments, np.sqrt(2) * clip_norm, sample.n_rows)
+    coef, floored = _solve(released, std)
     transcript.note(UNRESOLVED, floored)
     values = params.response_bound / clip_norm * coef
     return SparseRelease(support=support, values=values, n_features=sample.n_features).dense()

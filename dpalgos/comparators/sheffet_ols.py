@@ -7,23 +7,22 @@ With A = [X, y], rows clipped to ‖(x, y)‖₂ ≤ B, and Ω an r × n matrix 
     else:                                     release Ω [A; w I]       ("altered": a ridge)
     β̂ = least squares of the last sketched column on the others
 
-The rows of ΩA are independent N(0, A'A), so the sketch is drawn from the Gram matrix: exact, and Ω is
-never formed.
+The rows of ΩA are independent N(0, A'A). The sketch is therefore drawn from the Gram matrix, without Ω.
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
-Why it is private. Whichever branch is taken, the sketched Gram matrix is ⪰ w² I, except that the test
-lets a matrix with σ_min² < w² pass with probability at most δ/2 (the Laplace tail beyond its margin;
-times e^{ε/4} for the neighbor's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose
-effect on r draws of N(0, G) is the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`.
-The test is ε/4-DP because σ_min² moves by at most B².
+Why it is private. In both branches the sketched Gram matrix is ⪰ w² I, unless the test passes a matrix with
+σ_min² < w². That has probability at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
+neighbor. Given G ⪰ w² I, replacing a row changes G by bb' − aa'. The privacy loss of r draws of N(0, G) is
+the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The test is ε/4-DP because
+σ_min² moves by at most B².
 
 Calibrations
-    ``paper``: as printed above; the certificate composes test, miss probability and sketch.
-    ``tight``: no test, always altered, and the least w² whose sketch is (ε, δ)-DP by that curve; y is
-    scaled by covariate_bound / response_bound before sketching (and the answer scaled back), which
-    shrinks B², hence the ridge. Both are departures from the paper, which does neither.
+    ``paper``: as printed above. The certificate composes the test, its failure probability and the sketch.
+    ``tight``: two departures from the paper. There is no test: the sketch is always altered, with the
+    smallest w² at which it is (ε, δ)-DP by that curve. y is scaled by covariate_bound / response_bound
+    before sketching, and the estimate is scaled back. This reduces B², hence the ridge.
 
 Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
@@ -36,9 +35,11 @@ import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
-from dpalgos.catalog import Published, Release, Witnesses, register, witnessed
+from dpalgos.catalog import Neighbors, Published, Release, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
@@ -56,22 +57,34 @@ class SheffetOLSParams(PrivateParams):
     n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
 
 
-def row_sensitivity(covariate_bound: float, response_bound: float) -> float:
+@lemma("B²")
+def row_sensitivity(covariate_bound: float, response_bound: float) -> FloatArray:
     """Return B² = B_x² + B_y², the largest squared norm of a row of [X, y].
 
-    The least eigenvalue of A'A moves by at most B² when a row is replaced (attained by the only row in its
-    direction), and a sketch's loss depends on a row through B² over the ridge alone.
+    The smallest eigenvalue of A'A moves by at most B² when a row is replaced. The only row in its direction
+    attains it. The privacy loss of a sketch depends on a row only through B² over the ridge.
     """
-    return covariate_bound**2 + response_bound**2
+    return np.asarray(covariate_bound**2 + response_bound**2)
 
 
-def witnesses(params: SheffetOLSParams, d: int, published: Published) -> Witnesses:
+def _direction_left_empty(params: SheffetOLSParams, d: int, _: Published) -> Neighbors:
     """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
     row = np.array([params.covariate_bound, *[0.0] * (d - 1), params.response_bound])
     others = np.linalg.svd(row[None, :])[2][1:]
     axes = np.repeat(others * np.linalg.norm(row) / 8, 64, axis=0)  # many short rows that nothing clips
     full, lacking = np.vstack([axes, row]), np.vstack([axes, 0 * row])
-    return [(full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1])]
+    return full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1]
+
+
+def _as_printed(params: SheffetOLSParams) -> bool:
+    return params.calibration == "paper"
+
+
+SMALLEST_EIGENVALUE = Release(
+    "least eigenvalue", "ε/4", row_sensitivity, when=_as_printed, witness=_direction_left_empty
+)
+FALSE_PASS = Release("test passes wrongly", "at most δ/2", "a failure probability", when=_as_printed)
+SKETCH = Release("sketch", "the rest", row_sensitivity)
 
 
 @register(
@@ -82,12 +95,7 @@ def witnesses(params: SheffetOLSParams, d: int, published: Published) -> Witness
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
     no_interval="how its ridge and its sketch move the answer is not known",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
-    releases=witnessed(
-        witnesses,
-        Release("least eigenvalue", "ε/4", "B²", when=lambda params: params.calibration == "paper"),
-        Release("test passes wrongly", "at most δ/2", "a failure", when=lambda p: p.calibration == "paper"),
-        Release("sketch", "the rest", "B² over w²"),
-    ),
+    releases=(SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH),
 )
 def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
@@ -98,7 +106,7 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         )
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
-    row_bound_squared = row_sensitivity(params.covariate_bound, response_scale * params.response_bound)
+    row_bound_squared = float(row_sensitivity(params.covariate_bound, response_scale * params.response_bound))
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
@@ -108,7 +116,7 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         altered = ~_passes_test(gram, ridge, row_bound_squared, params, transcript)
         gram = gram + (ridge * altered)[:, None, None] * np.eye(d + 1)
     sketch = transcript.gaussian_sketch(
-        gram, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label="sketch"
+        gram, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
     )
     coef = np.linalg.pinv(sketch[:, :, :d]) @ sketch[:, :, d:]
     return coef[:, :, 0].T / response_scale
@@ -149,14 +157,13 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
 def _passes_test(
     gram: FloatArray, ridge: float, row_bound_squared: float, params: SheffetOLSParams, transcript: Transcript
 ) -> BoolArray:
-    """Release whether the noisy least eigenvalue lies above the ridge by its margin, (R,)."""
-    least = np.linalg.eigvalsh(gram)[:, :1].T
-    noisy = transcript.laplace(
-        least, l1_sensitivity=row_bound_squared, epsilon=params.epsilon / 4, label="least eigenvalue"
-    )[0]
+    """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
+    spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: Allowance(epsilon=params.epsilon / 4)})
+    smallest = np.linalg.eigvalsh(gram)[:, 0]
+    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, params.covariate_bound, params.response_bound)
     margin = 4 * row_bound_squared * np.log(1 / params.delta) / params.epsilon
     passed = noisy > ridge + margin
     missed = min(1.0, float(np.exp(min(params.epsilon / 4, 700.0))) * params.delta / 2)
-    transcript.may_fail(missed, label="test passes wrongly")
+    transcript.may_fail(missed, label=FALSE_PASS.label)
     transcript.note("unaltered", passed.astype(float))
     return np.asarray(passed)

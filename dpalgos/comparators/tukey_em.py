@@ -6,8 +6,8 @@
     h:          how many replaced models the volumes are sure to bear (2. below)
     if h + Laplace(1/ε₁) > log(1/2δ)/ε₁:  β ~ density ∝ exp(ε₀ depth) on Y_t;  else β = 0
 
-Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Nothing has to be known of rows, responses or
-coefficients: there is no bound to be wrong. m = 1000 as in the paper, at most the number of rows.
+Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). No bounds on rows, responses or coefficients are
+needed. m = 1000 as in the paper, at most the number of rows.
 
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
@@ -29,12 +29,12 @@ Calibrations
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
     a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) leaves (.75 ε, δ/2) to the point, and is around
-whitened steps from it.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) leaves (0.75 ε, δ/2) to the point. Its center
+is the point after three whitened Newton steps.
 
-Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
-place of random perturbations of that size, which keeps the order of neighbors' order statistics, all that the
-proof uses.
+Departures: rows go to parts in turn, not shuffled. Order statistics are moved apart by 10⁻¹⁰ per rank instead
+of by random perturbations of that size. This keeps the order of neighbors' order statistics, which is all
+that the proof uses.
 
 Reference: Amin, Joseph, Ribero & Vassilvitskii (2023), Easy differentially private linear regression. Brown,
 Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean estimation without private
@@ -48,9 +48,11 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent, PureEvent
-from dpalgos.catalog import Form, Published, Release, Witnesses, register, scaled, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, register, scaled
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -130,20 +132,25 @@ def distance(boxes: Boxes, params: TukeyEMParams) -> int:
     return _count_first(np.array(safe, dtype=bool))
 
 
-def distance_sensitivity() -> float:
+@lemma("1")
+def distance_sensitivity() -> FloatArray:
     """Return 1: replacing a row replaces one model, and G_k of a neighbor is at most G_(k+1)."""
-    return 1.0
+    return np.asarray(1.0)
 
 
-def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
-    """Return a row for each model: so many far ones that one more makes the distance 0."""
+def _one_far_row_more(params: TukeyEMParams, d: int, _: Published) -> Neighbors:
+    """Return a row for each model. With one more far row the distance is 0."""
     m = _N_MODELS
     n_far = m // 4 - 2
     X, y = np.ones((m, d)), np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
     y[: 2 * n_far] *= 1e9
     other = y.copy()
     other[-1] *= 1e9
-    return [(X, y, X, other), None]
+    return X, y, X, other
+
+
+DISTANCE = Release("distance", "ε₁", distance_sensitivity, witness=_one_far_row_more)
+POINT = Release("point of great depth", "2ε₀ and δ", "1, of a depth")
 
 
 @register(
@@ -152,27 +159,20 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
-    releases=witnessed(
-        witnesses,
-        Release("distance", "ε₁", "1"),
-        Release("point of great depth", "2ε₀ and δ", "1, of a depth"),
-        *scaled("ε/4, δ/2", START_RELEASES),
-    ),
+    releases=(DISTANCE, POINT, *scaled("ε/4, δ/2", START_RELEASES)),
     in_memory=True,
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
-    asked, (left, delta) = params, rest(params, sample, _TAKEN)
-    params = replace(params, interval=None, epsilon=left, delta=delta)
+    params_with_interval, (epsilon_left, delta) = params, rest(params, sample, _TAKEN)
+    params = replace(params, interval=None, epsilon=epsilon_left, delta=delta)
     epsilon, depth_epsilon = params.epsilons
     boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
-    distances = np.array([[apart[id(each)] for each in boxes]], dtype=float)
-    released = transcript.laplace(
-        distances, l1_sensitivity=distance_sensitivity(), epsilon=epsilon, label="distance"
-    )
-    passed = released[0] > -np.log(2 * params.delta) / epsilon
+    distances = np.array([apart[id(each)] for each in boxes], dtype=float)
+    released, _ = Spend(transcript, {DISTANCE.label: Allowance(epsilon=epsilon)})(DISTANCE, distances)
+    passed = released > -np.log(2 * params.delta) / epsilon
     middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
 
     def draw() -> FloatArray:
@@ -184,14 +184,14 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
             box = each.t - 1 + int(np.argmax(log_weights + gumbel[: len(log_weights), r]))
             lower, upper = each.lower[:, box], each.upper[:, box]
             points[:, r] = lower + places[:, r] * (upper - lower)
-        return np.where(passed, points, 0.0)  # what is published: a point that nobody uses would still tell
+        return np.where(passed, points, 0.0)  # an unused point would disclose as much
 
-    event = ApproximateEvent(label="point of great depth", epsilon=2 * depth_epsilon, delta=params.delta)
+    event = ApproximateEvent(label=POINT.label, epsilon=2 * depth_epsilon, delta=params.delta)
     released_point = transcript.publish(middles, draw, event)
-    if asked.interval is not None:
-        check = PureEvent(label="distance", epsilon=epsilon, sensitivity=distance_sensitivity())
-        budget = rest_budget(asked, sample, lambda: [check, event], _TAKEN)
-        transcript.interval = interval_from(transcript, asked, budget, sample, released_point)
+    if params_with_interval.interval is not None:
+        check = PureEvent(label=DISTANCE.label, epsilon=epsilon, sensitivity=float(distance_sensitivity()))
+        budget = rest_budget(params_with_interval, sample, lambda: [check, event], _TAKEN)
+        transcript.interval = interval_from(transcript, params_with_interval, budget, sample, released_point)
     return released_point
 
 

@@ -1,26 +1,31 @@
 """Intervals of means: of truncated entries, or of offsets from a center that are clipped to a ball.
 
-Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
-may have moved the mean: for entries per column (:mod:`dpalgos.intervals.spread`), for offsets
-in a ball (:mod:`dpalgos.steps.clipping`) of radius r.
-Where noise is of pure ε both take .4 of it.
+An interval needs two more releases. Squares estimate the variance. Shares of rows by size bound the bias of
+clipping. Entries have them per column (:mod:`dpalgos.intervals.spread`), offsets in a ball of radius r
+(:mod:`dpalgos.steps.clipping`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Release, pair, with_interval
+from dpalgos.catalog import Neighbors, Published, Release, pair, with_interval
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
-from dpalgos.intervals.spread import (
-    SCORE_MOMENTS,
-    TruncatedEntries,
-    release_entry_squares,
-    release_second_moments,
+from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
+from dpalgos.intervals.tails import (
+    NONE_UNSEEN,
+    TAIL,
+    Unseen,
+    release_tail,
+    shares_above,
+    tail_l1_sensitivity,
+    tail_sensitivity,
 )
-from dpalgos.intervals.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
+from dpalgos.mechanisms.sensitivity import box, interval, outer_product
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
@@ -29,6 +34,7 @@ from dpalgos.typing import FloatArray
 INTERVAL = "interval"
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
+_SQUARES_SHARE = 0.25  # of that, for squares; the rest is for shares by size
 UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
 
@@ -59,24 +65,18 @@ def interval_epsilon(params: IntervalParams) -> dict[str, float]:
     return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
 
 
-def entry_witnesses(middle: FloatArray, end: FloatArray, far: FloatArray) -> list[Neighbors]:
-    """Return rows (1, d): of middles of the intervals, of their ends, and beyond."""
-    return [pair(middle, end), pair(middle, far)]
-
-
-def ball_witnesses(center: FloatArray) -> list[Neighbors]:
-    """Return far rows along different axes from a released center (d, 1), and one against the center."""
-    apart = far_along_axes(center)
-    return [apart, pair(apart[0], center.T)]
+def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
+    """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
+    squares = _SQUARES_SHARE * epsilon
+    allowances = {
+        SCORE_MOMENTS: Allowance(epsilon=squares, in_cube=True),
+        TAIL: Allowance(epsilon=epsilon - squares),
+    }
+    return Spend(transcript, allowances)
 
 
 def interval_in_ball(
-    transcript: Transcript,
-    level: float | None,
-    sample: Sample,
-    ball: Ball,
-    offset: ReleasedOffset,
-    multiplier: Callable[[str], float],
+    spend: Spend, level: float | None, sample: Sample, ball: Ball, offset: ReleasedOffset
 ) -> Interval | None:
     """Return the interval of a mean of clipped offsets, released as ``offset``; None without a level."""
     if level is None:
@@ -86,23 +86,16 @@ def interval_in_ball(
     )
     above = shares_above(sample, distances, ball.radius)
     spread = RowSpread(mean_squares(sample, ball), above, _UNSEEN_OFFSETS)
-    return ball_interval(transcript, level, ball, offset, spread, multiplier)
+    return ball_interval(spend, level, ball, offset, spread)
 
 
 def ball_interval(
-    transcript: Transcript,
-    level: float,
-    ball: Ball,
-    offset: ReleasedOffset,
-    spread: RowSpread,
-    multiplier: Callable[[str], float],
+    spend: Spend, level: float, ball: Ball, offset: ReleasedOffset, spread: RowSpread
 ) -> Interval:
-    """Release the spread of offsets clipped to a ball, with noise by label; return the interval."""
+    """Release the spread of offsets clipped to a ball; return the interval."""
     n_rows = offset.n_rows
-    squares, std = release_second_moments(
-        transcript, spread.squares, bound=ball.radius, n_rows=n_rows, multiplier=multiplier(SCORE_MOMENTS)
-    )
-    tail = release_tail(transcript, spread.above, n_rows=n_rows, multiplier=multiplier(TAIL))
+    squares, std = release_second_moments(spend, BALL_SQUARES, spread.squares, ball.radius, n_rows)
+    tail = release_tail(spend, BALL_TAIL, spread.above, n_rows)
     along = reach_along(squares, np.maximum(squares, 0).sum(axis=0))
     return mean_interval(
         level,
@@ -114,21 +107,23 @@ def ball_interval(
 
 
 def entry_interval(
-    transcript: Transcript,
+    spend: Spend,
     level: float,
     entries: TruncatedEntries,
     n_rows: FloatArray,
     spread: RowSpread,
-    *,
     noise_std: FloatArray,
-    **noise: Any,
 ) -> Interval:
     """Release the spread of truncated entries, whose squares are relative; return the interval.
 
-    ``noise_std`` is that of the mean; ``noise`` is that of
-    :func:`dpalgos.intervals.spread.release_entry_squares`.
+    ``noise_std`` is that of the mean.
     """
-    squares, std, tail = release_entry_squares(transcript, spread.squares, spread.above, n_rows, **noise)
+    if spend.is_gaussian(ENTRY_SQUARES):
+        squares, std = spend(ENTRY_SQUARES, spread.squares, np.ones(len(spread.squares)), n_rows)
+        tail = release_tail(spend, ENTRY_TAIL, spread.above, n_rows)
+    else:
+        squares, std = spend(PURE_SQUARES, spread.squares, 1, n_rows)
+        tail = release_tail(spend, PURE_TAIL, spread.above, n_rows)
     half = (entries.upper - entries.lower) / 2
     reach = np.maximum(entries.upper - entries.center, entries.center - entries.lower)
     return mean_interval(
@@ -166,11 +161,38 @@ def mean_interval(
     )
 
 
-OF_ENTRIES = (
-    Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(d)/n", release_entry_squares, with_interval),
-    Release(TAIL, SHARES[TAIL], "sqrt(min(d + 1, 3))/n", release_tail, with_interval),
-)
-IN_BALL = (
-    Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval),
-    Release(TAIL, SHARES[TAIL], "sqrt(2)/n", release_tail, with_interval),
-)
+BALL_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], outer_product, when=with_interval)
+BALL_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
+ENTRY_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], box, when=with_interval)
+ENTRY_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
+PURE_SQUARES = Release(SCORE_MOMENTS, "0.1 of ε", interval, when=with_interval)
+PURE_TAIL = Release(TAIL, "0.3 of ε", tail_l1_sensitivity, when=with_interval)
+
+
+def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:
+    """Return the releases for an interval, with far rows as witnesses, given the last center (d, 1)."""
+
+    def along_axes(params: Any, d: int, published: Published) -> Neighbors:
+        return far_along_axes(center(params, d, published))
+
+    def against_center(params: Any, d: int, published: Published) -> Neighbors:
+        last = center(params, d, published)
+        return pair(far_along_axes(last)[0], last.T)
+
+    return replace(BALL_SQUARES, witness=along_axes), replace(BALL_TAIL, witness=against_center)
+
+
+def with_entry_witnesses(
+    squares: Release, tail: Release, rows: Callable[[Any, int, Published], Sequence[FloatArray]]
+) -> tuple[Release, Release]:
+    """Return releases with witnesses of ``rows``: middles of the intervals, limits, and rows outside."""
+
+    def inside(params: Any, d: int, published: Published) -> Neighbors:
+        middle, limit, _ = rows(params, d, published)
+        return pair(middle, limit)
+
+    def outside(params: Any, d: int, published: Published) -> Neighbors:
+        middle, _, far = rows(params, d, published)
+        return pair(middle, far)
+
+    return replace(squares, witness=inside), replace(tail, witness=outside)

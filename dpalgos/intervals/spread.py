@@ -8,48 +8,36 @@ row's the largest of its entries'. Columns share one tail of rows, and have one 
 times the noise: a column beyond its bounds says nothing about another.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
-from dpalgos.mechanisms.sensitivity import box, interval, outer_product
+from dpalgos.intervals.tails import FAR, LEVELS, counts
+from dpalgos.release.declared import Release
+from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import svec, unsvec
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import BoolArray, FloatArray
 
 SCORE_MOMENTS = "score moments"
-_SQUARES_SHARE = 0.25  # of the ε for squares and shares by size
 
 
 def release_second_moments(
-    transcript: Transcript,
-    moments: FloatArray,
-    *,
-    bound: FloatArray,
-    n_rows: FloatArray,
-    multiplier: float,
+    spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Release second moments (R, d, d), or their diagonal (d, R), of vectors of norm at most ``bound`` (R,).
 
     Also return the noise in x'Mx for ‖x‖ = 1, (R,). No eigenvalue of the matrices is below zero.
     """
-    full, square = moments.ndim == 3, np.asarray(bound) ** 2
-    value = svec(moments) / square if full else moments / square
-    size = moments.shape[1] if full else len(moments)
-    sensitivity = outer_product(1, n_rows, size)
-    released = square * transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=SCORE_MOMENTS
-    )
-    std = transcript.noise_std(sensitivity, multiplier, len(value)) * square
-    if full:
-        eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
-        released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return released, std
+    square = np.asarray(bound) ** 2
+    if moments.ndim < 3:
+        released, std = spend(release, moments / square, 1, n_rows, len(moments))
+        return square * released, std * square
+    d = moments.shape[1]
+    vectors, std = spend(release, svec(moments) / square, 1, n_rows, d)
+    eigenvalues, axes = np.linalg.eigh(unsvec(square * vectors, d))
+    return (axes * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(axes, 1, 2), std * square
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,28 +78,3 @@ class TruncatedEntries:
         over, under = (self.upper - self.center)[:, replicate], (self.center - self.lower)[:, replicate]
         offsets = rows - center
         return np.asarray(np.maximum(offsets / over, -offsets / under))
-
-
-def release_entry_squares(
-    transcript: Transcript,
-    squares: FloatArray,
-    above: FloatArray,
-    n_rows: FloatArray,
-    multiplier: Callable[[str], float] | None = None,
-    epsilon: float = 0.0,
-) -> tuple[FloatArray, FloatArray, Tail]:
-    """Release relative squares (d, R), with their noise (R,), and shares of rows and columns by size.
-
-    With Gaussian noise by ``multiplier``, of either label; else with noise in a cube and Laplace noise, for
-    ``epsilon`` together.
-    """
-    d = len(squares)
-    if multiplier is not None:
-        moved, z = box(np.ones(d), n_rows), multiplier(SCORE_MOMENTS)
-        released = transcript.gaussian(squares, l2_sensitivity=moved, noise_multiplier=z, label=SCORE_MOMENTS)
-        tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
-        return released, transcript.noise_std(moved, z, d), tail
-    moved, spent = interval(1, n_rows), _SQUARES_SHARE * epsilon
-    released = transcript.box(squares, linf_sensitivity=moved, epsilon=spent, label=SCORE_MOMENTS)
-    tail = release_tail(transcript, above, n_rows=n_rows, epsilon=epsilon - spent)
-    return released, transcript.box_scale(moved, spent, d) * coordinate_std(d), tail

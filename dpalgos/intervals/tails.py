@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.mechanisms.sensitivity import lemma
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.declared import Release
+from dpalgos.release.spend import Spend
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import BoolArray, FloatArray, Number
@@ -170,30 +171,15 @@ class Tail:
         return np.where(irregular | (slope <= power), np.inf, bound), irregular
 
 
-def release_tail(
-    transcript: Transcript,
-    above: FloatArray,
-    *,
-    n_rows: FloatArray,
-    multiplier: float | None = None,
-    epsilon: float = 0.0,
-) -> Tail:
+def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
     """Release the shares of rows above each level, (6, R), or with those of columns, (6, 1 + d, R).
 
-    With Gaussian noise of ``multiplier`` on those in the bins, or Laplace noise of ``epsilon``.
+    Noise is added to the shares in the bins between levels.
     """
     bins, columns = bins_between(above), above.ndim == 3
-    if multiplier is not None:
-        weight, moved = _weights(above, 0.5), tail_sensitivity(n_rows, columns)
-        value = (bins * weight).reshape(-1, bins.shape[-1])
-        released = transcript.gaussian(value, l2_sensitivity=moved, noise_multiplier=multiplier, label=TAIL)
-        std = transcript.noise_std(moved, multiplier, len(value))
-    else:
-        weight, moved = _weights(above, 1.0), tail_l1_sensitivity(n_rows, columns)
-        value = (bins * weight).reshape(-1, bins.shape[-1])
-        released = transcript.laplace(value, l1_sensitivity=moved, epsilon=epsilon, label=TAIL)
-        std = np.sqrt(2) * transcript.box_scale(moved, epsilon, 1)
-    return tail_of_bins(released.reshape(bins.shape) / weight, std / weight)
+    weight = _weights(above, 0.5 if spend.is_gaussian(release) else 1.0)
+    released, std = spend(release, bins * weight, n_rows, columns)
+    return tail_of_bins(released / weight, std / weight)
 
 
 def bins_between(above: FloatArray) -> FloatArray:

@@ -226,7 +226,7 @@ _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
     "no_interval": "a support that was selected is not the one that a new sample would select",
-    "releases": (Release("gradient of round t", "a report each", "2 in the unit ball", run_rounds),),
+    "releases": (Release("gradient of round t", "one report per person", "2 in the unit ball"),),
     "witnesses": witnesses,
     "public": "n, and which group a person is in",
     "forms": {

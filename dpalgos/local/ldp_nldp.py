@@ -33,7 +33,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Release, Witnesses, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, register
 from dpalgos.local.noisy_moments import (
     GramReport,
     MomentNoise,
@@ -56,16 +56,39 @@ from dpalgos.typing import FloatArray
 _LEAST_SHARE = 0.01
 
 
-def witnesses(params: MomentParams, d: int, published: Published) -> Witnesses:
-    """Return, for each part of a report, inputs that differ by its sensitivity, or attain its norm."""
-    n = len(published[0]) // (d * (d + 1) // 2 + (0 if params.gaussian else d))
-    r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
-    if not params.gaussian:
-        row = least_noise_scaling(d, r, tau).longest_row
-        return [neighbors(n, (row, response), (row, -response))]
-    axes, box = r * np.eye(d), np.full(d, tau)
-    one, other = (axes[0], response), (axes[-1], response)
-    return [None, neighbors(n, one, other), neighbors(n, (box, response), (box, -response))]
+def _opposite_reports(params: MomentParams, d: int, published: Published) -> Neighbors:
+    n = len(published[0]) // (d * (d + 1) // 2 + d)
+    row = least_noise_scaling(d, params.row_norm(d), params.covariate_bound).longest_row
+    response = params.response_level(d, n)
+    return neighbors(n, (row, response), (row, -response))
+
+
+def _orthogonal_rows(params: MomentParams, d: int, published: Published) -> Neighbors:
+    n, axes = len(published[0]) // (d * (d + 1) // 2), params.row_norm(d) * np.eye(d)
+    response = params.response_level(d, n)
+    return neighbors(n, (axes[0], response), (axes[-1], response))
+
+
+def _opposite_responses(params: MomentParams, d: int, published: Published) -> Neighbors:
+    n, row = len(published[0]) // (d * (d + 1) // 2), np.full(d, params.covariate_bound)
+    response = params.response_level(d, n)
+    return neighbors(n, (row, response), (row, -response))
+
+
+def _is_gaussian(params: MomentParams) -> bool:
+    return bool(params.gaussian)
+
+
+def _is_pure(params: MomentParams) -> bool:
+    return not params.gaussian
+
+
+_SPLIT = "in proportion to r² and 2√d τ₁τ₂"
+RELEASES = (
+    Release("xx' and xy", 1.0, "2 in the unit ball", when=_is_pure, witness=_opposite_reports),
+    Release("xx'", _SPLIT, "√2, of x̄x̄'/r²", when=_is_gaussian, witness=_orthogonal_rows),
+    Release("xy", _SPLIT, "2, of x̃ỹ/(√d τ₁τ₂)", when=_is_gaussian, witness=_opposite_responses),
+)
 
 
 def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -82,12 +105,7 @@ def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgo
     reference="paper C (ICLR 2024), Algorithm 1",
     summary="Each person sends noisy second moments once; the server solves the normal equations.",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "covariance_eigenvalue_bounds": (0.3, 0.5)},
-    releases=witnessed(
-        witnesses,
-        Release("xx' and xy", 1.0, "2 in the unit ball", run_rounds, lambda params: not params.gaussian),
-        Release("xx'", "by r² and 2√d τ₁τ₂", "√2, of x̄x̄'/r²", run_rounds, lambda p: p.gaussian),
-        Release("xy", "by r² and 2√d τ₁τ₂", "2, of x̃ỹ/(√d τ₁τ₂)", run_rounds, lambda p: p.gaussian),
-    ),
+    releases=RELEASES,
     public="n",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),

@@ -34,7 +34,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, Witnesses, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
@@ -63,11 +63,14 @@ class LDPNLDPPublicParams(MomentParams):
         check_public_columns(self.public_X, n_features)
 
 
-def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witnesses:
+def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Published) -> Neighbors:
     """Return inputs with opposite responses."""
     n = len(published[0]) // d
     row, response = params.longest_row(d), params.response_level(d, n)
-    return [neighbors(n, (row, response), (row, -response))]
+    return neighbors(n, (row, response), (row, -response))
+
+
+PRODUCTS = Release("xy", 1.0, "2, of x̃ỹ/(Rτ₂)", witness=_opposite_responses)
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -88,7 +91,7 @@ def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> Lo
         "covariance_eigenvalue_bounds": (0.3, 0.5),
         "public_X": np.random.default_rng(0).uniform(-1, 1, (2000, 3)),
     },
-    releases=witnessed(witnesses, Release("xy", 1.0, "2, of x̃ỹ/(Rτ₂)", run_rounds)),
+    releases=(PRODUCTS,),
     public="n and the rows of public_X",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),

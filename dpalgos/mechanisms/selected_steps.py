@@ -15,6 +15,8 @@ import numpy as np
 
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
+from dpalgos.release.declared import Release
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -67,6 +69,9 @@ class SelectedScores:
         return score / self.sample.n_rows
 
 
+STEP = Release("step", "the rest", ball_mean)
+
+
 def selected_steps(
     selected: SelectedScores,
     noise_multipliers: Sequence[float],
@@ -86,17 +91,13 @@ def selected_steps(
     variance = np.zeros(len(n_rows))
     contraction, averaged = max(0.0, 1 - step_size * curvature), np.arange(n_steps - n_averaged, n_steps)
     for t, noise_multiplier in enumerate(noise_multipliers):
-        sensitivity = ball_mean(radius * selected.largest_residual(coef), n_rows)
-        score = transcript.gaussian(
-            selected.mean_score(coef, radius),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=noise_multiplier,
-            label="step",
-        )
+        spend = Spend.of_multipliers(transcript, {STEP.label: noise_multiplier})
+        largest = radius * selected.largest_residual(coef)
+        score, std = spend(STEP, selected.mean_score(coef, radius), largest, n_rows)
         coef = coef + step_size * score
         if t in averaged:
             average += coef / n_averaged
         # What is left of this step's noise in the average, if every later step takes away its usual part.
         left = np.sum(contraction ** (averaged[averaged >= t] - t)) / n_averaged
-        variance += (left * step_size * noise_multiplier * sensitivity) ** 2
+        variance += (left * step_size * std) ** 2
     return average, np.sqrt(variance)

@@ -1,4 +1,4 @@
-"""Six lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
+"""Lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
 
 A release passes the value of one of them, of their products with public numbers, or of a function of its own
 named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
@@ -94,3 +94,14 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     """
     moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
     return moves
+
+
+@lemma("B²")
+def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
+    """Return the sensitivity B² of the smallest eigenvalue of X'X under replacing one row.
+
+    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
+    attained by the only row along an axis against one along another. The loss of a sketch depends on a row
+    through the same B² over its ridge.
+    """
+    return np.asarray(row_bound**2)

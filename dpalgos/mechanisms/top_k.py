@@ -40,6 +40,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.release.checks import (
     check_columns,
     check_how_many,
@@ -175,12 +176,13 @@ def noisy_top_k(
     return SparseRelease(support=support, values=released, n_features=len(values))
 
 
-def selected_l2_sensitivity(linf_sensitivity: float | FloatArray, k: int) -> float | FloatArray:
+@lemma("√k λ")
+def selected_l2_sensitivity(linf_sensitivity: float | FloatArray, k: int) -> FloatArray:
     """Return √k λ, how far k published coordinates can move in ℓ2.
 
     Given the support, each of the k coordinates moves by at most λ. Witness: all of them by λ.
     """
-    return float(np.sqrt(k)) * linf_sensitivity
+    return np.asarray(float(np.sqrt(k)) * linf_sensitivity)
 
 
 def release_laplace(

@@ -12,8 +12,8 @@ from dpalgos.typing import FloatArray
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Published = Sequence[FloatArray]  # what was released so far, in order
-Witnesses = Sequence[Neighbors | None]  # of releases, in their order
 Share = float | str
+Witness = Callable[[Any, int, Published], Neighbors | None]
 
 
 @dataclass(frozen=True)
@@ -25,26 +25,22 @@ class Release:
     label : str
         Of its events; the number of a round is written "t".
     share : float, str or callable
-        Of μ², or of ρ where not all noise is Gaussian, also as a function of ``params``; or words.
+        Of μ², or of ρ where not all noise is Gaussian; a number, words, or a function of ``params``.
     lemma : callable or str
         The function of :mod:`dpalgos.mechanisms.sensitivity`, or a function named ``…_sensitivity``, that
-        bounds how far one row moves it; or the sensitivity as text: Python of n, d, ``sqrt`` and keywords, or
-        words.
-    made_in : callable or None
-        The function that makes it; None: the estimator's own file.
+        bounds how far one row moves it. A text where a mechanism has a proof of its own.
     when : callable
-        ``(params) -> bool``, whether it is made; None where n and d decide, too.
+        ``(params) -> bool``, whether it is made; None if n and d decide, too.
     witness : callable or None
-        ``(params, d, published) -> (X, y, X', y')``: neighboring data sets that attain the sensitivity, given
-        what was published (on one row, or a few people); the executable half of the privacy argument.
+        ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
+        earlier releases. It is the executable half of the privacy argument.
     """
 
     label: str
     share: Share | Callable[[Any], Share]
     lemma: Callable[..., FloatArray] | str
-    made_in: Callable[..., Any] | None = None
     when: Callable[[Any], bool | None] = lambda params: True
-    witness: Callable[[Any, int, Published], Neighbors | None] | None = None
+    witness: Witness | None = None
 
     @property
     def sensitivity(self) -> str:
@@ -53,19 +49,6 @@ class Release:
 
     def share_for(self, params: Any) -> Share:
         return self.share(params) if callable(self.share) else self.share
-
-
-def witnessed(
-    witnesses: Callable[[Any, int, Published], Witnesses], *releases: Release
-) -> tuple[Release, ...]:
-    """Return releases, of which one function returns the witnesses that they lack, in order."""
-    lacking = [one for one in releases if not one.witness]
-
-    def witness(i: int, *run: Any) -> Neighbors | None:
-        return next(iter(witnesses(*run)[i : i + 1]), None)
-
-    own = (replace(one, witness=partial(witness, i)) for i, one in enumerate(lacking))
-    return tuple(one if one.witness else next(own) for one in releases)
 
 
 def scaled(whole: Share, releases: Sequence[Release]) -> tuple[Release, ...]:
@@ -90,8 +73,9 @@ def witnesses_of(
     releases: Sequence[Release], params: Any, d: int, published: Published
 ) -> dict[str, Neighbors]:
     """Return the witnesses of releases by label."""
-    found = [(one.label, one.witness(params, d, published)) for one in releases if one.witness]
-    return {label: neighbors for label, neighbors in found if neighbors is not None}
+    possible = [one for one in releases if one.witness and one.when(params) is not False]
+    witnesses = {one.label: one.witness(params, d, published) for one in possible if one.witness}
+    return {label: neighbors for label, neighbors in witnesses.items() if neighbors is not None}
 
 
 def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.release.declared import Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
-from dpalgos.typing import FloatArray, Number
+from dpalgos.typing import FloatArray
 
 
 class Noisy(NamedTuple):
@@ -31,11 +31,16 @@ class Noisy(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise."""
+    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise.
+
+    With ``in_cube`` the noise of ε is that of :meth:`dpalgos.release.transcript.Transcript.box`, whose
+    sensitivity is in ℓ∞.
+    """
 
     times: int = 1
     noise_multiplier: float | None = None
     epsilon: float | None = None
+    in_cube: bool = False
 
 
 _ONCE: Mapping[str, int] = MappingProxyType({})
@@ -67,19 +72,28 @@ class Spend:
 
         A release is made as often as ``times`` says, by default once.
         """
+        labels = budget.shares if labels is None else labels
+        multipliers = {label: budget.gaussian_multiplier(label, times.get(label, 1)) for label in labels}
+        return cls.of_multipliers(transcript, multipliers, times)
+
+    @classmethod
+    def of_multipliers(
+        cls, transcript: Transcript, multipliers: Mapping[str, float], times: Mapping[str, int] = _ONCE
+    ) -> Self:
+        """Return what makes Gaussian releases with noise multipliers by label."""
         return cls(
             transcript,
             {
-                label: Allowance(
-                    times=times.get(label, 1),
-                    noise_multiplier=budget.gaussian_multiplier(label, times.get(label, 1)),
-                )
-                for label in (budget.shares if labels is None else labels)
+                label: Allowance(times=times.get(label, 1), noise_multiplier=multiplier)
+                for label, multiplier in multipliers.items()
             },
         )
 
     def __contains__(self, release: Release) -> bool:
         return release.label in self._allowances
+
+    def is_gaussian(self, release: Release) -> bool:
+        return self._allowances[release.label].noise_multiplier is not None
 
     def multiplier(self, release: Release) -> float:
         """Return the noise multiplier that the plan gives a Gaussian release."""
@@ -93,17 +107,17 @@ class Spend:
         self,
         release: Release,
         value: FloatArray,
-        *sizes: Number,
+        *sizes: Any,
         lemma: Callable[..., FloatArray] | None = None,
     ) -> Noisy:
-        """Release vectors (k, R).
+        """Release an array of any shape (…, R), the last axis of which is that of replicates.
 
         Parameters
         ----------
         release : Release
-        value : (k, R) array
+        value : (…, R) array
             The private values.
-        *sizes : float or (R,) array
+        *sizes
             The arguments of the lemma: public, or released before.
         lemma : callable, optional
             Another lemma than the release's own, where what is released may be of two kinds.
@@ -111,15 +125,36 @@ class Spend:
         allowance = self._allow(release)
         sensitivity = (lemma or release.lemma)(*sizes)  # type: ignore[operator]
         transcript, label = self._transcript, release.label
+        columns = value.reshape(-1, value.shape[-1])
         if allowance.noise_multiplier is not None:
             multiplier = allowance.noise_multiplier
             noisy = transcript.gaussian(
-                value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
+                columns, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
             )
-            return Noisy(noisy, transcript.noise_std(sensitivity, multiplier, len(value)))
-        epsilon = self.epsilon(release)
-        noisy = transcript.laplace(value, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-        return Noisy(noisy, np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1))
+            std = transcript.noise_std(sensitivity, multiplier, len(columns))
+        else:
+            epsilon, k = self.epsilon(release), len(columns) if allowance.in_cube else 1
+            if allowance.in_cube:
+                noisy = transcript.box(columns, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
+            else:
+                noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+            std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
+        return Noisy(noisy.reshape(value.shape), std)
+
+    def symmetric(
+        self,
+        release: Release,
+        matrices: FloatArray,
+        *sizes: Any,
+        lemma: Callable[..., FloatArray] | None = None,
+    ) -> Noisy:
+        """Release symmetric matrices (R, p, p), whose Frobenius norm the lemma bounds, by upper triangles.
+
+        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that
+        over √2 off it.
+        """
+        released = self(release, svec(matrices), *sizes, lemma=lemma)
+        return Noisy(unsvec(released.value, matrices.shape[-1]), released.std)
 
     def note(self, name: str, value: object) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""
@@ -146,7 +181,7 @@ class SpendOnce(Spend):
         self,
         release: Release,
         value: FloatArray,
-        *sizes: Number,
+        *sizes: Any,
         lemma: Callable[..., FloatArray] | None = None,
     ) -> Noisy:
         """Release an array of any shape; arguments are those of :meth:`Spend.__call__`."""
@@ -157,17 +192,13 @@ class SpendOnce(Spend):
     def symmetric(
         self,
         release: Release,
-        matrix: FloatArray,
-        *sizes: Number,
+        matrices: FloatArray,
+        *sizes: Any,
         lemma: Callable[..., FloatArray] | None = None,
     ) -> Noisy:
-        """Release a symmetric matrix (p, p), whose Frobenius norm the lemma bounds, by its upper triangle.
-
-        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that
-        over √2 off it.
-        """
-        released = self(release, svec(matrix[None])[:, 0], *sizes, lemma=lemma)
-        return Noisy(unsvec(released.value[:, None], len(matrix))[0], released.std)
+        """Release one symmetric matrix (p, p); arguments are those of :meth:`Spend.symmetric`."""
+        value, std = super().symmetric(release, matrices[None], *sizes, lemma=lemma)
+        return Noisy(value[0], std)
 
     def note(self, name: str, value: object) -> None:
         """Keep a diagnostic of the one replicate."""

@@ -36,16 +36,6 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
 
-def eigenvalue_sensitivity(row_bound: float) -> float:
-    """Return the sensitivity B² of the least eigenvalue of X'X under replacing one row.
-
-    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
-    attained by the only row along an axis against one along another. The loss of a sketch depends on a row
-    through the same B² over its ridge.
-    """
-    return row_bound**2
-
-
 def row_moments(
     sample: Sample,
     row_bound: float | None = None,

@@ -303,7 +303,5 @@ def as_printed(
     return transcript.publish(-totals / sample.n_rows, draw, event)
 
 
-RELEASES = (
-    Release(LABEL, "sparsity_share", "of a loss", Loss.choose, lambda params: params.is_chosen),
-    Release(PRINTED, "none proved", "unbounded", as_printed, lambda params: params.is_printed),
-)
+CHOICE = Release(LABEL, "the keyword sparsity_share", "of a loss", when=lambda params: params.is_chosen)
+PRINTED_CHOICE = Release(PRINTED, "none proved", "unbounded", when=lambda params: params.is_printed)

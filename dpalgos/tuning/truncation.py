@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Release
+from dpalgos.catalog import Neighbors, Published, Release
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
@@ -176,10 +177,18 @@ def _truncates(choice: str) -> Callable[[Any], bool]:
     return lambda params: bool(params.truncation == choice)
 
 
-_QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", "1", _quantiles, _truncates("private_quantiles"))
-_NONE = "none proved", "unbounded"
-COLUMN_RELEASES = _QUANTILES, Release("untruncated entries", *_NONE, when=_truncates("none"))
+def _far_entries(params: Any, d: int, _: Published) -> Neighbors:
+    return quantile_witness(params.value_bound, d)
+
+
+def _far_responses(params: Any, d: int, _: Published) -> Neighbors:
+    return quantile_witness(params.response_bound, d)
+
+
+_QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", count, when=_truncates("private_quantiles"))
+_NONE = Release("untruncated entries", "none proved", "unbounded", when=_truncates("none"))
+COLUMN_RELEASES = replace(_QUANTILES, witness=_far_entries), _NONE
 RESPONSE_RELEASES = (
-    replace(_QUANTILES, share=f"about {RESPONSE_SHARE}"),
-    Release("untruncated responses", *_NONE, response_truncation, _truncates("none")),
+    replace(_QUANTILES, share=f"about {RESPONSE_SHARE}", witness=_far_responses),
+    replace(_NONE, label="untruncated responses"),
 )

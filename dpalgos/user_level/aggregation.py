@@ -35,11 +35,13 @@ from dpalgos.intervals.means import (
     RowSpread,
     ball_interval,
     entry_interval,
+    pure_spend,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import shares_by_level
-from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
+from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import count as row_count
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -55,6 +57,8 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
+from dpalgos.release.declared import Witness
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
@@ -204,21 +208,19 @@ class UserAggregation:
         """Release the mean of vectors clipped to B; that of a single number, released once, with pure ε."""
         center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
         radius = np.full(len(vectors), self._bound)
-        clipped, sensitivity = mean_in_ball(vectors, center, radius), ball_mean(radius, n_users)
+        clipped, release = mean_in_ball(vectors, center, radius), Release(label, "the rest", ball_mean)
         if self._params.aggregation == "clipped" and self._alone:
             squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
             budget = self._params.split_budget({"mean": 1.0}, squares)
             epsilon = budget.split_epsilon("mean")
-            mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
+            spend = Spend(transcript, {label: Allowance(epsilon=epsilon)})
+            mean, noise_std = spend(release, clipped, radius, n_users)
             one = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
             spent = budget.split_epsilon(INTERVAL) if squares else 0.0
             return self._column_mean_with_interval(transcript, vectors, one, spent)
         multiplier = self._clipped_multiplier()
-        mean = transcript.gaussian(
-            clipped, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
-        )
-        noise_std = transcript.noise_std(sensitivity, multiplier, len(center))
+        spend = Spend.of_multipliers(transcript, {label: multiplier})
+        mean, noise_std = spend(release, clipped, radius, n_users)
         released = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
         return self._mean_with_interval(transcript, vectors, released, self._budget.gaussian_multiplier)
 
@@ -235,13 +237,12 @@ class UserAggregation:
         )
         above = shares_by_level([entries.sizes(X, r)[:, 0] for r, X in enumerate(vectors)])
         transcript.interval = entry_interval(
-            transcript,
+            pure_spend(transcript, epsilon),
             self._interval,
             entries,
             n_users,
             RowSpread(squares / one.radius**2, above, UNSEEN_ENTRIES),
-            noise_std=one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
-            epsilon=epsilon,
+            one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
         )
         return one.mean
 
@@ -283,12 +284,11 @@ class UserAggregation:
         n_users = np.array([len(X) for X in vectors], dtype=float)
         squares, sizes = ball_squares(vectors, refined.center, refined.radius)
         transcript.interval = ball_interval(
-            transcript,
+            Spend.of_multipliers(transcript, {part: multiplier(part) for part in SHARES}),
             self._interval,
             Ball(refined.center, refined.radius),
             ReleasedOffset(refined.mean - refined.center, refined.noise_std, n_users),
             RowSpread(squares, shares_by_level(sizes)),
-            multiplier,
         )
         return refined.mean
 
@@ -395,13 +395,18 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
 
 
-def mean_releases(name: str, of: str = "") -> tuple[Release, ...]:
-    """Return those of means over users called ``name``; ``of`` says of what their shares are."""
-    ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
+def mean_releases(
+    name: str, of: str = "", *, bins: Witness, first: Witness, last: Witness
+) -> tuple[Release, ...]:
+    """Return the releases of means over users called ``name``, with their witnesses.
+
+    ``of`` says of what their shares are.
+    """
+    ranges, first_share, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
     return (
-        Release(f"range of the {name}", ranges, "1", private_range, _has_range),
-        Release(f"first {name}", first, "2r/n", UserAggregation.mean, _is_refined),
-        Release(name, "the rest", "2r/n", UserAggregation.mean),
+        Release(f"range of the {name}", ranges, row_count, when=_has_range, witness=bins),
+        Release(f"first {name}", first_share, ball_mean, when=_is_refined, witness=first),
+        Release(name, "the rest", ball_mean, witness=last),
     )
 
 

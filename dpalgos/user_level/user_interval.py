@@ -17,14 +17,12 @@ from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED, ScoreCurvature, center_of, error_of, unresolved
 from dpalgos.intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.intervals.tails import TAIL, Tail, release_tail
+from dpalgos.intervals.tails import TAIL, Tail, release_tail, tail_sensitivity
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.release.symmetric import svec, unsvec
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
-
-CURVATURE = "curvature"
 
 
 class BoundedUnits(Protocol):
@@ -55,27 +53,17 @@ def interval_by_users(
 ) -> Interval:
     """Release what the interval around the last steps needs, one for each replicate, and return it."""
     n_units, d = units.n_units, len(steps[0].end)
-    multiplier = budget.gaussian_multiplier(CURVATURE)
-    sensitivity = outer_product(np.sqrt(units.curvature_bound), n_units)
+    spend = Spend.of_budget(transcript, budget, labels=[one.label for one in RELEASES])
     ends, bound = np.column_stack([each.end for each in steps]), np.array([each.threshold for each in steps])
-    value = svec(units.mean_curvature(ends))
-    released = transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=CURVATURE
-    )
-    noise = np.broadcast_to(transcript.noise_std(sensitivity, multiplier, len(value)), n_units.shape)
-    curvatures = [
-        _curvature(*one) for one in zip(unsvec(released, d), noise, (each.end for each in steps), strict=True)
-    ]
+    mean_curvature = units.mean_curvature(ends)
+    released, std = spend.symmetric(CURVATURE, mean_curvature, np.sqrt(units.curvature_bound), n_units)
+    noise = np.broadcast_to(std, n_units.shape)
+    curvatures = [_curvature(*one) for one in zip(released, noise, (each.end for each in steps), strict=True)]
     centers = [center_of(*one) for one in zip(curvatures, steps, strict=True)]
     moments, above = units.score_moments(np.column_stack([center.theta for center in centers]))
-    moments, moments_std = release_second_moments(
-        transcript,
-        moments,
-        bound=bound,
-        n_rows=n_units,
-        multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
-    )
-    tail = release_tail(transcript, above, n_rows=n_units, multiplier=budget.gaussian_multiplier(TAIL))
+    moments, moments_std = release_second_moments(spend, SQUARES, moments, bound, n_units)
+    tail = release_tail(spend, SHARES_BY_SIZE, above, n_units)
+    spend.check_complete()
     stds = np.broadcast_to(moments_std, n_units.shape)
     found = []
     for r, (curvature, center) in enumerate(zip(curvatures, centers, strict=True)):
@@ -107,8 +95,7 @@ def _curvature(moments: FloatArray, noise: float, end: FloatArray) -> ScoreCurva
     )
 
 
-RELEASES = (
-    Release(CURVATURE, 0.15, "√2 K/n", interval_by_users, with_interval),
-    Release(SCORE_MOMENTS, 0.06, "sqrt(min(d, 2))/n", release_second_moments, with_interval),
-    Release(TAIL, 0.14, "sqrt(2)/n", release_tail, with_interval),
-)
+CURVATURE = Release("curvature", 0.15, outer_product, when=with_interval)
+SQUARES = Release(SCORE_MOMENTS, 0.06, outer_product, when=with_interval)
+SHARES_BY_SIZE = Release(TAIL, 0.14, tail_sensitivity, when=with_interval)
+RELEASES = CURVATURE, SQUARES, SHARES_BY_SIZE

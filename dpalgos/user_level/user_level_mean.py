@@ -28,17 +28,15 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of
 :mod:`dpalgos.mechanisms.winsorized_mean`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, with_interval, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import SHARES
-from dpalgos.intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.intervals.tails import TAIL, release_tail
+from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive
@@ -71,20 +69,54 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
                 raise InputError(f"{name} must be {needed!r} with full_weight_rows, got {given!r}")
 
 
-def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witnesses:
-    """Return the two rows of one user: opposite ends of every interval, and a bin left by all coordinates."""
+def _user(row: FloatArray) -> FloatArray:
+    """Return the two rows of one user, (2, d)."""
+    return np.repeat(row, 2, axis=0)
+
+
+def _all_bins_left(_: UserLevelMeanParams, d: int, __: Published) -> Neighbors:
+    return pair(np.zeros((2, d)), np.full((2, d), 1e9))
+
+
+def _opposite_users(params: UserLevelMeanParams, d: int, _: Published) -> Neighbors:
+    """Return opposite users; with weights one of them has fewer rows."""
     far = np.full((2, d), 1e9)
-    refined = params.aggregation == "winsorized" and d > 1 and params.calibration == "tight"
-    center = published[1][:, :1] if refined else np.zeros((d, 1))
-    if d == 1 and params.aggregation == "winsorized":
-        width = FINE_WINDOW.bin_width * params.concentration_radius
-        middle = bin_middles(published[0][:1, :1], params.value_bound, width)
-        center = HadamardRotation(1, PUBLIC_SEED).rotate_back(middle)
-    middle = np.repeat(center.T, 2, axis=0)
-    along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
-    apart, fewer = pair(far, -far), pair(far, -far[:1])
-    spread = pair(along[0], along[1] if d > 1 else middle), pair(along[0], middle)
-    return [pair(0 * far, far), apart, apart if params.full_weight_rows is None else fewer, *spread]
+    return pair(far, -far if params.full_weight_rows is None else -far[:1])
+
+
+def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatArray:
+    """Return the last released center as a row (1, d)."""
+    if params.aggregation != "winsorized" or params.calibration != "tight":
+        return np.zeros((1, d))
+    if d > 1:
+        return published[1][:, :1].T
+    width = FINE_WINDOW.bin_width * params.concentration_radius
+    middle = bin_middles(published[0][:1, :1], params.value_bound, width)
+    return HadamardRotation(1, PUBLIC_SEED).rotate_back(middle).T
+
+
+def _users_along_axes(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
+    if d == 1:
+        return _user_and_center(params, d, published)
+    return pair(1e9 * _user(np.eye(1, d)), 1e9 * _user(np.eye(d)[-1:]))
+
+
+def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
+    return pair(1e9 * _user(np.eye(1, d)), _user(_center(params, d, published)))
+
+
+def _maybe(params: UserLevelMeanParams) -> bool | None:
+    """With one column, noise is Laplace's: d decides."""
+    return None if with_interval(params) else False
+
+
+RELEASES = (
+    *mean_releases("mean", " of the rest", bins=_all_bins_left, first=_opposite_users, last=_opposite_users),
+    replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),
+    replace(PURE_TAIL, when=_maybe, witness=_user_and_center),
+    replace(BALL_SQUARES, witness=_users_along_axes),
+    replace(BALL_TAIL, witness=_user_and_center),
+)
 
 
 @register(
@@ -95,14 +127,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2",
     summary="Averages each user's rows, finds where users lie, and adds noise in proportion to their spread.",
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
-    releases=witnessed(
-        witnesses,
-        *mean_releases("mean", " of the rest"),
-        Release(
-            SCORE_MOMENTS, SHARES[SCORE_MOMENTS], "sqrt(min(d, 2))/n", release_second_moments, with_interval
-        ),
-        Release(TAIL, SHARES[TAIL], "2/n if d == 1 else sqrt(2)/n", release_tail, with_interval),
-    ),
+    releases=RELEASES,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),

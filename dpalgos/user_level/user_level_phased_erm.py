@@ -23,15 +23,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import register, witnessed
+from dpalgos.catalog import register
 from dpalgos.errors import InputError
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, mean_releases, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
-from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
+from dpalgos.user_level.user_level_regression import GRADIENT_RELEASES, GradientStepParams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "n_phases": 2,
         "range_failure": 1.0,
     },
-    releases=witnessed(gradient_witnesses, *mean_releases("gradient")),
+    releases=GRADIENT_RELEASES,
 )
 def user_level_phased_erm(
     sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript

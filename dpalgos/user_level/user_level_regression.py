@@ -24,7 +24,8 @@ then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'.
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,13 @@ from dpalgos.catalog import (
     register,
     shares_of,
     with_interval,
-    witnessed,
 )
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.params import choice, count, positive
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -115,20 +116,44 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         return self.split_budget({_LAST: 1.0}, reserved)
 
 
-def gradient_witnesses(params: GradientStepParams, d: int, published: Published) -> list[Neighbors]:
-    """Return the two rows of one user: far gradients in opposite directions, and none, at the start."""
+def _all_bins_left(_: GradientStepParams, d: int, __: Published) -> Neighbors:
+    return pair(np.zeros((2, d)), np.full((2, d), 1e9), 1.0)
+
+
+def _opposite_gradients(_: GradientStepParams, d: int, __: Published) -> Neighbors:
+    """Return the two rows of one user, whose gradients at the start are large and opposite."""
     far, ones = np.zeros((2, d)), np.ones(2)
     far[:, 0] = 1e9
-    apart: Neighbors = (far, ones, far, -ones)
-    return [pair(0 * far, np.full((2, d), 1e9), 1.0), apart, apart]
+    return far, ones, far, -ones
 
 
-def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> list[Neighbors]:
-    """Return the witnesses of gradient steps, and users along different axes, one of them unclipped."""
-    one, other = (1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1))
-    last = pair(one, one, 1e30, -1e30)  # whatever the coefficients
-    own = [last, pair(one, other), pair(one, other), pair(one, 0 * one)]
-    return [*gradient_witnesses(params, d, published), *own]
+def _user_along(d: int, axis: int) -> FloatArray:
+    return 1e9 * np.repeat(np.eye(d)[[axis]], 2, axis=0)
+
+
+def _opposite_responses(_: Any, d: int, __: Published) -> Neighbors:
+    return pair(_user_along(d, 0), _user_along(d, 0), 1e30, -1e30)
+
+
+def _orthogonal_users(_: Any, d: int, __: Published) -> Neighbors:
+    return pair(_user_along(d, 0), _user_along(d, -1))
+
+
+def _far_user_and_none(_: Any, d: int, __: Published) -> Neighbors:
+    return pair(_user_along(d, 0), np.zeros((2, d)))
+
+
+GRADIENT_RELEASES = mean_releases(
+    "gradient", bins=_all_bins_left, first=_opposite_gradients, last=_opposite_gradients
+)
+LAST_GRADIENT = Release(_LAST, 0.25, ball_mean, when=with_interval, witness=_opposite_responses)
+RELEASES = (
+    *GRADIENT_RELEASES,
+    LAST_GRADIENT,
+    replace(user_interval.CURVATURE, witness=_orthogonal_users),
+    replace(user_interval.SQUARES, witness=_orthogonal_users),
+    replace(user_interval.SHARES_BY_SIZE, witness=_far_user_and_none),
+)
 
 
 @register(
@@ -147,12 +172,7 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
         "step_size": 3.0,
         "range_failure": 1.0,
     },
-    releases=witnessed(
-        witnesses,
-        *mean_releases("gradient"),
-        Release(_LAST, 0.25, "2 * gradient_bound / n", when=with_interval),
-        *user_interval.RELEASES,
-    ),
+    releases=RELEASES,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
         "interval": Form(
@@ -183,16 +203,9 @@ def user_level_regression(
         return reached
     assert params.curvature_bound is not None
     users = ClippedUsers(objective, params.gradient_bound, params.curvature_bound)
-    sensitivity = ball_mean(np.full_like(users.n_units, params.gradient_bound), users.n_units)
-    multiplier = budget.gaussian_multiplier(_LAST)
-    gradient = transcript.gaussian(
-        users.mean_gradient(reached),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=_LAST,
-    )
-    std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
+    spend = Spend.of_budget(transcript, budget, labels=[_LAST])
     level = np.full_like(users.n_units, params.gradient_bound)
+    gradient, std = spend(LAST_GRADIENT, users.mean_gradient(reached), level, users.n_units)
     transcript.interval = user_interval.interval_by_users(
         transcript,
         params.interval,

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
@@ -77,10 +77,13 @@ class UserLevelSelectionParams(UserLevelParams):
         return self.miss_probability / (5 * len(self.candidates))
 
 
-def witnesses(params: UserLevelSelectionParams, d: int, published: Published) -> Witnesses:
-    """Return the rows of a user whose loss is 0 at the first candidate, and B."""
+def _no_loss_and_largest(params: UserLevelSelectionParams, d: int, _: Published) -> Neighbors:
+    """Return the rows of a user whose loss at the first candidate is 0, and B."""
     X = np.repeat(np.eye(1, d), 2, axis=0)
-    return [pair(X, X, params.candidates[0][0], 1e9)]
+    return pair(X, X, params.candidates[0][0], 1e9)
+
+
+CHOICE = Release("choice", 1.0, "B/n, or 1 by ranges", witness=_no_loss_and_largest)
 
 
 @register(
@@ -99,7 +102,7 @@ def witnesses(params: UserLevelSelectionParams, d: int, published: Published) ->
         "range_failure": 1.0,
         "miss_probability": 0.5,
     },
-    releases=witnessed(witnesses, Release("choice", 1.0, "B/n, or 1 by ranges")),
+    releases=(CHOICE,),
     forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
 )
 def user_level_selection(
@@ -120,14 +123,14 @@ def user_level_selection(
         n_users = np.array([len(one) for one in losses], dtype=float)
         epsilon = params.epsilon
         if params.calibration == "tight":
-            plan = NoisePlan(epsilon, params.delta, {"choice": selections(epsilon)})
-            epsilon = least_noise(plan).epsilon_of("choice")
+            plan = NoisePlan(epsilon, params.delta, {CHOICE.label: selections(epsilon)})
+            epsilon = least_noise(plan).epsilon_of(CHOICE.label)
         chosen = exponential_mechanism(
             transcript,
             -means,
             sensitivity=interval(params.loss_bound, n_users),
             epsilon=epsilon,
-            label="choice",
+            label=CHOICE.label,
         )
         return np.asarray(candidates[chosen].T)
     return np.asarray(candidates[_stopped(transcript, losses, means, params)].T)
@@ -155,7 +158,7 @@ def _stopped(
         scores,
         score_epsilon=each,
         stop_probability=params.stop_probability,
-        label="choice",
+        label=CHOICE.label,
     )
     transcript.note("mean loss of the chosen candidate", released[1])
     return np.asarray(released[0].astype(np.int64))

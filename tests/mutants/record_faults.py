@@ -14,7 +14,7 @@ RECORD_FAULTS = {
     "fits of one seed are counted in a budget": Fault("dpalgos/release/noise_source.py", "generator_of", {"if in_budget:": "if False:"}, "test_fits_within_a_budget_may_not_share_a_random_state"),
     "the last draw of a request is used again": Fault("dpalgos/release/noise_source.py", "Noise._draw", {"block[count:": "block[max(count - 1, 0):"}, "test_no_draw_is_used_twice"),
     "the draws of a part start again": Fault("dpalgos/release/noise_source.py", "Noise.select", {"self._rngs[replicates": "[np.random.Generator(type(r.bit_generator)(r.bit_generator.seed_seq)) for r in self._rngs[replicates]"}, "test_no_draw_is_used_twice"),
-    "noise is that of the first iterate": Fault("dpalgos/central/dp_glm.py", "noisy_descent", {"predictor_norm(coef": "predictor_norm(0 * coef"}, witness("dp_glm: logistic-tight")),
+    "noise is that of the first iterate": Fault("dpalgos/central/dp_glm.py", "noisy_descent", {"else family.predictor_norm(coef": "else family.predictor_norm(0 * coef"}, witness("dp_glm: logistic-tight")),
     "the steps of a generalized linear model are not composed": Fault("dpalgos/central/dp_glm.py", "DPGLMParams.released_family", {"self.n_iterations": "1"}, certified("dp_glm-tight")),
     "printed noise leaves out the number of steps": Fault("dpalgos/central/dp_glm.py", "NoisyDescentParams.printed_noise_std", {"epsilon))": "epsilon)) / self.n_iterations"}, "test_printed_noise"),
     "a predictor is bounded by the wrong norm of the coefficients": Fault("dpalgos/central/dp_sparse_glm.py", "largest_residual", {"coef, 1)": "coef, 2)"}, witness("dp_sparse_linear_regression: sparsity=2-tight")),
