@@ -10,9 +10,9 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import Section
 from reports.series import Series, Setting, View
-from reports.table import Section
-from reports.writing import render_sentence, setting, short
+from reports.writing import render_sentence
 
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
@@ -41,14 +41,13 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section 
     panels = panels[:_MOST_PANELS]
     if not panels or x is None:
         return None
-    text = " ".join(_selected_words(*panel) for panel in panels)
-    alt = f"Which features of which boids are selected at {view.page.axis.symbol} = {setting(x)}. {text}"
-    figure = _selection_figure(flock, panels)
-    shown = draw_chart(figure, "selected", alt, view.page.data_source)
+    found = [_selected(*panel) for panel in panels]
+    text = render_sentence("selected", symbol=view.page.axis.symbol, x=x, found=found)
+    shown = draw_chart(_selection_figure(flock, panels), "selected", text, view.page.data_source)
     return Section("Which boids and features are selected", text, shown)
 
 
-def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int) -> str:
+def _selected(series: Series, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
     by_feature: dict[str, int] = {}
     for column, count in counts.items():
         feature = re.sub(r"\d+$", "", column)
@@ -56,8 +55,8 @@ def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int)
     total = sum(by_feature.values())
     often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
     stable = sum(count == repetitions for count in counts.values())
-    named = ", ".join(f"{name} {short(100 * count / total)} %" for name, count in often)
-    return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
+    shares = [(name, count / total) for name, count in often]
+    return {"name": series.label, "shares": shares, "stable": stable}
 
 
 def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -106,7 +105,11 @@ def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:
 def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     names = ("x", "y", "x_velocity", "y_velocity")
     moves = zip(*(frame[name][::2] for name in names), strict=True)
-    rows = [{"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y} for x, y, u, v in moves]
+    rows = [
+        {"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y}
+        for x, y, u, v in moves
+        if all(abs(at) <= half for at, half in zip((x, y, x - 5 * u, y - 5 * v), 2 * _EXTENT, strict=True))
+    ]
     place = {
         name: field(f"{name}:Q", scale={"domain": (-half, half), "nice": False}, axis=None)
         for name, half in zip("xy", _EXTENT, strict=True)
@@ -116,7 +119,6 @@ def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     small = {"orient": "bottom", "fontSize": 10, "fontWeight": "normal", "color": palette.MUTED}
     looks: dict[str, Any] = {
         "color": palette.SERIES[1],
-        "clip": True,
         "strokeCap": "round",
         "strokeWidth": 1.1,
     }

@@ -13,8 +13,8 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import PageTable, Section
 from reports.series import View
-from reports.table import PageTable, Section
 from reports.writing import render_sentence, setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
@@ -23,7 +23,7 @@ _CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
 _SHARES = ("without the noise, %", "no interval, %")
 _OF_CELL = ("Panel", "Estimator", "ε", "n", "covered, %", *_SHARES, "width over the oracle's")
 _OF_ESTIMATOR = (
-    *("Estimator", "Name", "cells", "covered, %", "least, %", "too rarely in"),
+    *("Estimator", "Name", "cells", "covered, %", "minimum, %", "too rarely in"),
     *(*_SHARES, "width over the oracle's, median"),
 )
 
@@ -46,9 +46,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         naive=_percent(float(private["naive"].mean())),
         flagged=_percent(float(every["flagged"].mean())),
     )
-    note = (
-        f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
-    )
+    note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
     alt = f"Coverage of 95 % intervals. {note}"
     figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.data_source)
     by_estimator = [
@@ -64,7 +62,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         *_signs(cells),
         Section(
             "Coverage and width of every cell",
-            "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
+            render_sentence("oracle"),
             table=PageTable(_OF_CELL, [_row(cell) for cell in _records(cells)], "Coverage of every cell", 2),
             folded=True,
         ),
@@ -90,9 +88,8 @@ def _signs(cells: pd.DataFrame) -> tuple[Section, ...]:
         "without privacy",
         *(f"ε = {setting(epsilon)}" for epsilon in budgets),
     )
-    what = "Coefficients whose interval lies on the side of zero on which the true value is, in %."
     title = "Signs known, with and without privacy, against ε"
-    return (Section(title, what, table=PageTable(columns, rows, title, 2)),)
+    return (Section(title, render_sentence("known_signs"), table=PageTable(columns, rows, title, 2)),)
 
 
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:

@@ -12,9 +12,9 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import PageTable, Section
 from reports.series import Series, Setting, View
-from reports.table import PageTable, Section
-from reports.writing import num, render_sentence, setting
+from reports.writing import render_sentence, setting
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # in addition to the truth
@@ -47,7 +47,7 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
     panels = [(series, answer) for series, _, answer in [*without, *private][:_MOST_PANELS]]
     truth = np.abs(genome.truth)
     wanted = set(_largest(truth, genome.s))
-    facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
+    facts = [(series.label, len(wanted & set(_largest(answer, genome.s)))) for series, answer in panels]
     n_snps = len(truth)
     text = render_sentence(
         "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
@@ -110,7 +110,7 @@ def _recalls(view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: 
             continue
         rows.append((one.label, *(f"{100 * mean:.0f} %" if np.isfinite(mean) else "" for mean in means)))
         if np.isfinite(means[-1]):
-            last.append(f"{one.label} {num(genome.s * means[-1])}")
+            last.append((one.label, genome.s * means[-1]))
     if not rows:
         return None
     symbol = view.page.axis.symbol

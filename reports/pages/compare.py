@@ -9,14 +9,13 @@ import pandas as pd
 
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
-from reports.cost import rank
 from reports.headline import condition
 from reports.page import StudyPage
-from reports.pages.text import render_page
 from reports.palette import HUES
+from reports.ranking import rank
+from reports.render import PageTable, Section, render_page
 from reports.results import compare_results, summarize
 from reports.series import View
-from reports.table import PageTable, Section
 from reports.writing import num, when
 
 

@@ -11,9 +11,8 @@ from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.drawing import draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
-from reports.pages.text import render_page
 from reports.palette import look
-from reports.table import PageTable, Section, facts
+from reports.render import PageTable, Section, facts, render_page
 from reports.writing import num, num_in
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from reports.pages.text import render_page
-from reports.table import PageTable, Section, TableCell
+from reports.render import PageTable, Section, TableCell, render_page
 from reports.writing import count_of, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}

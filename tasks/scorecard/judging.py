@@ -11,7 +11,6 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
-from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.table import summary_csv
@@ -62,19 +61,19 @@ def scorecard_page(
         "summary.csv": summary_csv(summarize(results)).encode(),
         **render_scorecard(page),
     }
-    card = Card(
-        name=SCORECARD,
-        title=scorecard.title,
-        headline=tally(page),
-        data_source="real and simulated data",
-        when=context["started"],
-        seconds=None,
-        href=f"{SCORECARD}/report.html",
-        profile=context["profile"],
-    )
-    files["card.json"] = card.to_json().encode()
+    about: dict[str, Any] = {
+        "title": scorecard.title,
+        "headline": tally(page),
+        "data_source": "real and simulated data",
+        "kind": "",
+        "datasets": [],
+        "estimators": [],
+        "errors": None,
+    }
     manifest = {
         **context,
+        "finished": context["started"],
+        "page": about,
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }

@@ -86,7 +86,7 @@ def begins_for_anyone(page, folder):
     assert len(text.encode()) <= MOST_BYTES
     seen = look(text, 390, folder)
     assert seen["scroll"] <= 390
-    assert [seen[what] for what in ("clipped", "small", "hidden", "menus")] == [[]] * 4
+    assert [seen[what] for what in ("clipped", "touching", "small", "hidden", "menus")] == [[]] * 5
 
 
 @pytest.mark.parametrize("study", study_names())
