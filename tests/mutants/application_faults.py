@@ -79,7 +79,7 @@ APPLICATION_FAULTS = {
     "spellings of levels are no part of the question": Fault("tasks/release/rows.py", "_declared", {"if one.declared.spellings": "if False"}, "test_other_spellings_are_another_question"),
     "bounds that values are moved to are no part of the question": Fault("tasks/release/rows.py", "_declared", {'analyst_table.outside == "clip"': "False"}, "test_another_value_for_moved_cells_is_another_question"),
     "the number of rows of a release of users can be asked": Fault("tasks/release/rows.py", "table_as_declared", {" user_id:": " False:"}, "test_the_number_of_rows_of_users_cannot_be_asked"),
-    "a report that is not for publication is copied": Fault("tasks/report/publish.py", "_is_private", {'"warning" in read_json(manifest) or bool(_card(manifest.parent).warning)': "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
+    "a report that is not for publication is copied": Fault("tasks/report/publish.py", "_is_private", {'"warning" in _entry(manifest.parent).manifest': "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "a link in a report's folder is followed": Fault("tasks/report/publish.py", "_files_of", {"p.is_symlink()": "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "the index of private reports is anybody's": Fault("tasks/report/write.py", "write_index", {"=private": "=False"}, "test_tasks"),
     "a question mark passes for what an owner has yet to declare": Fault("tasks/file_schema.py", "undeclared_keys", {'value == "?"': "False"}, "test_an_unfinished_file_is_refused_with_all_open_lines"),
