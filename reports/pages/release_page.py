@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,11 +82,9 @@ def _answer(release: Mapping[str, Any]) -> Section:
             family=release.get("model", {}).get("family", ""),
             intercept=next((name for name in INTERCEPTS if name in names), ""),
         )
-        printed = table_of([Model(title="", rows=coefficients.rows(), level=level, facts={}, footnote="")])
-        columns = ("Term", *printed.head[1:])
-        table = PageTable(
-            columns, printed.terms, "Coefficients, with intervals where there are any", stacked=True
-        )
+        title = "Coefficients, with intervals where there are any"
+        printed = table_of([Model(title=title, rows=coefficients.rows(), level=level, facts={}, footnote="")])
+        table = replace(printed, columns=("Term", *printed.columns[1:]), notes=(), stacked=True)
     shown = CENTERED if any(each["lower"] is not None for each in answer) else SHRUNK
     text = [f"{release['covers']} {shown}."] if release.get("covers") else []
     if level:
