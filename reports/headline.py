@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from reports.ranking import (
     new_sample_error,
     rank,
 )
-from reports.series import Point, Series, Setting, View
+from reports.series import Series, Setting, View
 from reports.writing import between, error_bar, num, render_sentence, rule_text, setting, times, words
 
 _MOST_NAMES = 4  # of estimators in a sentence
@@ -34,11 +34,10 @@ NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε ove
 
 @dataclass(frozen=True)
 class Tile:
-    """One big number with its caption; `slot` (an estimator's order) decides its color."""
+    """One big number with its caption."""
 
     value: str
     caption: str
-    slot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class PageHeadline:
     choice: str = ""  # which one is best at which size
     noise: str = ""  # what the paper's noise does
     limits: tuple[str, ...] = ()  # what theory and the data themselves allow
-    tiles: tuple[Tile, ...] = ()
     number: Tile | None = None  # the one to quote
     errors: dict[str, tuple[float, float]] | None = (
         None  # private, without, zero: each with its standard error
@@ -76,9 +74,8 @@ def build_headline(view: View) -> PageHeadline:
         details=_details(view, where, x, ranking),
         choice=best_by_size(view, series, x, ranking),
         data=data,
-        noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
+        noise=noise_sentence(series, x, where.epsilon),
         limits=_limits(view, where, x, ranking),
-        tiles=_tiles(cost),
         number=_number(view, where, cost),
         errors=_errors(view, cost),
     )
@@ -233,26 +230,6 @@ def _factor_limits(cost: CostOfPrivacy) -> str:
     return "" if limits == times(cost.factor.value) else limits
 
 
-def _tiles(cost: CostOfPrivacy) -> tuple[Tile, ...]:
-    tiles, ranking = [], cost.ranking
-    best, without, as_new = ranking.best, ranking.non_private, cost.of_new_sample
-    if best is not None:
-        caption = render_sentence("tile_best", name=best[0].full, useless=not cost.beats_zero)
-        tiles.append(Tile(num(best[1].mean), caption, best[0].info.order))
-    if best is not None and as_new:
-        caption = render_sentence("tile_private", name=best[0].full)
-        tiles.append(Tile(num(cost.private.value), caption, best[0].info.order))
-    if without is not None and math.isfinite(cost.without.value):
-        caption = render_sentence("tile_without", name=without[0].full, of_new_sample=as_new)
-        tiles.append(Tile(num(cost.without.value), caption))
-    if math.isfinite(cost.factor.value) and cost.beats_zero:
-        caption = render_sentence("tile_factor", limits=_factor_limits(cost), of_new_sample=as_new)
-        tiles.append(Tile(times(cost.factor.value), caption))
-    if math.isfinite(ranking.zero):
-        tiles.append(Tile(num(ranking.zero), render_sentence("tile_zero")))
-    return tuple(tiles)
-
-
 def _number(view: View, where: Setting, cost: CostOfPrivacy) -> Tile | None:
     """Return the number to quote: the factor where the sentence has it, else the best private error."""
     best, at = cost.ranking.best, condition(view, where)
@@ -262,73 +239,33 @@ def _number(view: View, where: Setting, cost: CostOfPrivacy) -> Tile | None:
     has_factor = cost.beats_zero and cost.can_be_learned and math.isfinite(factor) and factor >= _NOTHING
     if has_factor and view.page.metric not in SHARES:
         caption = render_sentence("quoted_factor", cost=cost, condition=at, limits=_factor_limits(cost))
-        return Tile(times(factor), caption, best[0].info.order)
+        return Tile(times(factor), caption)
     value = num(best[1].mean)
     value += f" ± {error_bar(best[1].se, best[1].mean)}" if best[1].error > 0 else ""
     useless, label = not cost.beats_zero, view.page.metric_label
     caption = render_sentence("quoted_error", metric_label=label, condition=at, useless=useless)
-    return Tile(value, caption, best[0].info.order)
+    return Tile(value, caption)
 
 
-@dataclass(frozen=True)
-class NoiseComparison:
-    """The paper's against tight noise for one estimator at one size; a mean is None without an answer."""
-
-    name: str
-    slot: int
-    paper: Point
-    tight_point: Point | None
-
-    @property
-    def printed(self) -> float:
-        return self.paper.mean
-
-    @property
-    def certified(self) -> float:
-        return self.paper.certified
-
-    @property
-    def tight(self) -> float:
-        return self.tight_point.mean if self.tight_point else math.nan
-
-    @cached_property
-    def factor(self) -> Estimate:
-        """How many times larger the error is with the paper's noise."""
-        if self.tight_point is None or not self.printed > 0:
-            return Estimate(math.nan)
-        return measured(self.paper).over(measured(self.tight_point))
-
-    @property
-    def ratio(self) -> float:
-        return self.factor.value
-
-    @property
-    def differs(self) -> bool:
-        """Whether the errors differ by more than two standard errors."""
-        return abs(math.log(self.ratio)) > 2 * self.factor.deviation
-
-
-def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparison, ...]:
-    answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
-    tight = {(s.info.name, s.form): p for s, p in answered if s.calibration == "tight"}
-    return tuple(
-        NoiseComparison(s.name, s.info.order, p, tight.get((s.info.name, s.form)))
-        for s, p in answered
-        if s.calibration == "paper"
-    )
-
-
-def noise_sentence(rows: Sequence[NoiseComparison], epsilon: float) -> str:
-    """Describe the effect of the paper's noise; empty without such runs."""
-    compared = [r for r in rows if r.ratio > 0]
+def noise_sentence(series: Sequence[Series], x: float, epsilon: float) -> str:
+    """Describe the effect of the paper's calibration at a size; empty without such runs."""
+    points = {(s.info.name, s.form, s.calibration): (s, p) for s in series if (p := s.at(x)) and p.answered}
+    rows, compared = [], list[dict[str, Any]]()
+    for (name, form, calibration), (s, p) in points.items():
+        if calibration != "paper":
+            continue
+        rows.append(row := {"name": s.name, "certified": p.certified, "printed": p.mean})
+        if (other := points.get((name, form, "tight"))) and p.mean > 0:
+            compared.append({**row, "tight": other[1].mean, "factor": measured(p).over(measured(other[1]))})
+    differing = [r for r in compared if abs(math.log(r["factor"].value)) > 2 * r["factor"].deviation]
     return render_sentence(
         "noise",
         rows=rows,
         epsilon=epsilon,
-        too_small=[r for r in rows if math.inf > r.certified > epsilon * NOISE_LIMITS["too small"]],
-        too_large=[r for r in rows if r.certified < epsilon * NOISE_LIMITS["too large"]],
-        proved=[r for r in rows if math.isfinite(r.certified)],
-        unproved=[r for r in rows if not math.isfinite(r.certified)],
-        top=max((r for r in compared if r.differs), key=lambda r: abs(math.log(r.ratio)), default=None),
+        too_small=[r for r in rows if math.inf > r["certified"] > epsilon * NOISE_LIMITS["too small"]],
+        too_large=[r for r in rows if r["certified"] < epsilon * NOISE_LIMITS["too large"]],
+        proved=[r for r in rows if math.isfinite(r["certified"])],
+        unproved=[r for r in rows if not math.isfinite(r["certified"])],
+        top=max(differing, key=lambda r: abs(math.log(r["factor"].value)), default=None),
         compared=compared,
     )

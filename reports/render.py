@@ -6,7 +6,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -196,34 +196,3 @@ def safe_href(address: str) -> str:
     if address and ":" not in address and not address.startswith(("//", "\\")):
         return address
     return ""
-
-
-# What the page says of a manifest in its own words.
-_SHOWN = {
-    *("blocks", "budgets", "command", "finished", "machine", "not_run", "earlier_contents", "profile"),
-    *("rerun_commands", "started", "warning"),
-}
-_NAMES = {"sha256": "SHA-256", "python": "Python", "packages": "Packages"}
-
-
-def manifest_rows(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Flatten what a page shows nowhere else of a manifest into (name, value) pairs with readable names."""
-    return tuple(_flatten({key: value for key, value in manifest.items() if key not in _SHOWN}, ()))
-
-
-def _flatten(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    text = ", ".join(_NAMES.get(part, part.replace("_", " ")) for part in path)
-    name = text[:1].upper() + text[1:]
-    if isinstance(value, Mapping) and path[-1:] == ("packages",):
-        yield name, ", ".join(f"{k} {v}" for k, v in value.items())
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flatten(item, (*path, str(key)))
-    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
-        for i, item in enumerate(value, start=1):
-            yield from _flatten(item, (*path, str(i)))
-    elif isinstance(value, list | tuple):
-        if value:
-            yield name, ", ".join(str(item) for item in value)
-    elif value not in (None, ""):
-        yield name, str(value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pandas as pd
 
 from reports import palette
-from reports.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.headline import NOISE_LIMITS, condition
 from reports.ranking import clearly_below, rank
 from reports.render import PageTable, TableCell
 from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
@@ -140,41 +140,6 @@ def _exposed(series: tuple[Series, ...], x: float) -> TableCell:
 
 def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
-
-
-def certified_table(view: View) -> PageTable | None:
-    """Tabulate the certified ε by the target ε, at the headline's rule for δ and in its panel."""
-    head = view.headline
-    if head is None:
-        return None
-    found: dict[str, tuple[Series, dict[float, str]]] = {}
-    for epsilon in view.epsilons:
-        for series in view.series(Setting(epsilon, head.delta_rule, head.panel)):
-            if series.role == "private":
-                values = found.setdefault(series.label, (series, {}))[1]
-                values[epsilon] = span([p.certified for p in series.points])
-    rows: list[list[str | TableCell]] = [
-        [
-            TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper"),
-            *(values.get(e, "not run") or "none" for e in view.epsilons),
-        ]
-        for label, (series, values) in found.items()
-    ]
-    return PageTable(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε by target ε")
-
-
-def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> PageTable:
-    """Tabulate the paper's against the tight calibration."""
-    columns = ("Estimator", "paper’s", "tight", "ratio", "certified ε of the paper’s")
-    rows: list[list[str | TableCell]] = [
-        [
-            TableCell(row.name, slot=palette.slot(row.slot)),
-            num(row.printed),
-            *(num(v) if math.isfinite(v) else "not known" for v in (row.tight, row.ratio, row.certified)),
-        ]
-        for row in comparisons
-    ]
-    return PageTable(columns, rows, caption)
 
 
 def failure_table(results: pd.DataFrame, view: View) -> PageTable:

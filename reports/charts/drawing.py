@@ -14,7 +14,6 @@ from platformdirs import user_cache_path
 from reports import palette
 
 Chart = dict[str, Any]
-HALO: Any = {"stroke": palette.PAPER, "strokeWidth": 4, "strokeJoin": "round"}  # behind a text on lines
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 PNG_SCALE = 1.5

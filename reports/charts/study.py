@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.charts.drawing import HALO, Chart, Picture, banner, draw_chart, field, marks
+from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
 from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
 from reports.headline import condition
 from reports.page import AttackFacts, StudyPage
@@ -362,48 +362,34 @@ def certified_picture(view: View) -> Picture | None:
     shown = [(s, found) for s in view.series(where) if s.role == "private" and (found := certified_range(s))]
     if where is None or not shown:
         return None
-    rows = []
+    rows, least = [], where.epsilon / 1000  # ε = 0 lies left of every log axis
     for series, (low, high) in shown:
         audited = max((p.audited for p in series.points if p.audited > 0), default=None)
-        proves = f"ε = {span([low, high])}"
-        if audited:
-            proves += f", audited ≥ {num(audited)}"
-        elif any(p.audited == 0 for p in series.points):
-            proves += ", audit found nothing"
-        least = where.epsilon / 1000  # ε = 0 lies left of every log axis
-        look = series.look
         limits = {"low": max(low, least), "high": max(high, least), "audited": audited}
-        text = {"key": series.brief, "text": [series.brief, proves]}
-        rows.append({**limits, **text, "c": look.color, "ink": look.ink, "fill": look.fill})
-    proved = [(series.label, span(found)) for series, found in shown]
+        rows.append({"name": series.brief, **limits, "c": series.look.color, "fill": series.look.fill})
+    proved = [(series.label, span(found), max(p.audited for p in series.points)) for series, found in shown]
     alt = render_sentence("certified_picture", epsilon=where.epsilon, proved=proved)
-    return draw_chart(
-        _certified_chart(rows, where.epsilon), "certified", alt, view.page.source_of(where.panel)
-    )
+    chart = _certified_chart(rows, where.epsilon)
+    return draw_chart(chart, "certified", alt, view.page.source_of(where.panel))
 
 
 def _certified_chart(rows: list[dict[str, Any]], target: float) -> Chart:
     axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
     x = field("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
-    y, ink = field("key:N", sort=None, axis=None), field("ink:N", scale=None)
-    color, fill = field("c:N", scale=None), field("fill:N", scale=None)
+    names = {"title": None, "labelLimit": 420, "labelColor": palette.INK}
+    y, color = field("name:N", sort=None, axis=names), field("c:N", scale=None)
     line, at = [{"target": target, "text": f"target: {setting(target)}"}], {"x": field("target:Q")}
-    words = {**at, "y": {"value": 0}, "text": field("text:N")}
-    told: Chart = {"x": {"value": 2}, "y": y, "text": field("text:N")}
-    left: dict[str, Any] = {"align": "left", "dy": -31, "limit": 455}
-    span_of = {"x": x, "x2": field("high"), "y": y, "color": color}
     dots: dict[str, Any] = {"size": 60, "opacity": 1}
+    shade = {"y": y, "stroke": color, "fill": field("fill:N", scale=None)}
+    ends = [marks(rows, "point", {"x": place, **shade}, **dots) for place in (x, field("high:Q"))]
     triangle: dict[str, Any] = {"shape": "triangle-right", "filled": True, "size": 80, "opacity": 1}
     layers = [
         marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
-        marks(line, "text", words, dy=-8, baseline="bottom"),
-        marks(rows, "rule", span_of, strokeWidth=4, opacity=0.5),
-        *(
-            marks(rows, "point", {"x": field(f"{end}:Q"), "y": y, "stroke": color, "fill": fill}, **dots)
-            for end in ("low", "high")
+        marks(line, "text", {**at, "y": {"value": 0}, "text": field("text:N")}, dy=-8, baseline="bottom"),
+        marks(
+            rows, "rule", {"x": x, "x2": field("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
         ),
-        marks(rows, "point", {"x": field("audited:Q"), "y": y, "color": ink}, **triangle),
-        marks(rows, "text", told, **left, **HALO),
-        marks(rows, "text", {**told, "color": ink}, **left),
+        *ends,
+        marks(rows, "point", {"x": field("audited:Q"), "y": y, "color": color}, **triangle),
     ]
-    return {"layer": layers, "width": 460, "height": {"step": 56}}
+    return {"layer": layers, "width": 300, "height": {"step": 26}}

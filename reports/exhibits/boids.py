@@ -21,7 +21,7 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
-    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``, and ``n_boids``;
+    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``;
     ``selected``: cell → column → in how many repetitions it has a coefficient; ``film``: label, number,
     places and velocities of the boids of each frame.
     """
@@ -43,8 +43,7 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section 
         return None
     found = [_selected(*panel) for panel in panels]
     text = render_sentence("selected", symbol=view.page.axis.symbol, x=x, found=found)
-    shown = draw_chart(_selection_figure(flock, panels), "selected", text, view.page.data_source)
-    return Section("Which boids and features are selected", text, shown)
+    return Section("Which features are selected", text)
 
 
 def _selected(series: Series, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
@@ -65,33 +64,6 @@ def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
     text = render_sentence("film")
     shown = draw_chart(_film_figure(film), "film", text, view.page.data_source)
     return Section("What the flock looks like", text, shown)
-
-
-def _selection_figure(flock: Mapping[str, Any], panels: list[tuple[Series, Mapping[str, int], int]]) -> Chart:
-    """Draw (series, counts by column, repetitions) as a grid of features and boids each."""
-    drawn = []
-    boids, features = (
-        {"domain": (0, flock["n_boids"] + 1), "nice": False},
-        {"domain": list(flock["features"])},
-    )
-    shades = {"domain": (0, 1), "range": (0.15, 1)}
-    for series, counts, repetitions in panels:
-        rows = []
-        for column, count in counts.items():
-            match = re.fullmatch(r"(\D+)(\d+)", column)
-            if match is not None and match[1] in flock["features"]:  # not the intercept
-                rows.append({"boid": int(match[2]), "feature": match[1], "share": count / repetitions})
-        last = series is panels[-1][0]
-        title = "boid; the darker, the more repetitions selected it" if last else None
-        grid = {
-            "x": field("boid:Q", scale=boids, axis={"title": title}),
-            "y": field("feature:N", scale=features, axis={"title": None}),
-            "opacity": field("share:Q", scale=shades, legend=None),
-        }
-        head = {"text": series.brief, "color": series.look.ink, "fontWeight": "normal"}
-        ticks = marks(rows, "tick", grid, thickness=3.6, bandSize=9, color=series.look.color)
-        drawn.append({**ticks, "width": 840, "height": 11 * len(flock["features"]), "title": head})
-    return {"vconcat": drawn, "spacing": 10}
 
 
 def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:

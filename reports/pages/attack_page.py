@@ -151,22 +151,6 @@ def _ceilings(guides: Sequence[Guide], attack: AttackedCell) -> list[Line]:
     ]
 
 
-def sum_table(view: View, panels: Panels) -> PageTable | None:
-    """Return the sums of the panels whose truth is known: without privacy, and at the largest ε.
-
-    Members' scores are summed, over what Stein's identity gives: measured, and claimed where that differs.
-    """
-    rows, claims = [], _facts(view).claimed_sums
-    for attacks in first_sizes(panels):
-        last = {each.line: each for each in attacks if each.panel in claims}
-        for line, each in last.items():
-            claimed = claims[each.panel]
-            said = num(claimed) if math.isfinite(claimed) else "a constant"
-            rows.append((each.title, line.label, each.asked, each.with_error(SUM_RATIO), said))
-    columns = ("Panel", "Estimator", "ε", "measured", "claimed, at least a multiple of")
-    return PageTable(columns, rows, "Sums of scores", 2) if rows else None
-
-
 def attack_table(view: View, attacks: Sequence[AttackedCell]) -> PageTable:
     """Return the attacks on a panel, a row per estimator and ε."""
     facts = _facts(view)
@@ -183,11 +167,19 @@ def attack_table(view: View, attacks: Sequence[AttackedCell]) -> PageTable:
             each.asked,
             TableCell(each.with_error(), _with_bounds("predicted {}", facts.predicted.get(each.cell))),
             *(_value(facts, each, metric) for metric in (POOLED_AUC, *metrics)),
-            each.with_error(SUM_RATIO),
+            TableCell(each.with_error(SUM_RATIO), _claim(facts, each)),
         )
         for each in attacks
     ]
     return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, attacks[0].title)
+
+
+def _claim(facts: AttackFacts, attack: AttackedCell) -> str:
+    """Say what the paper claims of the sum of scores, where the truth is known."""
+    claimed = facts.claimed_sums.get(attack.panel)
+    if claimed is None:
+        return ""
+    return render_sentence("attack_claim", claimed=claimed)
 
 
 def _with_bounds(words: str, *bounds: float | None) -> str:
@@ -215,23 +207,16 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
         return PageHeadline(render_sentence("no_attack"), data)
     epsilon = where.epsilon if where else math.nan
     other, best = without_privacy(panels[0]), best_private(panels[0], epsilon)
-    tiles, limits = [], []
-    if other is not None:
-        tiles.append(Tile(num(other.mean()), "AUC without privacy"))
-        if other.cell in facts.predicted:
-            known = {"predicted": facts.predicted[other.cell], "measured": other.mean()}
-            limits.append(render_sentence("attacks_predicted", **known))
+    limits = []
+    if other is not None and other.cell in facts.predicted:
+        known = {"predicted": facts.predicted[other.cell], "measured": other.mean()}
+        limits.append(render_sentence("attacks_predicted", **known))
     if best is not None:
-        caption = render_sentence("attack_tile", epsilon=epsilon, name=best.line.label)
-        tiles.append(Tile(num(best.mean()), caption, best.line.info.order))
         allowed = facts.allowed.get((best.cell, AUC), math.nan)
         gaussian = facts.allowed_gaussian.get((best.cell, AUC), math.nan)
-        if math.isfinite(gaussian):
-            tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows"))
         limits.append(
             render_sentence("attacks_allowed", best=best, allowed=allowed, gaussian=gaussian, coin=CHANCE)
         )
-    tiles.append(Tile(num(CHANCE), "a coin"))
     broken = list(dict.fromkeys(cell for cell, _ in facts.exceeding))
     at = condition(view, where) if where else ""
     return PageHeadline(
@@ -241,7 +226,6 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
         verdict=render_sentence("attacks_verdict", broken=broken),
         choice=_panels_sentence(panels, epsilon),
         limits=tuple(limits),
-        tiles=tuple(tiles),
         number=_number(best),
     )
 
@@ -249,7 +233,7 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
 def _number(best: AttackedCell | None) -> Tile | None:
     if best is None:
         return None
-    return Tile(best.with_error(), render_sentence("attack_quoted", best=best), best.line.info.order)
+    return Tile(best.with_error(), render_sentence("attack_quoted", best=best))
 
 
 def _panels_sentence(panels: Panels, epsilon: float) -> str:
@@ -273,10 +257,6 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     ]
     parts = [Section("The whole ROC curve", render_sentence("attack_roc_about"), parts=rocs)]
     parts.append(Section("In numbers", render_sentence("attack_numbers"), parts=tables))
-    if (sums := sum_table(view, panels)) is not None:
-        parts.append(
-            Section("The sums that the theorems predict", render_sentence("attack_sums"), table=sums)
-        )
     sections = [
         numbers_section(headline, headline.choice),
         Section("Every attack", parts=parts, id="which"),

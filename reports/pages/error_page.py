@@ -32,9 +32,7 @@ def numbers_section(headline: PageHeadline, *more: str) -> Section:
     """Return the other key numbers, folded."""
     facts = (headline.verdict, headline.data, headline.noise, *headline.limits, *more)
     bullets = [fact for fact in facts if fact]
-    tiles = [(tile.caption, tile.value) for tile in headline.tiles]
-    table = PageTable(("What", "Number"), tiles, "Key numbers") if tiles else None
-    return Section("More numbers", headline.details, table=table, bullets=bullets, folded=True, id="numbers")
+    return Section("More numbers", headline.details, bullets=bullets, folded=True, id="numbers")
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:

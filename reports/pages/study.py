@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,21 +15,19 @@ from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.charts.drawing import Picture, banner
-from reports.headline import noise_comparisons
 from reports.page import StudyPage
 from reports.pages import attack_page, error_page, league
 from reports.pages.data_card import render_data_card
-from reports.render import SCRIPT, PageTable, Section, facts, manifest_rows, render_page
+from reports.render import SCRIPT, PageTable, Section, facts, render_page
 from reports.results import summarize
 from reports.series import View
-from reports.table import certified_table, comparison_table, failure_table, setting_title, summary_csv
+from reports.table import failure_table, summary_csv
 from reports.writing import (
     count_of,
     duration,
     percent,
     render_sentence,
     repaired,
-    setting,
     when,
     with_form,
 )
@@ -62,7 +61,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     headline, pictures = layout.headline, layout.pictures
     sections = [
         *layout.sections,
-        _trust(results, view, pictures.certified),
+        _trust(view, pictures.certified),
         _origin(view),
         _failures(results, view),
         _again(page),
@@ -105,18 +104,13 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     return Report(files, about)
 
 
-def _trust(results: pd.DataFrame, view: View, certified: Picture | None) -> Section:
-    page, head, size = view.page, view.headline, view.headline_size
-    comparisons = noise_comparisons(view.series(head), size) if head and size else ()
+def _trust(view: View, certified: Picture | None) -> Section:
+    page, head = view.page, view.headline
     parts = [Section("What ε means as a risk", page.risk)] if page.risk else []
     if certified is not None:
         audited = any(p.audited == p.audited for s in view.series(head) for p in s.points)
         text = render_sentence("certified", audited=audited)
-        parts.append(Section("Certified and audited ε", text, table=certified_table(view), id="certified"))
-    if comparisons and head is not None and size is not None:
-        caption = f"Mean error at {page.axis.symbol} = {setting(size)}, {setting_title(view, head)}"
-        table = comparison_table(comparisons, caption)
-        parts.append(Section("The paper’s against the tight calibration", table=table, folded=True))
+        parts.append(Section("Certified and audited ε", text, certified, id="certified"))
     if split := budget_split(page):
         title = "Budget shares"
         parts.append(Section(title, table=PageTable(("Estimator", "Parts"), split, title, 2), folded=True))
@@ -136,7 +130,7 @@ def _trust(results: pd.DataFrame, view: View, certified: Picture | None) -> Sect
     parts.append(Section("The estimators", table=about, folded=True))
     measured = [page.measured] if page.measured else []
     bullets = [*(render_sentence("guarantee", **each) for each in guarantees(page)), *page.notes]
-    return Section("Can I trust it?", measured, certified, bullets=bullets, parts=parts, id="trust")
+    return Section("Can I trust it?", measured, bullets=bullets, parts=parts, id="trust")
 
 
 def _origin(view: View) -> Section:
@@ -166,11 +160,12 @@ def _again(page: StudyPage) -> Section:
         ("Finished", when(manifest.get("finished", "")) + took),
         ("Profile", manifest.get("profile", "")),
         ("Machine", manifest.get("machine", "")),
-        *manifest_rows(manifest),
     ]
     commands = [manifest["command"]] if manifest.get("command") else []
     rerun = Section("One part of it, the rest from the cache", commands=manifest.get("rerun_commands", ()))
+    whole = json.dumps(manifest, indent=1, ensure_ascii=False).splitlines()
     parts = [*([rerun] if rerun.commands else []), facts("About this run", ran)]
+    parts.append(Section("Manifest", commands=whole, folded=True))
     files = [(name, name) for name in _FILES]
     text = render_sentence("again")
     return Section("How do I run it again?", text, commands=commands, links=files, parts=parts, id="again")
