@@ -62,7 +62,8 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
     if role == "zero":
         return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)
     if role == "nonprivate":
-        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, "circle", NON_PRIVATE)
+        shape = SHAPES[(order + form) % len(SHAPES)]
+        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, shape, NON_PRIVATE)
     place, shape = slot(order, form), SHAPES[(form + 3 * (order // len(HUES))) % len(SHAPES)]
     if role == "unprotected":
         return Look(SERIES[place], SERIES_TEXT[place], LIMIT_DASH, shape, PAPER)

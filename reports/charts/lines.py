@@ -109,14 +109,14 @@ def profile_picture(
 
 
 def roc_picture(
-    curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0, title: str = ""
+    curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0
 ) -> Picture:
     """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
     diagonal = guide("", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
     log, ends = least > 0, (least, 1.0) if least else None
     axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
     shown = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
-    return draw_chart(line_chart([*shown, diagonal], axes), name, text, source, title=title)
+    return draw_chart(line_chart([*shown, diagonal], axes), name, text, source)
 
 
 def chart_of_rows(

@@ -135,7 +135,7 @@ def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture
     text = render_sentence("attack_roc", title=first.title, reached=reached)
     key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
     source = view.page.source_of(first.panel)
-    return roc_picture(lines, key, text, source, least=_LOWEST_RATE, title=first.title)
+    return roc_picture(lines, key, text, source, least=_LOWEST_RATE)
 
 
 def _facts(view: View) -> AttackFacts:

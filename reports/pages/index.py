@@ -116,9 +116,10 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
             rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
                          "high": at + bar, "real": source == "real"})  # fmt: skip
     names, colors, shapes = zip(*_KINDS.values(), strict=True)
-    axis = {"title": "error over that of ignoring the data (lower is better)", "format": "~g", "grid": True}
+    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True}
     x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
-    y = field("study:N", sort=None, axis={"title": None, "labelLimit": 170, "labelColor": palette.INK})
+    labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
+    y = field("study:N", sort=None, axis=labels)
     legend = {"orient": "top", "symbolStrokeWidth": 1.6}
     color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
@@ -132,7 +133,7 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
         marks(rows, "rule", limits, strokeWidth=1.5),
         marks(rows, "point", {"x": x, "y": y, **color, "shape": shape, **fill}, **dots),
     ]
-    return {"layer": layers, "width": 460, "height": {"step": 20}}
+    return {"layer": layers, "width": 270, "height": {"step": 20}}
 
 
 def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:

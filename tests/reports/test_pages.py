@@ -13,10 +13,13 @@ import pandas as pd
 import pytest
 import vl_convert
 
+from dpalgos import get_estimator
+from flows.studies.find_study import find_study, study_names
 from reports import palette
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
+from reports.page import ZERO
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Entry, overview_chart, render_index
 from reports.pages.study import render_study
@@ -235,3 +238,18 @@ def test_every_line_is_named_at_its_end_or_in_the_legend():
     for y_log in (True, False):
         svg = vl_convert.vegalite_to_svg(line_chart(lines, Axes("", "", [1, 2], y_log=y_log)), config=CONFIG)
         assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]
+
+
+def test_no_two_estimators_of_a_study_share_a_mark():
+    """Of the private ones a color and a shape, of the others a shape."""
+    for name in set(study_names()) - {"league"}:  # whose lines have no points
+        spec = find_study(name)
+        every = {(i.name, i.form) for panel in spec.panels for i in spec.estimators_of(panel)}
+        forms = {each: sorted(form for other, form in every if other == each) for each, _ in every}
+        for panel in spec.panels:
+            marks = []
+            for each, form in {(i.name, i.form) for i in spec.estimators_of(panel)} - {(ZERO, "")}:
+                info, place = get_estimator(each), forms[each].index(form)
+                look = palette.look("private" if info.private else "nonprivate", info.order, place)
+                marks.append((look.color, look.shape))
+            assert sorted(marks) == sorted(set(marks)), (name, panel.name)
