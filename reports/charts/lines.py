@@ -108,11 +108,9 @@ def profile_picture(
     return line_picture(shown, axes, name, text, source)
 
 
-def roc_picture(
-    curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0
-) -> Picture:
+def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
     """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
-    diagonal = guide("", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
+    diagonal = guide("a coin", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
     log, ends = least > 0, (least, 1.0) if least else None
     axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
     shown = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
@@ -125,7 +123,7 @@ def chart_of_rows(
     """Return the chart of rows with line, x, mean, low and high, or of live data."""
     ends = [] if live else _names_at_ends(rows, looks, axes)
     room = min(_MOST_ROOM, 20 + _LETTER * max((len(end["line"]) for end in ends), default=0)) if ends else 0
-    legend = [name for name in looks if name and name not in {end["line"] for end in ends}]
+    legend = [name for name in looks if name not in {end["line"] for end in ends}]
     at, line = _positions(axes, room), field("line:N")
     color = {"color": field("color:N", scale=None)}
     limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **color, "detail": line}

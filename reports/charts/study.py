@@ -241,7 +241,7 @@ class StudyChart:
             "axis": {name: _axis_words(page, name) for name in self.axes},
         }
         titles = {"panel": page.panel_word.capitalize(), "epsilon": "ε", "delta_rule": "δ"}
-        titles |= {"axis": "On the axis", **words["axis"], "epsilon": "ε"}
+        titles |= {"axis": "Axis", **words["axis"], "epsilon": "ε"}
         options = {key: self.values(key) for key in menus} | {"axis": list(self.axes)}
         params: list[Chart] = [
             _menu(key, titles[key], values,

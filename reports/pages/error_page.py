@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,14 @@ import pandas as pd
 from reports.charts.study import Pictures, draw_study
 from reports.exhibits import draw_exhibits
 from reports.headline import PageHeadline, build_headline, guides_of
-from reports.ranking import enough_epsilon, fitted_slope, new_sample_error, privacy_part, rows_for_the_same
+from reports.ranking import (
+    HALF,
+    enough_epsilon,
+    fitted_slope,
+    new_sample_error,
+    privacy_part,
+    rows_for_the_same,
+)
 from reports.render import PageTable, Section
 from reports.series import Series, Setting, View
 from reports.table import error_table, setting_title
@@ -92,7 +100,11 @@ def slope_table(view: View) -> tuple[Section, ...]:
         return ()
     rows, every = [], view.series(where)
     for series in every:
-        measured = fitted_slope([(p.x, p.mean, p.se) for p in series.points if p.answered])
+        largest = (
+            HALF * page.population[0] if series.role == "nonprivate" and page.population[0] else math.inf
+        )
+        points = [p for p in series.points if p.answered and p.x <= largest]
+        measured = fitted_slope([(p.x, p.mean, p.se) for p in points])
         if series.role != "zero" and measured is not None:
             rows.append((series.label, slope_text(measured), _privacy_slope(view, where, series)))
     if not rows:

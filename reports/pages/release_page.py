@@ -145,8 +145,8 @@ def _calibration(bins: Mapping[str, Sequence[float | None]]) -> list[Section]:
     both = min(0.0, min(ends) - room), max(0.0, max(ends) + room)
     axes = Axes("mean prediction", "mean response", (), False, False, both, both, bars=True, width=400)
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
-    line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
-    chart = line_chart([line, guide("", [(end, end) for end in both])], axes)
+    line = Line("tenths of the predictions", [(p, o) for p, o, *_ in known], look("private", 1), band)
+    chart = line_chart([line, guide("right on average", [(end, end) for end in both])], axes)
     text = (
         "Mean responses by tenths of the predictions, with bars of two standard errors of noise and sampling."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reports.render import PageTable, Section, TableCell, render_page
 from reports.writing import count_of, when
 
-COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
+COLUMNS = {"paper": "with the paper’s calibration", "tight": "with the tight calibration"}
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
 
@@ -40,7 +40,7 @@ class Judged:
         if printed == tight:
             yield "", printed
         else:
-            yield "as printed", printed
+            yield "paper’s", printed
             yield "tight", tight
 
 
@@ -111,7 +111,7 @@ def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
     return {"report.html": html, "report.md": markdown}
 
 
-_HEAD = ("Claim", "as printed", "tight", "What the runs say")
+_HEAD = ("Claim", "paper’s", "tight", "What the runs say")
 
 
 def _row(judged: Judged) -> list[str | TableCell]:

@@ -232,12 +232,20 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
-def test_every_line_is_named_at_its_end_or_in_the_legend():
-    look = palette.look("private", 0)
-    lines = [Line(name, [(1.0, 1.0), (2.0, end)], look) for name, end in (("a", 0.1), ("b", 0.105))]
+def test_every_line_is_drawn_and_named_at_its_end_or_in_the_legend():
+    ends = (("a", 0.1), ("b", 0.105))
+    looks = [palette.look("private", order) for order in range(2)]
+    lines = [
+        Line(name, [(1.0, 1.0), (2.0, end)], look) for (name, end), look in zip(ends, looks, strict=True)
+    ]
     for y_log in (True, False):
         svg = vl_convert.vegalite_to_svg(line_chart(lines, Axes("", "", [1, 2], y_log=y_log)), config=CONFIG)
         assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]
+        for look in looks:
+            assert re.search(
+                rf'<path aria[^>]*stroke="{look.color}"|<path [^>]*d="M[^Z]*L[^Z]*" stroke="{look.color}"',
+                svg,
+            )
 
 
 def test_no_two_estimators_of_a_study_share_a_mark():

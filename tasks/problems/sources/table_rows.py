@@ -125,7 +125,7 @@ class TableSubsamples(RegisteredTable):
             scale = "each coefficient times the standard deviation of its column"
             scale += "" if self.family else ", over that of the response"
         return (
-            f"In every repetition m of the {units} are drawn without return, the same for all estimators, "
+            f"In every repetition m of the {units} are drawn without replacement, the same for all estimators, "
             f"and private ones draw new noise. An error is the ℓ2 distance of an answer ({answer}) from the "
             f"answer without privacy on all {units}, {scale}."
         )
