@@ -19,17 +19,17 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
 (async () => {
   const data = document.getElementById("chart-data"), root = document.documentElement;
   if (!data) return;
-  const { config, charts } = JSON.parse(data.textContent), measured = document.getElementById("measured");
+  const { config, charts } = JSON.parse(data.textContent), metric = document.getElementById("metric");
   const options = { actions: false, renderer: "svg", bind: "#menus", defaultStyle: false, logLevel: 1, tooltip: { disableDefaultStyle: true } };
-  measured.replaceChildren(...Object.keys(charts).map((name) => new Option(name)));
-  measured.parentElement.hidden = measured.length < 2;
+  metric.replaceChildren(...Object.keys(charts).map((name) => new Option(name)));
+  metric.parentElement.hidden = metric.length < 2;
   let drawn;
   async function draw() {
     const kept = drawn?.view.getState().signals ?? {};
     drawn?.finalize();
     document.getElementById("menus").replaceChildren();
     root.classList.add("live");
-    const chart = charts[measured.value];
+    const chart = charts[metric.value];
     for (const param of chart.params) // a value that this chart has, too
       if (param.bind?.options?.includes(kept[param.name])) param.value = kept[param.name];
     drawn = await vegaEmbed("#live-chart", { ...chart, config }, options);
@@ -39,6 +39,6 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
     show();
   }
   const draw_or_not = () => draw().catch((error) => { console.error(error); root.classList.remove("live"); });
-  measured.addEventListener("change", draw_or_not);
+  metric.addEventListener("change", draw_or_not);
   await draw_or_not();
 })();
