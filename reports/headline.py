@@ -250,7 +250,7 @@ def _number(view: View, where: Setting, cost: CostOfPrivacy) -> Tile | None:
 def noise_sentence(series: Sequence[Series], x: float, epsilon: float) -> str:
     """Describe the effect of the paper's calibration at a size; empty without such runs."""
     points = {(s.info.name, s.form, s.calibration): (s, p) for s in series if (p := s.at(x)) and p.answered}
-    rows, compared = [], list[dict[str, Any]]()
+    rows, compared = list[dict[str, Any]](), list[dict[str, Any]]()
     for (name, form, calibration), (s, p) in points.items():
         if calibration != "paper":
             continue

@@ -103,11 +103,6 @@ class Series:
         return comma(self.name, BRIEF_WORDS.get(self.calibration), bare)
 
     @property
-    def full(self) -> str:
-        """Name for sentences, the title written out: "Preconditioned regression, tight noise"."""
-        return comma(self.info.title, self.form, CALIBRATION_WORDS.get(self.calibration))
-
-    @property
     def rank(self) -> tuple[int, int, str, int, int]:
         """Its place among others: private ones by catalog order, then non-private, then zero."""
         noise = _NOISE.index(self.calibration)

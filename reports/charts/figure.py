@@ -26,19 +26,8 @@ _SMALL: dict[str, Any] = {
     "legend": {"labelFontSize": 8},
     "text": {"fontSize": 9},
 }
-_COLUMNS = [
-    "line",
-    "estimator",
-    "form",
-    "calibration",
-    "panel",
-    "delta_rule",
-    "x",
-    "mean",
-    "se",
-    "low",
-    "high",
-]
+_COLUMNS = ["line", "estimator", "form", "calibration", "panel", "delta_rule", "x"]
+_COLUMNS += ["mean", "se", "low", "high", "n", "n_ok", "n_failed"]
 
 
 class FigureError(ValueError):
@@ -79,7 +68,7 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     chosen |= {"metric": choice.metric} if choice.metric else {}
     chosen |= {page.axis.column: x, **({"axis": choice.axis} if choice.axis else {})}
     chart = replace(chart, choice={**chart.choice, **chosen})
-    rows = chart.chosen(lines)[[*_COLUMNS, "n", "n_ok", "n_failed"]]
+    rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = choice.width * POINTS_PER_INCH
     drawn = chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,21 +12,18 @@ from reports.charts.lines import Line, roc_picture
 from reports.render import PageTable, Section
 from reports.results import AUC, TRUE_POSITIVE_RATES
 from reports.series import Series, Setting, View
-from reports.writing import num, render_sentence, rule_text, setting
+from reports.writing import render_sentence, rule_text, setting
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Return the paper's table, if any, next to ours, and ROC curves.
-
-    ``content`` has ``label_counts``: how many rows are labeled 0, and 1; empty if that is not known.
-    """
+    """Return the paper's table, if any, next to ours, and ROC curves."""
     where = view.headline
     if where is None:
         return ()
-    return tuple(filter(None, (_printed(view, content["label_counts"], where), _roc(view, summary, where))))
+    return tuple(filter(None, (_printed(view, where), _roc(view, summary, where))))
 
 
-def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | None:
+def _printed(view: View, where: Setting) -> Section | None:
     """Return the paper's table with our numbers below each of its lines."""
     if not view.page.printed:
         return None
@@ -45,25 +42,10 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | Non
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*at, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
     source = view.page.source_of(where.panel)
-    text = [render_sentence("printed_table", source=source, panel=where.panel)]
-    if counts:
-        text.append(_majority(view, where, min(counts) / sum(counts)))
+    text = render_sentence("printed_table", source=source, panel=where.panel)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     heading = "The paper’s table next to ours"
     return Section(heading, text, table=PageTable(columns, rows, heading, 3))
-
-
-def _majority(view: View, where: Setting, rate: float) -> str:
-    """Name the estimators that the paper's calibration makes no better than the more frequent label."""
-    x = view.headline_size
-    points = [(s, s.at(x)) for s in view.series(where) if x is not None and s.calibration == "paper"]
-    lost = [
-        f"{series.label} ({num(point.mean)})"
-        for series, point in points
-        if point is not None and point.answered and point.mean + 2 * point.error >= rate
-    ]
-    at = {"epsilon": where.epsilon, "symbol": view.page.axis.symbol, "x": x}
-    return render_sentence("majority", rate=rate, lost=lost, **at)
 
 
 def _mean(series: Series, s: float) -> str:

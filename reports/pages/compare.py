@@ -96,5 +96,5 @@ def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
         lines.append(Line(name, ends, look, [(point.q10, point.q90) for point in points]))
     page, sizes = views[0].page, sorted({x for line in lines for x, _ in line.points})
     axes = Axes(page.axis.label, f"{page.metric_label} (lower is better)", sizes)
-    text = f"{best[0].full} in {len(lines)} runs, {condition(views[0], where)}."
+    text = f"{best[0].label} in {len(lines)} runs, {condition(views[0], where)}."
     return line_picture(lines, axes, "runs", text, "")

@@ -185,6 +185,24 @@ def test_the_scorecard_fits_a_phone(tmp_path):
     fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
 
 
+SEARCH = """
+const chosen = page.querySelector(".filters").dataset.items;
+const items = () => [...page.querySelectorAll(chosen)].filter((item) => item.offsetParent);
+await pause(1000);
+const search = page.getElementById("search"), all = items().length;
+search.value = "glm_lowdim";
+search.dispatchEvent(new view.Event("input"));
+return [all, items().length];
+"""
+
+
+def test_a_search_leaves_the_claims_with_its_words(tmp_path):
+    about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
+    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
+    whole, left = look((tmp_path / "scorecard" / "report.html").read_text(), 1100, tmp_path, SEARCH)
+    assert 0 < left < whole
+
+
 FIRST_SCREEN = """
 const ends = [".sentence", ".number", "#live-chart svg .role-axis-label"];
 return ends.map((choice) => page.querySelector(choice).getBoundingClientRect().bottom);

@@ -245,7 +245,6 @@ def test_every_line_is_drawn_and_named_at_its_end_or_in_the_legend():
             assert re.search(rf'<path [^>]*d="M[^Z"]*L[^Z"]*"[^>]*stroke="{look.color}"', svg)
 
 
-
 def test_no_two_estimators_of_a_study_share_a_mark():
     """Of the private ones a color and a shape, of the others a shape."""
     for name in set(study_names()) - {"league"}:  # whose lines have no points

@@ -125,9 +125,9 @@ class TableSubsamples(RegisteredTable):
             scale = "each coefficient times the standard deviation of its column"
             scale += "" if self.family else ", over that of the response"
         return (
-            f"In every repetition m of the {units} are drawn without replacement, the same for all estimators, "
-            f"and private ones draw new noise. An error is the ℓ2 distance of an answer ({answer}) from the "
-            f"answer without privacy on all {units}, {scale}."
+            f"In every repetition m of the {units} are drawn without replacement, the same for all "
+            f"estimators, and private ones draw new noise. An error is the ℓ2 distance of an answer ({answer}) "
+            f"from the answer without privacy on all {units}, {scale}."
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:

@@ -143,9 +143,9 @@ class HeldOutRows(TableSplits):
     @property
     def traits(self) -> Traits:
         measured = (
-            "In every repetition n of the rows are drawn without replacement, the same for all estimators, and "
-            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
-            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "In every repetition n of the rows are drawn without replacement, the same for all "
+            "estimators, and private ones draw new noise. An error is the ℓ2 distance of the coefficients, the "
+            "intercept left out, from least squares on all rows, each coefficient times the standard deviation of its "
             "column over that of the response. An excess risk is the mean squared error on the rows left out "
             "less that of least squares on the same n rows, in squared public units of the response."
         )
