@@ -143,9 +143,9 @@ class HeldOutRows(TableSplits):
     @property
     def traits(self) -> Traits:
         measured = (
-            "In every repetition n of the rows are drawn without replacement, the same for all "
-            "estimators, and private ones draw new noise. An error is the ℓ2 distance of the coefficients, the "
-            "intercept left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "In every repetition n of the rows are drawn without replacement, the same for all estimators. "
+            "Private estimators draw new noise. An error is the ℓ2 distance of the coefficients, without the "
+            "intercept, from least squares on all rows, each coefficient times the standard deviation of its "
             "column over that of the response. An excess risk is the mean squared error on the rows left out "
             "less that of least squares on the same n rows, in squared public units of the response."
         )
@@ -172,7 +172,6 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
     about = get_dataset(ref.name)
     return {
         "features": list(about.column_names),
-        "n_boids": about.n_boids,
         "selected": selected,
         "film": [] if ref.data_source == "real" else _film(ref),
     }
