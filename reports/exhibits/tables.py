@@ -29,12 +29,12 @@ def declared_tables(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
 
 def _of_exhibit(view: View, about: DeclaredTable) -> PageTable | None:
     content = view.page.exhibits.get(about.exhibit, {}).get("rows", ())
-    rows = [
-        [num(each) if isinstance(each, int | float) else each for each in row]
-        for row in content
-        if len(row) == len(about.rows)
-    ]
+    rows = [[_written(each) for each in row] for row in content if len(row) == len(about.rows)]
     return PageTable(about.rows, rows, about.title) if rows else None
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
 def _of_results(view: View, summary: pd.DataFrame, about: DeclaredTable) -> PageTable | None:

@@ -19,7 +19,9 @@ from reports import palette
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
-from reports.page import ZERO
+from reports.exhibits import draw_exhibits
+from reports.exhibits.tables import declared_tables
+from reports.page import ZERO, DeclaredTable
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Entry, overview_chart, render_index
 from reports.pages.study import render_study
@@ -258,3 +260,31 @@ def test_no_two_estimators_of_a_study_share_a_mark():
                 look = palette.look("private" if info.private else "nonprivate", info.order, place)
                 marks.append((look.color, look.shape))
             assert sorted(marks) == sorted(set(marks)), (name, panel.name)
+
+
+def test_a_declared_table_has_the_means_of_its_groups(results, page):
+    about = DeclaredTable("t", "", ("epsilon", "estimator"), "l2_error", columns="n", names={"n": "m"},
+                          summaries=("slope", "at most 1", "geometric mean"))  # fmt: skip
+    summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
+    view = View.build(summary, replace(page, tables=(about,)))
+    (section,) = declared_tables(view, summary)
+    table = section.table
+    assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
+    assert table.columns[-3:] == about.summaries
+    row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
+    known = summary.query("estimator == 'adassp' and calibration == 'tight' and epsilon == 0.5").sort_values(
+        "n"
+    )
+    assert [cell.text for cell in row[2:-3]] == [num(mean) for mean in known["mean"]]
+    assert row[-2].text == f"{(known['mean'] <= 1).sum()} of {len(known)}"
+    assert row[-1].text == num(np.exp(np.log(known["mean"]).mean()))
+    assert row[-3].text.startswith("−0.4")  # the slope
+
+
+def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
+    about = DeclaredTable("t", "", ("what", "value"), exhibit="spread")
+    summary = summarize(few(results))
+    rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
+    view = View.build(summary, replace(page, tables=(about,), exhibits={"spread": {"rows": rows}}))
+    (section,) = draw_exhibits(view, summary)
+    assert section.table.texts == [["a", "0.123"], ["b", "12"]]
