@@ -6,6 +6,7 @@ own way, which a browser sends nowhere else.
 """
 
 import base64
+import hashlib
 import hmac
 import re
 from collections.abc import Sequence
@@ -23,8 +24,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data.store.folders import SITE
+from tasks.run_options import PROFILES
 
 _FILES = ("/reports", "/site")
+# What pages of reports run is served from the code, never from the folder of reports.
+_SCRIPTS = tuple(f"/reports/{folder}pages.js" for folder in ("", *(f"{each}/" for each in PROFILES)))
 # The description of Prefect's API, and what Prefect would ask the network for.
 _NOT_OFFERED = ("/docs", "/redoc", "/openapi.json", "/api/collections")
 _REALM = {"www-authenticate": 'Basic realm="reports", charset="UTF-8"'}
@@ -51,6 +55,7 @@ def with_reports(
     files = Starlette(
         routes=[
             *(Route(path, lambda request: RedirectResponse(f"{request.url.path}/")) for path in _FILES),
+            *(Route(path, _script) for path in _SCRIPTS),
             Mount("/reports", StaticFiles(directory=folder, html=True, check_dir=False)),
             Mount("/site", StaticFiles(directory=site, html=True, check_dir=False)),
         ],
@@ -66,7 +71,7 @@ def with_reports(
         async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers["content-security-policy"] = _policy(site, path)
+                headers["content-security-policy"] = _policy(site, path, _host(Headers(scope=scope)))
                 if _is_below(path, _FILES):
                     headers["cross-origin-resource-policy"] = "same-origin"
                     headers["cache-control"] = "no-store"  # some are of tables of one's own
@@ -87,28 +92,41 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
+def _host(headers: Headers) -> str:
+    """Return the name and port that a request was sent to; "" unless it is one."""
+    name = headers.get("host", "")
+    return name if re.fullmatch(r"[\w.:\[\]-]+", name) else ""
+
+
 def _knows(headers: Headers, authentication: str) -> bool:
     scheme, _, string = headers.get("authorization", "").partition(" ")
     right = base64.b64encode(authentication.encode())
     return scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)
 
 
-def _policy(site: Path, path: str) -> str:
+def _policy(site: Path, path: str, host: str) -> str:
     """Return which scripts the page at a path may run."""
     if _is_below(path, ["/reports"]):
-        from reports.pages.text import script_hashes  # what draws is loaded where something is shown
-
-        scripts = " ".join(["'unsafe-eval'", *script_hashes()])  # Vega compiles its own expressions
+        # Vega compiles its own expressions.
+        scripts = " ".join(["'unsafe-eval'", *(f"{host}{each}" for each in _SCRIPTS)])
         return _POLICY_OF_FILES.format(scripts=scripts, connect="'none'")
     if _is_below(path, ["/site"]):
-        from reports.pages.text import script_hash
-
         own = list[str]()
         with suppress(OSError):
             own = re.findall(r"<script>(.*?)</script>", (site / "index.html").read_text("utf-8"), re.DOTALL)
-        scripts = " ".join(["'self'", *map(script_hash, own)])
+        scripts = " ".join(["'self'", *map(_script_hash, own)])
         return _POLICY_OF_FILES.format(scripts=scripts, connect="'self'")
     return _POLICY
+
+
+def _script_hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+async def _script(request: Request) -> Response:
+    from reports.render import page_script  # what draws is loaded where something is shown
+
+    return Response(page_script(), media_type="text/javascript")
 
 
 async def _no_file(request: Request, fault: Exception) -> Response:

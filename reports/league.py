@@ -8,7 +8,7 @@ chosen. A method whose claim an attack or a replay violates is no rival.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ MOST_ERROR = 100.0  # at which errors are cut off
 OURS = ("preconditioned_regression", "preconditioned_glm", "box_mean")
 _SETTING = ["family", "table", "epsilon"]
 
-Summary = tuple[float, float | None, int]  # mean error, its standard error, number of repetitions
 Verdict = Literal["better", "worse", "undecided"]
 
 
@@ -35,8 +34,8 @@ class Comparison:
     table: str
     epsilon: float
     rival: str
-    own: Summary | None
-    other: Summary | None
+    own: Mean | None
+    other: Mean | None
     verdict: Verdict
 
     @property
@@ -44,12 +43,8 @@ class Comparison:
         """Return our error over the rival's, and its standard error."""
         if self.own is None or self.other is None:
             return (math.inf if self.own is None else 0.0), math.nan
-        (own, own_error, _), (other, other_error, _) = self.own, self.other
-        ratio = max(own, LEAST_ERROR) / max(other, LEAST_ERROR)
-        if own_error is None or other_error is None:
-            return ratio, math.nan
-        spread = math.hypot(own_error / max(own, LEAST_ERROR), other_error / max(other, LEAST_ERROR))
-        return ratio, ratio * spread
+        own, other = (max(each.value, LEAST_ERROR) for each in (self.own, self.other))
+        return own / other, own / other * math.hypot(self.own.error / own, self.other.error / other)
 
 
 def rows_of(
@@ -71,17 +66,20 @@ def rows_of(
             found.append({**row, "error": str(failed["message"].iloc[0])})
             continue
         errors = fits.sort_values("replicate")["value"].tolist()
-        value, spread, repetitions = mean_with_error(errors)
-        halves = [mean_with_error(errors[1::2]), mean_with_error(errors[::2])] if repetitions > 1 else None
-        more = {"value": value, "standard_error": spread, "halves": halves, "repetitions": repetitions}
-        found.append({**row, **more})
+        whole = Mean.of(errors)
+        halves = [_stored(Mean.of(errors[1::2])), _stored(Mean.of(errors[::2]))] if len(errors) > 1 else None
+        more = dict(zip(("value", "standard_error", "repetitions"), _stored(whole), strict=True))
+        found.append({**row, **more, "halves": halves})
     return found
 
 
-def mean_with_error(errors: Sequence[float]) -> Summary:
-    """Return a mean, its standard error where there is one, and of how many."""
-    spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
-    return float(np.mean(errors)), spread, len(errors)
+def _stored(mean: Mean) -> list[Any]:
+    """Return a mean, its standard error (None: unknown) and the number of repetitions."""
+    return [mean.value, None if math.isnan(mean.error) else mean.error, mean.repetitions]
+
+
+def _read(value: float, error: float | None, repetitions: int) -> Mean:
+    return Mean(value, math.nan if error is None else error, repetitions)
 
 
 def errors_of(results: Mapping[str, Any]) -> pd.DataFrame:
@@ -140,25 +138,22 @@ def _chosen(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     return min(rows, key=error)
 
 
-def _judged(row: Mapping[str, Any]) -> Summary | None:
+def _judged(row: Mapping[str, Any]) -> Mean | None:
     halves = row.get("halves")
-    return tuple(halves[1]) if halves else _whole(row)
+    return _read(*halves[1]) if halves else _whole(row)
 
 
-def _whole(row: Mapping[str, Any]) -> Summary | None:
+def _whole(row: Mapping[str, Any]) -> Mean | None:
     if row.get("value") is None:
         return None
-    return row["value"], row.get("standard_error"), row.get("repetitions", 1)
+    return _read(row["value"], row.get("standard_error"), row.get("repetitions", 1))
 
 
-def _verdict(own: Summary | None, other: Summary | None) -> Verdict:
+def _verdict(own: Mean | None, other: Mean | None) -> Verdict:
     """Compare two means at the level of two standard errors."""
     if own is None or other is None:
         return "worse" if own is None else "better"
-    a, b = (
-        Mean(max(value, LEAST_ERROR), math.nan if error is None else error, count)
-        for value, error, count in (own, other)
-    )
+    a, b = (each._replace(value=max(each.value, LEAST_ERROR)) for each in (own, other))
     if a.value == b.value or not p_value(a, b) < TWO_ERRORS:
         return "undecided"
     return "better" if a.value < b.value else "worse"

@@ -5,7 +5,7 @@ numbers, and other forms of an estimator, get another shade of it and another sh
 Ito's, safe for color-blind readers (their yellow is darkened: it can't be read on white). Black is kept for
 non-private estimators and gray for the zero vector and for theory.
 
-Figures are drawn with the light colors; `DARK` holds what the browser swaps in when the reader prefers dark.
+Where a reader prefers dark, the browser inverts the lightness of pictures and swatches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a89a00")
-HUES_DARK = ("#ff8a3d", "#4aa8e8", "#2cc79a", "#e39ac4", "#f5b93a", "#7cc8f5", "#e5d85a")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 SYMBOLS = MappingProxyType(
     dict(zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True))
@@ -33,37 +32,9 @@ def _rgb(color: str) -> tuple[int, int, int]:
 
 
 SERIES = (*HUES, *(mix(c, "#101418", 0.45) for c in HUES), *(mix(c, "#ffffff", 0.42) for c in HUES))
-SERIES_DARK = (
-    *HUES_DARK,
-    *(mix(c, "#ffffff", 0.5) for c in HUES_DARK),
-    *(mix(c, "#14171b", 0.42) for c in HUES_DARK),
-)
 SERIES_TEXT = tuple(mix(c, "#101418", 0.4) for c in SERIES)
-SERIES_TEXT_DARK = tuple(mix(c, "#ffffff", 0.3) for c in SERIES_DARK)
-
-# Of each name the color in light mode, with which figures are drawn, and in dark mode.
-_PLAIN = {
-    "ink": ("#1b1f24", "#e8eaed"),
-    "muted": ("#5b6470", "#a5adb8"),
-    "guide": ("#8b929b", "#7d858f"),
-    "zero": ("#868d96", "#8e959f"),
-    "grid": ("#e4e7eb", "#2a2f36"),
-    "axis": ("#9aa1ab", "#5a626d"),
-    "paper": ("#ffffff", "#14171b"),
-    "nonprivate": ("#050505", "#f7f7f7"),
-    "warn": ("#a34a07", "#fbbf57"),
-    "warn-fill": ("#fdf0d5", "#3a2b10"),
-    "flag": ("#e0a030", "#c98a1e"),
-}
-_PAIRS = {
-    **_PLAIN,
-    **{f"s{i}": pair for i, pair in enumerate(zip(SERIES, SERIES_DARK, strict=True))},
-    **{f"t{i}": pair for i, pair in enumerate(zip(SERIES_TEXT, SERIES_TEXT_DARK, strict=True))},
-}
-LIGHT = MappingProxyType({name: light for name, (light, _) in _PAIRS.items()})
-DARK = MappingProxyType({name: dark for name, (_, dark) in _PAIRS.items()})
-INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS, PAPER, NON_PRIVATE, WARN, *_ = (LIGHT[name] for name in _PLAIN)
-BY_HEX = MappingProxyType({color: name for name, color in LIGHT.items()})
+INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS = "#1b1f24", "#5b6470", "#8b929b", "#868d96", "#e4e7eb", "#9aa1ab"
+PAPER, NON_PRIVATE, WARN = "#ffffff", "#050505", "#a34a07"
 
 
 @dataclass(frozen=True)
@@ -91,7 +62,8 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
     if role == "zero":
         return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)
     if role == "nonprivate":
-        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, "circle", NON_PRIVATE)
+        shape = SHAPES[(order + form) % len(SHAPES)]
+        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, shape, NON_PRIVATE)
     place, shape = slot(order, form), SHAPES[(form + 3 * (order // len(HUES))) % len(SHAPES)]
     if role == "unprotected":
         return Look(SERIES[place], SERIES_TEXT[place], LIMIT_DASH, shape, PAPER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -300,6 +300,11 @@ class Mean(NamedTuple):
     value: float
     error: float
     repetitions: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        spread = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else math.nan
+        return cls(float(np.mean(values)), spread, len(values))
 
 
 def p_value(first: Mean, second: Mean) -> float:

@@ -16,8 +16,8 @@ from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
 from reports.writing import with_form
 
-CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
-BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
+CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
+BRIEF_WORDS = {"tight": "tight", "paper": "paper's"}
 
 _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
 _ROLES = ("private", "unprotected", "nonprivate", "zero")
@@ -51,6 +51,11 @@ class Point:
     status: str
     message: str
     cell: str
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean; 0 where a single repetition leaves it unknown."""
+        return self.se if math.isfinite(self.se) else 0.0
 
     @property
     def answered(self) -> bool:
@@ -96,11 +101,6 @@ class Series:
         """Name for a line's end: "AdaSSP, printed"."""
         bare = "not private" if self.role == "unprotected" else None
         return comma(self.name, BRIEF_WORDS.get(self.calibration), bare)
-
-    @property
-    def full(self) -> str:
-        """Name for sentences, the title written out: "Preconditioned regression, tight noise"."""
-        return comma(self.info.title, self.form, CALIBRATION_WORDS.get(self.calibration))
 
     @property
     def rank(self) -> tuple[int, int, str, int, int]:

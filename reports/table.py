@@ -1,96 +1,37 @@
-"""Tables and sections as data: computed once, written as HTML and as Markdown by one template each."""
+"""The tables of a study's page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 import pandas as pd
 
 from reports import palette
-from reports.charts.drawing import Picture
-from reports.cost import best_or_tied, clearly_below, rank
-from reports.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.headline import NOISE_LIMITS, condition
+from reports.ranking import clearly_below, rank
+from reports.render import PageTable, TableCell
 from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
 from reports.writing import count_of, error_bar, num, setting, short, span, words
 
 # What a mark next to a name or a number stands for, and a cell that was not run.
 REMARKS = {
-    "unprotected": "not private: a step that no noise covers, so that no finite ε is proved",
-    "prepared": "prepared with the full data: that step is not private and not counted in ε",
-    "too small": "the printed noise is too small: less private than asked",
-    "too large": "more noise than the guarantee needs: more private than asked",
+    "unprotected": "not private: one step adds no noise, so no finite ε is certified",
+    "prepared": "prepared with all rows: that step is not private and not counted in ε",
+    "too small": "too little noise: certified ε above the target",
+    "too large": "more noise than the guarantee needs: certified ε below the target",
     "some failed": "some repetitions failed or were refused; the mean is over the others",
-    "not run": "this cell is not part of the profile that ran",
+    "not run": "not part of the profile that ran",
 }
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """A cell of a table.
-
-    ``note`` stands below the text, ``flags`` are letters of the table's key, ``title`` is shown where the
-    pointer rests; ``kind`` is "best", "worse", "missing" or "flagged"; ``slot`` is an estimator's color,
-    hollow as printed.
-    """
-
-    text: str
-    note: str = ""
-    kind: str = ""
-    title: str = ""
-    flags: str = ""
-    slot: int | None = None
-    hollow: bool = False
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table whose first ``n_labels`` columns are words; its ``key`` explains letters next to numbers.
-
-    On a phone the cells of a ``stacked`` table stand below each other.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | TableCell]]
-    caption: str = ""
-    n_labels: int = 1
-    key: Sequence[tuple[str, str]] = ()
-    stacked: bool = False
-
-    @property
-    def cells(self) -> list[list[TableCell]]:
-        return [[TableCell(each) if isinstance(each, str) else each for each in row] for row in self.rows]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page, with parts of its own; a ``folded`` one is opened by its reader.
-
-    ``answer`` is the answer to the page's own question, where that is no error: it stands on top.
-    """
-
-    heading: str
-    text: str | Sequence[str] = ()
-    picture: Picture | None = None
-    table: PageTable | None = None
-    bullets: Sequence[str] = ()
-    commands: Sequence[str] = ()
-    links: Sequence[tuple[str, str]] = ()
-    parts: Sequence[Section] = ()
-    folded: bool = False
-    id: str = ""
-    answer: str = ""
-
-    @property
-    def sentences(self) -> Sequence[str]:
-        return [self.text] if isinstance(self.text, str) else self.text
-
-
-def facts(heading: str, found: Sequence[tuple[str, str]]) -> Section:
-    """Return a folded section with names and values."""
-    table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
-    return Section(heading, table=table, folded=True)
+_CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
+_LEGEND = (
+    "Mean error ± standard error; lower is better.",
+    "Bold: the best private estimate, and those within two standard errors, if clearly better than zero.",
+    "Gray: worse than the zero baseline.",
+)
+_EXPOSED = (
+    "δ·{}: the number of rows that the guarantee would allow to be published outright, marked from 1 on."
+)
 
 
 def setting_title(view: View, where: Setting) -> str:
@@ -103,7 +44,7 @@ def error_table(view: View, where: Setting) -> PageTable:
     series, page = view.series(where), view.page
     xs = sorted({p.x for s in series for p in s.points})
     notes: dict[str, str] = {}
-    best = {x: best_or_tied(rank(series, x)) for x in xs}
+    best = {x: rank(series, x).best_or_tied for x in xs}
     zero = {x: _zero(series, x) for x in xs}
     audited = any(math.isfinite(p.audited) for s in series for p in s.points)
     exposed = [_exposed(series, x) for x in xs]
@@ -122,11 +63,14 @@ def error_table(view: View, where: Setting) -> PageTable:
         proved = [_epsilon(item, [p.certified for p in item.points])]
         proved += [_epsilon(item, [p.audited for p in item.points])] if audited else []
         rows.append([name, *(_cell(item, x, best[x], zero[x], notes) for x in xs), *proved])
+    exposure = [_EXPOSED.format(page.axis.rows_symbol)] if any(cell.text for cell in exposed) else []
     return PageTable(
-        ("Estimator", *map(setting, xs), "certified ε", *(["audited ε ≥"] if audited else [])),
+        ("Estimator", *map(setting, xs), _CERTIFIED, *([_AUDITED] if audited else [])),
         rows,
-        f"Mean error ± standard error by {page.axis.label}; {setting_title(view, where)}",
+        f"Error by {page.axis.label}; {setting_title(view, where)}",
         key=tuple((letter, text) for text, letter in notes.items()),
+        notes=(*_LEGEND, *exposure),
+        links={_CERTIFIED: "#certified", _AUDITED: "#certified"},
     )
 
 
@@ -166,7 +110,7 @@ def _epsilon(series: Series, values: list[float]) -> TableCell:
         return TableCell("sees no data" if series.role == "zero" else "not private", kind="missing")
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
-        return TableCell("none", kind="missing", title="no ε was computed for these cells")
+        return TableCell("none", kind="missing", title="no ε was certified for these cells")
     return TableCell(span(finite))
 
 
@@ -198,41 +142,6 @@ def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-def certified_table(view: View) -> PageTable | None:
-    """Tabulate the certified ε by the requested ε, at the headline's rule for δ and in its panel."""
-    head = view.headline
-    if head is None:
-        return None
-    found: dict[str, tuple[Series, dict[float, str]]] = {}
-    for epsilon in view.epsilons:
-        for series in view.series(Setting(epsilon, head.delta_rule, head.panel)):
-            if series.role == "private":
-                values = found.setdefault(series.label, (series, {}))[1]
-                values[epsilon] = span([p.certified for p in series.points])
-    rows: list[list[str | TableCell]] = [
-        [
-            TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper"),
-            *(values.get(e, "not run") or "none" for e in view.epsilons),
-        ]
-        for label, (series, values) in found.items()
-    ]
-    return PageTable(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε, by the ε asked")
-
-
-def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> PageTable:
-    """Tabulate the printed noise against the least that proves the same."""
-    columns = ("Estimator", "as printed", "tight", "ratio", "ε the printed noise proves")
-    rows: list[list[str | TableCell]] = [
-        [
-            TableCell(row.name, slot=palette.slot(row.slot)),
-            num(row.printed),
-            *(num(v) if math.isfinite(v) else "not known" for v in (row.tight, row.ratio, row.certified)),
-        ]
-        for row in comparisons
-    ]
-    return PageTable(columns, rows, caption)
-
-
 def failure_table(results: pd.DataFrame, view: View) -> PageTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     page = view.page
@@ -242,9 +151,8 @@ def failure_table(results: pd.DataFrame, view: View) -> PageTable:
     for (name, calibration, form, status, message), group in bad.groupby(keys, sort=False):
         series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
         places = [f"{page.axis.symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
-        asked = sorted({float(e) for e in group["epsilon"].dropna()})
-        if asked:
-            places.append(f"ε = {words(setting(e) for e in asked)}")
+        if epsilons := sorted({float(e) for e in group["epsilon"].dropna()}):
+            places.append(f"ε = {words(setting(e) for e in epsilons)}")
         panels = [f"“{p}”" for p in dict.fromkeys(group["panel"]) if p]
         if panels:
             places.append(f"{page.panel_word} {words(panels)}")
@@ -252,4 +160,4 @@ def failure_table(results: pd.DataFrame, view: View) -> PageTable:
         found.append((n, (series.label, str(status), str(message), "; ".join(places), f"{n:,}")))
     found.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
-    return PageTable(columns, [row for _, row in found], "What failed or was refused", 4, stacked=True)
+    return PageTable(columns, [row for _, row in found], "Failures and refusals", 4, stacked=True)

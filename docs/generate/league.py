@@ -16,7 +16,7 @@ from flows.studies.results import stored_page
 from generate.evidence import table
 from reports.league import comparisons
 from reports.pages.league import league_sections
-from reports.pages.text import render_page
+from reports.render import render_page
 
 NAME, TITLE = "league", "The league of private regressions and means"
 QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"

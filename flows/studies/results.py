@@ -14,7 +14,6 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
 from flows.studies.scorecard import write_scorecard
-from reports.charts.drawing import NO_SPACE, can_draw
 from reports.page import StudyPage
 from reports.results import compare_results
 from tasks.errors import SpecError
@@ -76,7 +75,7 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
 
 def headline_of(page: Path) -> str:
     """Return the sentence that a report begins with."""
-    return str(read_json(page.with_name("card.json"))["headline"])
+    return str(read_json(page.with_name(MANIFEST))["page"]["headline"])
 
 
 def tell(page: Path) -> None:
@@ -166,8 +165,6 @@ def _shortest_ends(runs: Sequence[Path]) -> list[str]:
 
 def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
-    if not can_draw():
-        raise SpecError(NO_SPACE)
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
     names = studies or [name for name in there if name in [*study_names(), SCORECARD]]

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from reports.charts.drawing import NO_SPACE, can_draw, specification
-from reports.charts.study import SIZES, StudyChart
-from reports.cost import first_lines
+from reports.charts.drawing import CONFIG
+from reports.charts.study import NEW_SAMPLE, SIZES, StudyChart
 from reports.page import StudyPage
+from reports.ranking import first_lines
 from reports.results import summarize
 from reports.series import Setting, View, nearest_value
 from reports.writing import spreadsheet_text
@@ -26,19 +26,8 @@ _SMALL: dict[str, Any] = {
     "legend": {"labelFontSize": 8},
     "text": {"fontSize": 9},
 }
-_COLUMNS = [
-    "line",
-    "estimator",
-    "form",
-    "calibration",
-    "panel",
-    "delta_rule",
-    "x",
-    "mean",
-    "se",
-    "low",
-    "high",
-]
+_COLUMNS = ["line", "estimator", "form", "calibration", "panel", "delta_rule", "x"]
+_COLUMNS += ["mean", "se", "low", "high", "n", "n_ok", "n_failed"]
 
 
 class FigureError(ValueError):
@@ -64,8 +53,6 @@ class FigureChoice:
 
 def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> tuple[bytes, bytes]:
     """Return a figure and its data as CSV; raise `FigureError` for what the study does not have."""
-    if not can_draw():
-        raise FigureError(NO_SPACE)
     summary = summarize(results)
     page = _with_axis(summary, page, choice)
     view = View.build(summary, page)
@@ -73,21 +60,19 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     x = view.size_at(where)
     if x is None:
         raise FigureError(f"panel {where.panel!r} has no private answer to draw")
-    known = {series.brief: series for series in view.series(where)}
     for name in choice.lines:
-        _require("--lines", name, list(known))
-    lines = choice.lines or [series.brief for series in first_lines(view, where, x)]
+        _require("--lines", name, [*(series.brief for series in view.series(where)), NEW_SAMPLE])
+    lines = choice.lines or [*(series.brief for series in first_lines(view, where, x)), NEW_SAMPLE]
     chart = StudyChart.build(view, summary)
     chosen: dict[str, Any] = {"panel": where.panel, "epsilon": where.epsilon, "delta_rule": where.delta_rule}
     chosen |= {"metric": choice.metric} if choice.metric else {}
     chosen |= {page.axis.column: x, **({"axis": choice.axis} if choice.axis else {})}
     chart = replace(chart, choice={**chart.choice, **chosen})
-    rows = chart.chosen(lines)[[*_COLUMNS, "n", "n_ok", "n_failed"]]
+    rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = choice.width * POINTS_PER_INCH
-    spec = specification(chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2))
-    small = {part: {**spec["config"][part], **looks} for part, looks in _SMALL.items()}
-    return _in_format({**spec, "config": {**spec["config"], **small}}, choice.format), data.encode()
+    drawn = chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2)
+    return _in_format(drawn, choice.format), data.encode()
 
 
 def _with_axis(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:
@@ -126,9 +111,9 @@ def _setting(view: View, choice: FigureChoice) -> Setting:
 def _in_format(chart: dict[str, Any], form: Format) -> bytes:
     import vl_convert
 
-    svg = re.sub(
-        r'(<svg[^>]*? width=")[\d.]+', rf"\g<1>{chart['width']:g}", vl_convert.vegalite_to_svg(chart), count=1
-    )
+    config = {**CONFIG, **{part: {**CONFIG[part], **looks} for part, looks in _SMALL.items()}}
+    svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
+    svg = re.sub(r'(<svg[^>]*? width=")[\d.]+', rf"\g<1>{chart['width']:g}", svg, count=1)
     if form == "pdf":
         return bytes(vl_convert.svg_to_pdf(svg))
     if form == "png":

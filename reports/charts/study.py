@@ -1,24 +1,24 @@
-"""The figures of a study: errors against size or ε, with menus for all else, and the certified ε."""
+"""The charts of a study: errors against size or ε, one for each metric, with menus for all else."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from reports import palette
-from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, field, marks
-from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
-from reports.cost import first_lines, population_error, rank
+from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
+from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
 from reports.headline import condition
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
-from reports.series import Series, Setting, View, nearest_value, with_roles
+from reports.ranking import HALF, cost_at, first_lines, new_sample_error
+from reports.series import Series, View, nearest_value, with_roles
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -42,9 +42,12 @@ _METRICS = {
     "outsider_mean": ("mean score of outsiders", "", "linear"),
 }
 _RATE = re.compile(r"tpr_at_fpr_(\d+)")
-MOST_ROWS = 12_000  # of a page, which are then about a megabyte before they are packed
+MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
+_LETTER = 6.4  # pixels of a letter of a label
+NEW_SAMPLE = "non-private, as for a new sample"
+_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NON_PRIVATE, (2, 2), "", palette.NON_PRIVATE)
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -55,20 +58,19 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
-_WARNING = f"(indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}|')"
-_LABEL = f"width > {NARROW} ? labels[at_metric] : replace(labels[at_metric], ' (', '|(')"
-_MOST_LETTERS = 74  # of a name on a chart of certified ε, 460 pixels wide
+_NUMBERS = ["mean", "se", "low", "high", "certified", "audited"]
+_COUNTS = ["n_ok", "n_failed", *SIZES]
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """The figures of a study, None where nothing is to be drawn; ``live`` is the chart with menus."""
+    """The figures of a study, None where nothing is to be drawn; ``live`` has a chart for each metric."""
 
     main: Picture | None = None
     card: Picture | None = None
     certified: Picture | None = None
     more: tuple[Picture, ...] = ()
-    live: Chart | None = None
+    live: Mapping[str, Chart] | None = None
     left_out: int = 0
 
     def files(self) -> tuple[Picture, ...]:
@@ -79,9 +81,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
     facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
-    rates = facts.rates if facts else {}
     if found := _RATE.fullmatch(name):
-        at = rates.get(name, int(found[1]) / 100)
+        at = (facts.rates if facts else {}).get(name, int(found[1]) / 100)
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
     if facts:
         direction = "lower is more private" if direction == _HIGHER else ""
@@ -94,14 +95,30 @@ def draw_study(view: View, summary: pd.DataFrame) -> Pictures:
     where, x = view.headline, view.headline_size
     if where is None or x is None:
         return Pictures()
-    chart, source = StudyChart.build(view, summary), view.page.source_of(where.panel)
-    lines = [series.brief for series in first_lines(view, where, x)]
-    alt = _alt(view, where, view.series(where), x)
+    alt = render_sentence(
+        "figure_of_errors",
+        condition=condition(view, where),
+        page=view.page,
+        panel=where.panel,
+        x=x,
+        cost=cost_at(view, where, x),
+    )
+    lines = [*(series.brief for series in first_lines(view, where, x)), NEW_SAMPLE]
+    return pictures_of(view, StudyChart.build(view, summary), lines, alt)
+
+
+def pictures_of(view: View, chart: StudyChart, lines: Sequence[str], alt: str, title: str = "") -> Pictures:
+    """Return a chart's pictures: large, as a thumbnail, and live."""
+    assert view.headline is not None
+    source = view.page.source_of(view.headline.panel)
+    live = lines_of_panels(view, lines)
     return Pictures(
-        draw_chart(chart.of_lines(lines), "main", alt, source),
+        draw_chart(chart.of_lines(lines), "main", alt, source, title=title),
         draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", alt, source, png=False),
         certified_picture(view),
-        live=chart.with_menus(lines_of_panels(view, lines)) if can_draw() else None,
+        live={
+            metric_words(name, view.page)[0]: chart.with_menus(name, live) for name in chart.values("metric")
+        },
         left_out=chart.left_out,
     )
 
@@ -144,6 +161,7 @@ class StudyChart:
         assert size is not None
         measured = set(summary.loc[summary["privacy_model"] != "none", "metric"])
         cells = with_roles(summary[summary["metric"].isin(measured)])
+        cells = _without_large_samples(cells, page)
         cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
         private = cells[cells["role"].isin(("private", "unprotected"))]
         axes = _axes(private, page.axis.column)
@@ -155,25 +173,25 @@ class StudyChart:
         sizes = {
             name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
         }
-        guides, series = _guides(view), lines_of(view, cells)
-        looks = {one.brief: one.look for one in reversed(series)}
-        looks = dict(reversed(looks.items()))
-        looks |= {name: guide_look(dash) for name, dash in zip(guides["line"], guides["dash"], strict=True)}
+        guides, series = pd.DataFrame(_guides(view)), lines_of(view, cells)
+        looks = dict(reversed([(one.brief, one.look) for one in reversed(series)]))
         keys = cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)
         names = {(s.info.name, s.calibration, s.form, s.role): s.brief for s in series}
         rows = cells.head(MOST_ROWS).assign(line=[names[key] for key in keys][:MOST_ROWS])
         rows = rows.rename(columns={"q10": "low", "q90": "high", "estimator_epsilon": "certified",
                                     "audited_epsilon": "audited"})  # fmt: skip
         rows.loc[rows["role"] == "zero", ["low", "high"]] = math.nan
+        if len(guides):
+            looks |= dict(zip(guides["line"], guides["look"], strict=True))
+            rows = pd.concat([rows, guides.drop(columns="look")])
         choice = {"metric": page.metric, "panel": where.panel, "epsilon": where.epsilon,
                   "delta_rule": where.delta_rule, **sizes, "axis": first}  # fmt: skip
-        return cls(page, pd.concat([rows, guides.drop(columns="dash")]), looks, axes, choice,
-                   max(0, len(cells) - MOST_ROWS), view.panels)  # fmt: skip
+        return cls(page, rows, looks, axes, choice, max(0, len(cells) - MOST_ROWS), view.panels)
 
     def values(self, key: str) -> list[Any]:
         """Return the values of a quantity, those that private answers have."""
         found = self.rows.loc[self.rows["epsilon"].notna() & self.rows["estimator"].notna(), key].dropna()
-        listed = list(dict.fromkeys(found))
+        listed = found.drop_duplicates().tolist()
         return sorted(listed) if key in (*SIZES, "epsilon") else listed
 
     def is_log(self, metric: str) -> bool:
@@ -183,22 +201,24 @@ class StudyChart:
 
     def of_lines(self, lines: Sequence[str], *, width: float = 660, height: int = 340, pad: int = 5) -> Chart:
         """Return the chart of some lines at the choice, without menus."""
-        rows = self.chosen(lines)
-        label, _ = metric_words(self.choice["metric"], self.page)
-        is_log = self.is_log(self.choice["metric"])
-        axes = Axes(_axis_words(self.page, self.choice["axis"]), label if width > NARROW else "",
-                    sorted(rows["x"].unique()), y_log=is_log, width=width, height=height)  # fmt: skip
+        rows, metric = self.chosen(lines), self.choice["metric"]
+        label = metric_words(metric, self.page)[0] if width > NARROW else ""
+        axes = Axes(_axis_words(self.page, self.choice["axis"]), label, sorted(rows["x"].unique()),
+                    y_log=self.is_log(metric), width=width, height=height)  # fmt: skip
         listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
-        values = listed.where(listed.notna(), None).to_dict("records")
-        looks = {name: look for name, look in self.looks.items() if name in lines}
-        chart = chart_of_rows({"values": values}, looks, axes, legend=names_in_legend(values, axes))
-        return {**chart, "padding": pad}
+        values = [
+            {str(k): v for k, v in row.items()}
+            for row in listed.where(listed.notna(), None).to_dict("records")
+        ]
+        drawn = set(rows["line"])
+        looks = {name: look for name, look in self.looks.items() if name in drawn}
+        return {**chart_of_rows(values, looks, axes), "padding": pad}
 
     def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
         """Return the rows of some lines at the choice, with their place ``x`` on the axis."""
         rows: pd.DataFrame = self.rows[self.rows["line"].isin(lines)]
         axis = str(self.choice["axis"])
-        for key in self._menus():
+        for key in ["metric", *self._menus()]:
             if key != axis:
                 rows = rows[(rows[key] == self.choice[key]) | rows[key].isna() | (rows[key] == "")]
         places = pd.DataFrame({"x": sorted(rows[axis].dropna().astype(float).unique())})
@@ -209,60 +229,62 @@ class StudyChart:
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""
         sizes = [name for name in self.axes if name in SIZES] if len(self.axes) > 1 else []
-        return ["metric", "panel", "epsilon", "delta_rule", *sizes]
+        return ["panel", "epsilon", "delta_rule", *sizes]
 
-    def with_menus(self, lines: Sequence[str]) -> Chart:
-        """Return the chart of all cells, with some lines at first and a menu for each thing that varies."""
-        page, rows = self.page, self.rows
+    def with_menus(self, metric: str, lines: Sequence[str]) -> Chart:
+        """Return the chart of a metric, with some lines at first and a menu for each thing that varies."""
+        page, menus = self.page, self._menus()
         words: dict[str, Any] = {
-            "metric": {name: metric_words(name, page)[0] for name in self.values("metric")},
             "delta_rule": {
                 rule: rule_text(rule, page.axis.rows_symbol) for rule in self.values("delta_rule")
             },
             "axis": {name: _axis_words(page, name) for name in self.axes},
         }
-        titles = {
-            "metric": "Measured",
-            "panel": page.panel_word.capitalize(),
-            "epsilon": "ε",
-            "delta_rule": "δ",
-        }
-        titles |= {"axis": "On the axis"} | {
-            name: _axis_words(page, name) for name in self.axes if name in SIZES
-        }
-        options = {key: self.values(key) for key in self._menus()} | {"axis": list(self.axes)}
+        titles = {"panel": page.panel_word.capitalize(), "epsilon": "ε", "delta_rule": "δ"}
+        titles |= {"axis": "Axis", **words["axis"], "epsilon": "ε"}
+        options = {key: self.values(key) for key in menus} | {"axis": list(self.axes)}
         params: list[Chart] = [
             _menu(key, titles[key], values,
                   [words.get(key, {}).get(value) or (value if isinstance(value, str) else setting(value))
                    for value in values], self.choice[key])
             for key, values in options.items()
         ]  # fmt: skip
-        places = {name: self.values(name) for name in self.axes}
-        linear = [name for name in words["metric"] if not self.is_log(name)]
         unreal = [name for name in self.panels if page.source_of(name) == "stand-in"]
-        # fmt: off
-        params += [{"name": "places", "value": places}, {"name": "linear", "value": linear},
-                   {"name": "labels", "value": words["metric"]}, {"name": "unreal", "value": unreal},
-                   {"name": "axis_labels", "value": words["axis"]}]
-        # fmt: on
+        params += [{"name": "places", "value": {name: self.values(name) for name in self.axes}},
+                   {"name": "unreal", "value": unreal},
+                   {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        transform: list[Chart] = [{"filter": fixed.format(key)} for key in self._menus()]
+        transform: list[Chart] = [{"filter": fixed.format(key)} for key in menus]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
-        title = {"expr": f"split({_WARNING} + ({_LABEL}), '|')"}
-        x_title = {"signal": "axis_labels[axis]"}
-        axes = Axes(x_title, "", {"expr": "places[axis]"}, width="container", height=340)
-        numbers = ["mean", "se", "low", "high", "certified", "audited"]
-        counts = ["n_ok", "n_failed", *SIZES]
-        table = rows[["line", *self._menus(), *numbers, *counts, "message"]]
-        table = table.loc[:, ~table.columns.duplicated()].copy()
-        table[numbers] = table[numbers].map(lambda value: float(f"{value:.5g}"))
+        label, log = metric_words(metric, page)[0], self.is_log(metric)
+        warning, whole, lines_of_label = map(
+            json.dumps, (banner("stand-in") + "\n", label, label.replace(" (", "\n("))
+        )
+        title = {
+            "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
+            f"(width > {_LETTER * len(label):.0f} ? {whole} : {lines_of_label}), '\\n')"
+        }
+        axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
+                    width="container", height=340)  # fmt: skip
+        rows = self.rows[self.rows["metric"] == metric]
+        table = rows[list(dict.fromkeys(["line", *menus, *_NUMBERS, *_COUNTS, "message"]))].copy()
+        if log:
+            table["low"] = table["low"].mask(table["low"] <= 0, table["mean"])
+        table[_NUMBERS] = table[_NUMBERS].map(lambda value: float(f"{value:.5g}"))
         table = pd.concat([table, pd.DataFrame({"line": [""]})])
-        parse = dict.fromkeys([*numbers, *counts, "epsilon"], "number")
-        choices = Choices(params, transform, "indexof(linear, at_metric) < 0", lines, _TOOLTIP)
+        parse = dict.fromkeys([*_NUMBERS, *_COUNTS, "epsilon"], "number")
         data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
-        chart = chart_of_rows(data, self.looks, axes, legend=list(self.looks), choices=choices)
-        return {**chart, "title": {**chart["title"], "text": title}}
+        drawn = set(rows["line"])
+        looks = {name: look for name, look in self.looks.items() if name in drawn}
+        return chart_of_rows((), looks, axes, Live(data, params, transform, lines, _TOOLTIP))
+
+
+def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
+    """Leave out non-private answers on more than half of the rows that they are compared with."""
+    population = page.population[0]
+    large = (cells["role"] == "nonprivate") & (cells["n"] > HALF * population)
+    return cells[~large] if population and page.axis.column == "n" else cells
 
 
 def _menu(name: str, title: str, values: Sequence[Any], labels: Sequence[str], chosen: Any) -> Chart:
@@ -303,43 +325,29 @@ def lines_of(view: View, cells: pd.DataFrame) -> list[Series]:
     return sorted(found, key=lambda one: one.rank)
 
 
-def _guides(view: View) -> pd.DataFrame:
-    """Return theory, the limits of the data and the error of rows of a large population as rows."""
-    page, axis, rows = view.page, view.page.axis.column, list[dict[str, Any]]()
-
-    def add(label: str, points: Sequence[tuple[float, float]], dash: Any, **where: Any) -> None:
-        here = {"line": label, "metric": page.metric, "dash": dash, **where}
-        rows.extend({**here, axis: x, "mean": value} for x, value in points)
-
+def _guides(view: View) -> Iterator[dict[str, Any]]:
+    """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
+    page, axis = view.page, view.page.axis.column
     for guide in page.guides:
         panel, _, n = guide.panel.partition(":")
         more: dict[str, float] = {"n": int(n)} if n else {}
         more |= {"epsilon": guide.epsilon} if guide.epsilon else {}
-        points = list(zip(guide.n, guide.value, strict=True))
-        add(guide.label, points, palette.SOLID, panel=panel, delta_rule=guide.delta_rule, **more)
-    sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
+        here = {"line": guide.label, "metric": page.metric, "look": guide_look(palette.SOLID), "panel": panel}
+        for x, value in zip(guide.n, guide.value, strict=True):
+            yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
     for finding in page.findings:
         if finding.value > 0:
-            label = f"{finding.label}: {num(finding.value)} (not private)"
-            add(label, [(x, finding.value) for x in sizes], palette.LIMIT_DASH, panel=view.panels[0])
-    chance = [
-        (m, error.mean) for m in sizes if axis == "n" and (error := population_error(view, m)) is not None
-    ]
-    add("without privacy, large population", chance, (2, 2), panel=view.panels[0])
-    columns = ["line", "metric", "panel", "epsilon", "delta_rule", axis, "mean", "dash"]
-    return pd.DataFrame(rows, columns=list(dict.fromkeys([*columns, "n"])))
-
-
-def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> str:
-    """State the figure's finding for readers who can't see it."""
-    return render_sentence(
-        "figure_of_errors",
-        condition=condition(view, where),
-        page=view.page,
-        panel=where.panel,
-        x=x,
-        ranking=rank(series, x),
-    )
+            label, look = (
+                f"{finding.label}: {num(finding.value)} (not private)",
+                guide_look(palette.LIMIT_DASH),
+            )
+            yield {"line": label, "metric": page.metric, "look": look, "panel": view.panels[0],
+                   "mean": finding.value}  # fmt: skip
+    for where in {each.panel: each for each in reversed(view.settings)}.values() if axis == "n" else ():
+        for m in sorted({p.x for s in view.series(where) for p in s.points}):
+            if (error := new_sample_error(view, where, m)) is not None:
+                yield {"line": NEW_SAMPLE, "metric": page.metric, "look": _NEW_SAMPLE_LOOK,
+                       "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip
 
 
 def certified_range(series: Series) -> tuple[float, float] | None:
@@ -351,80 +359,37 @@ def certified_range(series: Series) -> tuple[float, float] | None:
 def certified_picture(view: View) -> Picture | None:
     """Draw the certified and the audited ε of each private series at the headline's setting."""
     where = view.headline
-    shown = [s for s in view.series(where) if s.role == "private" and certified_range(s)] if where else []
+    shown = [(s, found) for s in view.series(where) if s.role == "private" and (found := certified_range(s))]
     if where is None or not shown:
         return None
-    rows, cut = [], {}
-    for series in shown:
-        low, high = certified_range(series) or (math.nan, math.nan)
+    rows, least = [], where.epsilon / 1000  # ε = 0 lies left of every log axis
+    for series, (low, high) in shown:
         audited = max((p.audited for p in series.points if p.audited > 0), default=None)
-        proves = f"ε = {span([low, high])}"
-        if audited:
-            proves += f", audited ≥ {span([audited])}"
-        elif any(p.audited == 0 for p in series.points):
-            proves += ", audit saw nothing"
-        name = series.brief
-        if len(name) > _MOST_LETTERS:
-            name = f"{name[: _MOST_LETTERS - 1]}…"
-            cut[escape(name, quote=False)] = escape(series.brief)
-        least = where.epsilon / 1000  # ε = 0 lies left of every log axis
-        look = series.look
-        ends = {"low": max(low, least), "high": max(high, least), "audited": audited}
-        rows.append(
-            {
-                **ends,
-                "key": series.brief,
-                "text": [name, proves],
-                "c": look.color,
-                "ink": look.ink,
-                "fill": look.fill,
-            }
-        )
-    proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in shown)
-    description = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
+        limits = {"low": max(low, least), "high": max(high, least), "audited": audited}
+        rows.append({"name": series.brief, **limits, "c": series.look.color, "fill": series.look.fill})
+    proved = [(series.label, span(found), max(p.audited for p in series.points)) for series, found in shown]
+    alt = render_sentence("certified_picture", epsilon=where.epsilon, proved=proved)
     chart = _certified_chart(rows, where.epsilon)
-    drawn = draw_chart(chart, "certified", description, view.page.source_of(where.panel))
-    svg = drawn.svg.decode()
-    for name, whole in cut.items():  # a name that was cut stands in full where the pointer rests on it
-        svg = svg.replace(f">{name}<", f"><title>{whole}</title>{name}<")
-    return replace(drawn, svg=svg.encode())
+    return draw_chart(chart, "certified", alt, view.page.source_of(where.panel))
 
 
-def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
+def _certified_chart(rows: list[dict[str, Any]], target: float) -> Chart:
     axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
     x = field("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
-    y, ink = field("key:N", sort=None, axis=None), field("ink:N", scale=None)
-    color, fill = field("c:N", scale=None), field("fill:N", scale=None)
-    line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": field("asked:Q")}
-    words = {**at, "y": {"value": 0}, "text": field("text:N")}
-    told: Chart = {"x": {"value": 2}, "y": y, "text": field("text:N")}
-    left: dict[str, Any] = {"align": "left", "dy": -31}
+    names = {"title": None, "labelLimit": 420, "labelColor": palette.INK}
+    y, color = field("name:N", sort=None, axis=names), field("c:N", scale=None)
+    line, at = [{"target": target, "text": f"target: {setting(target)}"}], {"x": field("target:Q")}
+    dots: dict[str, Any] = {"size": 60, "opacity": 1}
+    shade = {"y": y, "stroke": color, "fill": field("fill:N", scale=None)}
+    ends = [marks(rows, "point", {"x": place, **shade}, **dots) for place in (x, field("high:Q"))]
+    triangle: dict[str, Any] = {"shape": "triangle-right", "filled": True, "size": 80, "opacity": 1}
     layers = [
         marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
-        marks(line, "text", words, dy=-8, baseline="bottom"),
+        marks(line, "text", {**at, "y": {"value": 0}, "text": field("text:N")}, dy=-8, baseline="bottom"),
         marks(
             rows, "rule", {"x": x, "x2": field("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
         ),
-        *(
-            marks(
-                rows,
-                "point",
-                {"x": field(f"{end}:Q"), "y": y, "stroke": color, "fill": fill},
-                size=60,
-                opacity=1,
-            )
-            for end in ("low", "high")
-        ),
-        marks(
-            rows,
-            "point",
-            {"x": field("audited:Q"), "y": y, "color": ink},
-            shape="triangle-right",
-            filled=True,
-            size=80,
-            opacity=1,
-        ),
-        marks(rows, "text", told, **left, **HALO),
-        marks(rows, "text", {**told, "color": ink}, **left),
+        *ends,
+        marks(rows, "point", {"x": field("audited:Q"), "y": y, "color": color}, **triangle),
     ]
-    return {"layer": layers, "width": 460, "height": {"step": 56}}
+    return {"layer": layers, "width": 300, "height": {"step": 26}}

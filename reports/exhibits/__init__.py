@@ -6,16 +6,19 @@ A page names its exhibits (`StudyPage.exhibits`); a new one is a file here.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 
 import pandas as pd
 
+from reports.exhibits.tables import declared_tables
+from reports.render import Section
 from reports.series import View
-from reports.table import Section
 
 
 def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
     shown: list[Section] = []
     for name, content in view.page.exhibits.items():
-        shown += importlib.import_module(f"{__name__}.{name}").draw(view, summary, content)
-    return tuple(shown)
+        if find_spec(module := f"{__name__}.{name}"):  # others have rows for a declared table
+            shown += importlib.import_module(module).draw(view, summary, content)
+    return (*shown, *declared_tables(view, summary))

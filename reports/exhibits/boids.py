@@ -10,9 +10,9 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import Section
 from reports.series import Series, Setting, View
-from reports.table import Section
-from reports.writing import render_sentence, setting, short
+from reports.writing import render_sentence
 
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
@@ -21,7 +21,7 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
-    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``, and ``n_boids``;
+    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``;
     ``selected``: cell → column → in how many repetitions it has a coefficient; ``film``: label, number,
     places and velocities of the boids of each frame.
     """
@@ -41,14 +41,12 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section 
     panels = panels[:_MOST_PANELS]
     if not panels or x is None:
         return None
-    text = " ".join(_selected_words(*panel) for panel in panels)
-    alt = f"Which features of which boids are selected at {view.page.axis.symbol} = {setting(x)}. {text}"
-    figure = _selection_figure(flock, panels)
-    shown = draw_chart(figure, "selected", alt, view.page.data_source)
-    return Section("Which boids and features are selected", text, shown)
+    found = [_selected(*panel) for panel in panels]
+    text = render_sentence("selected", symbol=view.page.axis.symbol, x=x, found=found)
+    return Section("Which features are selected", text)
 
 
-def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int) -> str:
+def _selected(series: Series, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
     by_feature: dict[str, int] = {}
     for column, count in counts.items():
         feature = re.sub(r"\d+$", "", column)
@@ -56,8 +54,8 @@ def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int)
     total = sum(by_feature.values())
     often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
     stable = sum(count == repetitions for count in counts.values())
-    named = ", ".join(f"{name} {short(100 * count / total)} %" for name, count in often)
-    return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
+    shares = [(name, count / total) for name, count in often]
+    return {"name": series.label, "shares": shares, "stable": stable}
 
 
 def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -66,33 +64,6 @@ def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
     text = render_sentence("film")
     shown = draw_chart(_film_figure(film), "film", text, view.page.data_source)
     return Section("What the flock looks like", text, shown)
-
-
-def _selection_figure(flock: Mapping[str, Any], panels: list[tuple[Series, Mapping[str, int], int]]) -> Chart:
-    """Draw (series, counts by column, repetitions) as a grid of features and boids each."""
-    drawn = []
-    boids, features = (
-        {"domain": (0, flock["n_boids"] + 1), "nice": False},
-        {"domain": list(flock["features"])},
-    )
-    shades = {"domain": (0, 1), "range": (0.15, 1)}
-    for series, counts, repetitions in panels:
-        rows = []
-        for column, count in counts.items():
-            match = re.fullmatch(r"(\D+)(\d+)", column)
-            if match is not None and match[1] in flock["features"]:  # not the intercept
-                rows.append({"boid": int(match[2]), "feature": match[1], "share": count / repetitions})
-        last = series is panels[-1][0]
-        title = "boid; the darker, the more repetitions selected it" if last else None
-        grid = {
-            "x": field("boid:Q", scale=boids, axis={"title": title}),
-            "y": field("feature:N", scale=features, axis={"title": None}),
-            "opacity": field("share:Q", scale=shades, legend=None),
-        }
-        head = {"text": series.brief, "color": series.look.ink, "fontWeight": "normal"}
-        ticks = marks(rows, "tick", grid, thickness=3.6, bandSize=9, color=series.look.color)
-        drawn.append({**ticks, "width": 840, "height": 11 * len(flock["features"]), "title": head})
-    return {"vconcat": drawn, "spacing": 10}
 
 
 def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:
@@ -106,7 +77,11 @@ def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:
 def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     names = ("x", "y", "x_velocity", "y_velocity")
     moves = zip(*(frame[name][::2] for name in names), strict=True)
-    rows = [{"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y} for x, y, u, v in moves]
+    rows = [
+        {"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y}
+        for x, y, u, v in moves
+        if all(abs(at) <= half for at, half in zip((x, y, x - 5 * u, y - 5 * v), 2 * _EXTENT, strict=True))
+    ]
     place = {
         name: field(f"{name}:Q", scale={"domain": (-half, half), "nice": False}, axis=None)
         for name, half in zip("xy", _EXTENT, strict=True)
@@ -116,7 +91,6 @@ def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     small = {"orient": "bottom", "fontSize": 10, "fontWeight": "normal", "color": palette.MUTED}
     looks: dict[str, Any] = {
         "color": palette.SERIES[1],
-        "clip": True,
         "strokeCap": "round",
         "strokeWidth": 1.1,
     }

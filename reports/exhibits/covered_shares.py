@@ -13,23 +13,22 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import PageTable, Section
 from reports.series import View
-from reports.table import PageTable, Section
-from reports.writing import render_sentence, setting
+from reports.writing import render_sentence
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
 _CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
 _SHARES = ("without the noise, %", "no interval, %")
-_OF_CELL = ("Panel", "Estimator", "ε", "n", "covered, %", *_SHARES, "width over the oracle's")
 _OF_ESTIMATOR = (
-    *("Estimator", "Name", "cells", "covered, %", "least, %", "too rarely in"),
+    *("Estimator", "Name", "cells", "covered, %", "minimum, %", "too rarely in"),
     *(*_SHARES, "width over the oracle's, median"),
 )
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Return a picture at the headline's size and ε, a table of all estimators, and one of all cells."""
+    """Return a picture at the headline's size and ε, and a table of all estimators."""
     cells = _cells(view, summary, content)
     if cells.empty:
         return ()
@@ -46,9 +45,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         naive=_percent(float(private["naive"].mean())),
         flagged=_percent(float(every["flagged"].mean())),
     )
-    note = (
-        f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
-    )
+    note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
     alt = f"Coverage of 95 % intervals. {note}"
     figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.data_source)
     by_estimator = [
@@ -61,43 +58,12 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
             render_sentence("coverage_of_estimators"),
             table=PageTable(_OF_ESTIMATOR, by_estimator, "Coverage of every estimator", 2),
         ),
-        *_signs(cells),
-        Section(
-            "Coverage and width of every cell",
-            "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
-            table=PageTable(_OF_CELL, [_row(cell) for cell in _records(cells)], "Coverage of every cell", 2),
-            folded=True,
-        ),
     )
-
-
-def _signs(cells: pd.DataFrame) -> tuple[Section, ...]:
-    """Return which share of the signs intervals know, with and without privacy, against ε."""
-    known = cells[cells["signs"].notna()]
-    budgets = sorted(known["epsilon"].dropna().unique())
-    rows = []
-    for (panel, title, n), group in known.groupby(["panel", "title", "n"], sort=False):
-        by = group.set_index("epsilon")["signs"]
-        without = _percent(float(by[by.index.isna()].mean()))
-        found = (_percent(float(by.get(epsilon, math.nan))) for epsilon in budgets)
-        rows.append((str(panel), str(title), f"{n:,}", without, *found))
-    if not rows:
-        return ()
-    columns = (
-        "Panel",
-        "Estimator",
-        "n",
-        "without privacy",
-        *(f"ε = {setting(epsilon)}" for epsilon in budgets),
-    )
-    what = "Coefficients whose interval lies on the side of zero on which the true value is, in %."
-    title = "Signs known, with and without privacy, against ε"
-    return (Section(title, what, table=PageTable(columns, rows, title, 2)),)
 
 
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per cell that measures coverage, with a column for each metric."""
-    names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive", "signs")}
+    names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
     found = summary[summary["metric"].isin(names)]
     if found.empty:
         return found
@@ -124,10 +90,8 @@ def _records(cells: pd.DataFrame) -> list[Any]:
     return list(cells.itertuples())
 
 
-def _percent(value: float, se: float = math.nan) -> str:
-    if math.isnan(value):
-        return "none"
-    return f"{100 * value:.1f}" + (f" ± {100 * se:.1f}" if math.isfinite(se) else "")
+def _percent(value: float) -> str:
+    return "none" if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
@@ -145,13 +109,6 @@ def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
         _percent(float(cells["flagged"].mean())),
         "none" if math.isnan(ratio) else f"{ratio:.2f}",
     )
-
-
-def _row(cell: Any) -> tuple[str, ...]:
-    epsilon = "none" if math.isnan(cell.epsilon) else setting(cell.epsilon)
-    ratio = "none" if math.isnan(cell.ratio) else f"{cell.ratio:.2f}"
-    shares = _percent(cell.coverage, cell.coverage_se), _percent(cell.naive), _percent(cell.flagged)
-    return (cell.panel, cell.title, epsilon, f"{cell.n:,}", *shares, ratio)
 
 
 def _figure(cells: pd.DataFrame) -> Chart:

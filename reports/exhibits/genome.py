@@ -12,17 +12,16 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.render import Section
 from reports.series import Series, Setting, View
-from reports.table import PageTable, Section
-from reports.writing import num, render_sentence, setting
+from reports.writing import render_sentence
 
-RECALL = "support_recall"
 _MOST_PANELS = 5  # in addition to the truth
 _MOST_POINTS = 600  # of an answer that are drawn: its largest entries
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Return a map of one release and a table of recalls.
+    """Return a map of one release.
 
     ``content`` has the ``chromosomes`` and ``positions`` of the SNPs; ``truth``, the differences among
     everybody; ``s``, how many of the largest are wanted; and ``estimates``: cell → its first answer.
@@ -30,7 +29,8 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     genome, where = SimpleNamespace(**content), view.headline
     if where is None:
         return ()
-    return tuple(filter(None, (_map(view, genome, where), _recalls(view, summary, genome, where))))
+    found = _map(view, genome, where)
+    return (found,) if found else ()
 
 
 def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
@@ -47,7 +47,7 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
     panels = [(series, answer) for series, _, answer in [*without, *private][:_MOST_PANELS]]
     truth = np.abs(genome.truth)
     wanted = set(_largest(truth, genome.s))
-    facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
+    facts = [(series.label, len(wanted & set(_largest(answer, genome.s)))) for series, answer in panels]
     n_snps = len(truth)
     text = render_sentence(
         "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
@@ -96,29 +96,6 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[S
         head = {"text": title, "color": ink, "fontWeight": "normal", "fontSize": 12}
         strips.append({"layer": layers, "width": 840, "height": 104, "title": head})
     return {"vconcat": strips, "spacing": 8}
-
-
-def _recalls(view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: Setting) -> Section | None:
-    recalls = summary[summary["metric"] == RECALL].set_index("cell")["mean"]
-    series = [one for one in view.series(where) if one.role != "zero"]
-    sizes = sorted({p.x for one in series for p in one.points})
-    rows, last = [], []
-    for one in series:
-        cells = {p.x: p.cell for p in one.points}
-        means = [float(recalls.get(cells.get(x, ""), np.nan)) for x in sizes]
-        if not np.isfinite(means).any():
-            continue
-        rows.append((one.label, *(f"{100 * mean:.0f} %" if np.isfinite(mean) else "" for mean in means)))
-        if np.isfinite(means[-1]):
-            last.append(f"{one.label} {num(genome.s * means[-1])}")
-    if not rows:
-        return None
-    symbol = view.page.axis.symbol
-    n_snps = len(genome.truth)
-    text = render_sentence("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
-    columns = ("Estimator", *(f"{symbol} = {setting(x)}" for x in sizes))
-    heading = "Are the largest differences found?"
-    return Section(heading, text, table=PageTable(columns, rows, heading))
 
 
 def _largest(magnitudes: np.ndarray, s: int) -> list[int]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from reports.cost import enough_epsilon, rows_for_the_same
+from reports.ranking import enough_epsilon, rows_for_the_same
+from reports.render import PageTable, Section
 from reports.series import View
-from reports.table import PageTable, Section
 from reports.writing import num, num_in, render_sentence
 
 
@@ -20,16 +20,15 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
 def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
     if not content["rows"]:
         return None
-    has_ends, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
-    for row in content["rows"]:
-        column, coef, low, high, exact = row
+    has_limits, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
+    for column, coef, low, high, exact in content["rows"]:
         is_sure, is_same = low is not None and low * high > 0, coef * exact > 0  # zero has no sign
         same += is_same
-        ends = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"
-        sign = "not known" if has_ends else "same" if is_same else "other"
+        limits = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"
+        sign = "not known" if has_limits else "same" if is_same else "other"
         if is_sure:
             sign = "known" if low * exact > 0 else "wrong"
-        rows.append((column, num(coef) if low is None else num_in(coef, low, high), ends, num(exact), sign))
+        rows.append((column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact), sign))
     text = render_sentence(
         "own_coefficients",
         name=view.page.estimator(content["estimator"]).title,
@@ -37,13 +36,13 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
         units=view.page.population[1],
         epsilon=content["epsilon"],
         of_terms=content.get("of_terms", False),
-        has_ends=has_ends,
+        has_limits=has_limits,
         covers=content.get("covers", ""),
         same=same,
         n_rows=len(rows),
     )
     columns = ("Term", "private", "95 % interval", "without privacy", "sign")
-    heading = "The answer, with and without privacy"
+    heading = "The estimate, with and without privacy"
     return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 
 

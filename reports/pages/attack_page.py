@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from reports.charts.drawing import Picture, can_draw, draw_chart
-from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
-from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, lines_of_panels
+from reports.charts.drawing import Picture
+from reports.charts.lines import Line, guide, roc_picture
+from reports.charts.study import Pictures, StudyChart, lines_of, pictures_of
 from reports.headline import PageHeadline, Tile, condition, data_sentence
 from reports.page import AttackFacts, Guide
 from reports.pages.error_page import LayoutContent, numbers_section
-from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, slot
+from reports.palette import LIMIT_DASH, SOLID, slot
+from reports.render import PageTable, Section, TableCell
 from reports.results import AUC, POOLED_AUC
 from reports.series import Series, View
-from reports.table import PageTable, Section, TableCell
 from reports.writing import error_bar, num, render_sentence, setting
 
 SUM_RATIO = "attack_sum_ratio"
@@ -113,24 +113,14 @@ def draw_attacks(view: View, panels: Panels, summary: pd.DataFrame) -> Pictures:
     if not panels or where is None:
         return Pictures()
     head, labels = panels[0], dict.fromkeys(each.label for each in view.page.guides)
-    source, text = view.page.source_of(head[0].panel), _auc_text(head, where.epsilon)
-    chart = StudyChart.build(view, summary)
+    without, best = without_privacy(head), best_private(head, where.epsilon)
+    found = {"without": without, "epsilon": where.epsilon, "best": best}
+    text = render_sentence("attack_picture", title=head[0].title, **found)
     lines = [*(series.brief for series in view.series(where)), *labels]
-    return Pictures(
-        draw_chart(chart.of_lines(lines), "main", text, source, title=head[0].title),
-        draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", text, source, png=False),
-        certified_picture(view),
-        tuple(_roc(view, attacks, where.epsilon) for attacks in first_sizes(panels)),
-        chart.with_menus(lines_of_panels(view, lines)) if can_draw() else None,
-        chart.left_out,
+    pictures = pictures_of(view, StudyChart.build(view, summary), lines, text, title=head[0].title)
+    return replace(
+        pictures, more=tuple(_roc(view, attacks, where.epsilon) for attacks in first_sizes(panels))
     )
-
-
-def _auc_text(attacks: Sequence[AttackedCell], epsilon: float) -> str:
-    other, best = without_privacy(attacks), best_private(attacks, epsilon)
-    text = f"AUC of the attack against ε, {attacks[0].title}."
-    text += f" Without privacy {num(other.mean())}." if other else ""
-    return text + (f" At ε = {setting(epsilon)} the highest is {num(best.mean())}." if best else "")
 
 
 def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture:
@@ -139,16 +129,13 @@ def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture
     for each in at_epsilon(attacks, epsilon):
         points = [(facts.rates[m], each.mean(m)) for m in facts.rates if each.mean(m) > 0]
         if points:
-            lines.append(Line(each.line.brief, [*points, (1.0, 1.0)], replace(each.line.look, shape="")))
-            reached.append(f"{each.line.label} {num(points[0][1])} at {setting(points[0][0])}")
-    ends = (_LOWEST_RATE, 1.15)
-    names = "false positive rate", "true positive rate"
-    axes = Axes(*names, x_range=ends, y_range=(math.log10(_LOWEST_RATE), 0.06), width=480, height=280)
-    diagonal = guide("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
-    lines += [diagonal, *_ceilings(facts.roc_ceilings, first)]
-    text = f"ROC curves on log axes, {first.title}. True positive rates: {'; '.join(reached)}."
+            lines.append(Line(each.line.brief, [*points, (1.0, 1.0)], each.line.look))
+            reached.append((each.line.label, points[0][1], points[0][0]))
+    lines += _ceilings(facts.roc_ceilings, first)
+    text = render_sentence("attack_roc", title=first.title, reached=reached)
     key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
-    return draw_chart(line_chart(lines, axes), key, text, view.page.source_of(first.panel), title=first.title)
+    source = view.page.source_of(first.panel)
+    return roc_picture(lines, key, text, source, least=_LOWEST_RATE)
 
 
 def _facts(view: View) -> AttackFacts:
@@ -162,22 +149,6 @@ def _ceilings(guides: Sequence[Guide], attack: AttackedCell) -> list[Line]:
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
         for each, dash in zip(own, _CEILING_DASHES, strict=False)
     ]
-
-
-def sum_table(view: View, panels: Panels) -> PageTable | None:
-    """Return the sums of the panels whose truth is known: without privacy, and at the largest ε.
-
-    Members' scores are summed, over what Stein's identity gives: measured, and claimed where that differs.
-    """
-    rows, claims = [], _facts(view).claimed_sums
-    for attacks in first_sizes(panels):
-        last = {each.line: each for each in attacks if each.panel in claims}
-        for line, each in last.items():
-            claimed = claims[each.panel]
-            said = num(claimed) if math.isfinite(claimed) else "a constant"
-            rows.append((each.title, line.label, each.asked, each.with_error(SUM_RATIO), said))
-    columns = ("Panel", "Estimator", "ε", "measured", "claimed, at least a multiple of")
-    return PageTable(columns, rows, "Sums of scores", 2) if rows else None
 
 
 def attack_table(view: View, attacks: Sequence[AttackedCell]) -> PageTable:
@@ -196,11 +167,19 @@ def attack_table(view: View, attacks: Sequence[AttackedCell]) -> PageTable:
             each.asked,
             TableCell(each.with_error(), _with_bounds("predicted {}", facts.predicted.get(each.cell))),
             *(_value(facts, each, metric) for metric in (POOLED_AUC, *metrics)),
-            each.with_error(SUM_RATIO),
+            TableCell(each.with_error(SUM_RATIO), _claim(facts, each)),
         )
         for each in attacks
     ]
     return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, attacks[0].title)
+
+
+def _claim(facts: AttackFacts, attack: AttackedCell) -> str:
+    """Say what the paper claims of the sum of scores, where the truth is known."""
+    claimed = facts.claimed_sums.get(attack.panel)
+    if claimed is None:
+        return ""
+    return render_sentence("attack_claim", claimed=claimed)
 
 
 def _with_bounds(words: str, *bounds: float | None) -> str:
@@ -225,28 +204,19 @@ def _value(facts: AttackFacts, attack: AttackedCell, metric: str) -> TableCell:
 def attack_headline(view: View, panels: Panels) -> PageHeadline:
     data, where, facts = data_sentence(view.page), view.headline, _facts(view)
     if not panels:
-        return PageHeadline("No attack has run in this study yet.", data)
+        return PageHeadline(render_sentence("no_attack"), data)
     epsilon = where.epsilon if where else math.nan
     other, best = without_privacy(panels[0]), best_private(panels[0], epsilon)
-    tiles, limits = [], []
-    if other is not None:
-        tiles.append(Tile(num(other.mean()), "AUC without privacy"))
-        if other.cell in facts.predicted:
-            limits.append(
-                f"Theory predicts {num(facts.predicted[other.cell])} without privacy, from the error "
-                f"alone; measured are {num(other.mean())}."
-            )
+    limits = []
+    if other is not None and other.cell in facts.predicted:
+        known = {"predicted": facts.predicted[other.cell], "measured": other.mean()}
+        limits.append(render_sentence("attacks_predicted", **known))
     if best is not None:
-        caption = f"AUC at ε = {setting(epsilon)}: {best.line.label}"
-        tiles.append(Tile(num(best.mean()), caption, best.line.info.order))
         allowed = facts.allowed.get((best.cell, AUC), math.nan)
         gaussian = facts.allowed_gaussian.get((best.cell, AUC), math.nan)
-        if math.isfinite(gaussian):
-            tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows"))
         limits.append(
             render_sentence("attacks_allowed", best=best, allowed=allowed, gaussian=gaussian, coin=CHANCE)
         )
-    tiles.append(Tile(num(CHANCE), "a coin"))
     broken = list(dict.fromkeys(cell for cell, _ in facts.exceeding))
     at = condition(view, where) if where else ""
     return PageHeadline(
@@ -256,29 +226,20 @@ def attack_headline(view: View, panels: Panels) -> PageHeadline:
         verdict=render_sentence("attacks_verdict", broken=broken),
         choice=_panels_sentence(panels, epsilon),
         limits=tuple(limits),
-        tiles=tuple(tiles),
         number=_number(best),
-        value=best.mean() if best else None,
-        value_error=best.means[AUC][1] if best and best.means[AUC][1] > 0 else None,
     )
 
 
 def _number(best: AttackedCell | None) -> Tile | None:
     if best is None:
         return None
-    caption = f"the highest AUC of an attack at ε = {best.asked}: {best.line.label}; a coin has 0.5"
-    return Tile(best.with_error(), caption, best.line.info.order)
+    return Tile(best.with_error(), render_sentence("attack_quoted", best=best))
 
 
 def _panels_sentence(panels: Panels, epsilon: float) -> str:
-    parts = []
-    for attacks in first_sizes(panels):
-        other, best = without_privacy(attacks), best_private(attacks, epsilon)
-        if other is not None and best is not None:
-            parts.append(f"{best.title}: {num(other.mean())} and {num(best.mean())}")
-    if not parts:
-        return ""
-    return f"AUC without privacy, and the highest at ε = {setting(epsilon)}: {'; '.join(parts)}."
+    both = [(without_privacy(attacks), best_private(attacks, epsilon)) for attacks in first_sizes(panels)]
+    found = [(best.title, other.mean(), best.mean()) for other, best in both if other and best]
+    return render_sentence("attack_panels", epsilon=epsilon, found=found)
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
@@ -294,37 +255,10 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
         Section(attacks[0].title, table=attack_table(view, attacks), folded=i > 0)
         for i, attacks in enumerate(panels)
     ]
-    parts = [Section("The whole ROC curve", _ROC, parts=rocs), Section("In numbers", _NUMBERS, parts=tables)]
-    if (sums := sum_table(view, panels)) is not None:
-        parts.append(Section("What the theorems predict of the sums", _SUMS, table=sums))
+    parts = [Section("The whole ROC curve", render_sentence("attack_roc_about"), parts=rocs)]
+    parts.append(Section("In numbers", render_sentence("attack_numbers"), parts=tables))
     sections = [
         numbers_section(headline, headline.choice),
         Section("Every attack", parts=parts, id="which"),
     ]
-    return LayoutContent(headline, pictures, _CAPTION, sections)
-
-
-_CAPTION = (
-    "Area under the attack’s ROC curve against ε; bands hold 10 % to 90 % of the data sets. Black: without "
-    "privacy. Gray: what the guarantee allows to any attack, and what Gaussian noise of the same guarantee "
-    "allows; a coin."
-)
-_ROC = (
-    "True against false positive rate at the headline’s ε, on log axes: an attacker who accuses few people "
-    "wrongly lives on the left."
-)
-_NUMBERS = (
-    "AUC: within each data set, mean ± standard error over data sets. Pooled: of the scores of all data "
-    "sets together, divided by the standard deviation that a non-member’s score has given truth and "
-    "release; with its 95 % interval over data sets (DeLong’s, for clusters). TPR: true positive rate at "
-    "the threshold that this share of all non-members passes, with Clopper and Pearson’s 95 % interval, "
-    "which takes candidates as independent. “≤”: what the certified ε allows; “Gaussian”: what it allows "
-    "where all noise is Gaussian. Sum of scores: of the members’, over what an unbiased estimate gives. "
-    "“Not resolved”: fewer than ten non-members lie beyond the threshold."
-)
-_SUMS = (
-    "Members’ scores summed, over what Stein’s identity gives for an estimate that is unbiased where it is "
-    "attacked (so: 1). For sparse problems the papers claim more, a factor log d, for every accurate "
-    "private estimator; their proof lets a derivative pass through the choice of the support. Below 1: "
-    "shrunken, clipped or missed coordinates. Above 1: coordinates at the selection’s threshold."
-)
+    return LayoutContent(headline, pictures, render_sentence("attack_caption"), sections)

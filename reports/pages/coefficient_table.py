@@ -7,17 +7,17 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import pandas as pd
 
 from dpalgos.formula.design import INTERCEPT
+from reports.render import PageTable, render_table
 from reports.writing import num, num_in, spreadsheet_text, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
-_ENDS = "ci_low", "ci_high"
+_LIMITS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
 _TEX = str.maketrans(
@@ -31,7 +31,7 @@ class Model:
     """An answer as a column of a table.
 
     ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value, note, and of logistic
-    and Poisson regressions a ratio with its ends; None where there is no number. ``facts`` stand below the
+    and Poisson regressions a ratio with its limits; None where there is no number. ``facts`` stand below the
     terms, and ``footnote`` says in a sentence what was protected.
     """
 
@@ -42,43 +42,31 @@ class Model:
     footnote: str
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """A table as text: its head, its rows of terms, its rows of facts, and its footnotes."""
-
-    title: str
-    head: Sequence[str]
-    terms: Sequence[Sequence[str]]
-    facts: Sequence[Sequence[str]]
-    footnotes: Sequence[str]
-
-
-def table_of(models: Sequence[Model]) -> PrintedTable:
+def table_of(models: Sequence[Model]) -> PageTable:
     return _one(models[0]) if len(models) == 1 else _side_by_side(models)
 
 
-def _one(model: Model) -> PrintedTable:
+def _one(model: Model) -> PageTable:
     ratio = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
     has_interval = model.level is not None
-    share = f"{100 * (model.level or 0):g} %"
-    head = ["", "estimate"]
-    head += ["std. error", f"{share} interval", "p"] if has_interval else []
-    head += [_RATIOS[ratio], *([f"{share} interval"] if has_interval else [])] if ratio else []
+    interval = [f"{100 * (model.level or 0):g} % interval"] * has_interval
+    head = ["", "estimate", *["std. error"] * has_interval, *interval, *["p"] * has_interval]
+    head += [_RATIOS[ratio], *interval] if ratio else []
     rows = []
     for row in model.rows:
-        cells = [row["term"], _number(row, "estimate", *_ENDS)]
+        cells = [row["term"], _number(row, "estimate", *_LIMITS)]
         if has_interval:
-            cells += [_number(row, "std_error"), _interval(row, *_ENDS), _p_value(row)]
+            cells += [_number(row, "std_error"), _interval(row, *_LIMITS), _p_value(row)]
         if ratio:
             cells.append(_number(row, ratio, f"{ratio}_low", f"{ratio}_high"))
             cells += [_interval(row, f"{ratio}_low", f"{ratio}_high")] if has_interval else []
         rows.append(cells)
-    empty = [""] * (len(head) - 2)
-    facts = [[name, value, *empty] for name, value in model.facts.items()]
-    return PrintedTable(model.title, head, rows, facts, [*_missing(model), model.footnote])
+    facts = [[name, value, *[""] * (len(head) - 2)] for name, value in model.facts.items()]
+    notes = [*_missing(model), *filter(None, [model.footnote])]
+    return PageTable(head, rows + facts, model.title, notes=notes)
 
 
-def _side_by_side(models: Sequence[Model]) -> PrintedTable:
+def _side_by_side(models: Sequence[Model]) -> PageTable:
     models = _numbered(models)
     terms = list(dict.fromkeys(row["term"] for model in models for row in model.rows))
     by_term = [{row["term"]: row for row in model.rows} for model in models]
@@ -91,7 +79,7 @@ def _side_by_side(models: Sequence[Model]) -> PrintedTable:
     names = list(dict.fromkeys(name for model in models for name in model.facts))
     facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
     notes = [*filter(None, map(_unit_note, models)), *_footnotes(models)]
-    return PrintedTable("", ["", *(model.title for model in models)], rows, facts, notes)
+    return PageTable(["", *(model.title for model in models)], rows + facts, notes=notes)
 
 
 def _footnotes(models: Sequence[Model]) -> list[str]:
@@ -117,11 +105,11 @@ def _numbered(models: Sequence[Model]) -> Sequence[Model]:
 
 
 def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the keys of the number of a row that stands in a narrow column, and of its ends."""
+    """Return the keys of the number of a row that stands in a narrow column, and of its limits."""
     for name in _RATIOS:
         if row.get(name) is not None:
             return name, f"{name}_low", f"{name}_high"
-    return "estimate", *_ENDS
+    return "estimate", *_LIMITS
 
 
 def _missing(model: Model) -> list[str]:
@@ -153,35 +141,26 @@ def _p_value(row: Mapping[str, Any]) -> str:
 
 def render_coefficients(models: Sequence[Model], form: str) -> bytes:
     """Return the table in one of `FORMATS`."""
-    grid = table_of(models)
+    table = table_of(models)
     if form == "docx":
-        return _docx(grid)
+        return _docx(table)
     if form == "csv":
         return _csv(models)
-    writers = {"txt": _text, "md": _markdown, "tex": _latex, "html": _html}
-    return writers[form](grid).encode()
+    if form in ("html", "md"):
+        return render_table(table, "html" if form == "html" else "markdown").encode()
+    return (_latex(table) if form == "tex" else _text(table)).encode()
 
 
-def _frame(grid: PrintedTable) -> pd.DataFrame:
-    rows = [*grid.terms, *grid.facts]
-    names = [row[0] for row in rows]
-    return pd.DataFrame([row[1:] for row in rows], index=names, columns=list(grid.head[1:]), dtype=str)
+def _frame(table: PageTable) -> pd.DataFrame:
+    names = [row[0] for row in table.texts]
+    return pd.DataFrame(
+        [row[1:] for row in table.texts], index=names, columns=list(table.columns[1:]), dtype=str
+    )
 
 
-def _text(grid: PrintedTable) -> str:
-    title = [grid.title] if grid.title else []
-    table = _frame(grid).to_string()
-    return "\n".join([*title, *(line.rstrip() for line in table.splitlines()), *grid.footnotes]) + "\n"
-
-
-def _markdown(grid: PrintedTable) -> str:
-    rule = [":--", *["--:"] * (len(grid.head) - 1)]
-    lines = [
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-        for row in (grid.head, rule, *grid.terms, *grid.facts)
-    ]
-    title = [f"**{grid.title}**", ""] if grid.title else []
-    return "\n".join([*title, *lines, "", *grid.footnotes]) + "\n"
+def _text(table: PageTable) -> str:
+    lines = [line.rstrip() for line in _frame(table).to_string().splitlines()]
+    return "\n".join([*filter(None, [table.caption]), *lines, *table.notes]) + "\n"
 
 
 def _csv(models: Sequence[Model]) -> bytes:
@@ -196,43 +175,34 @@ def _csv(models: Sequence[Model]) -> bytes:
     return out.getvalue().encode()
 
 
-def _latex(grid: PrintedTable) -> str:
-    table = _frame(grid).to_latex(
-        header=[each.translate(_ESCAPED) for each in grid.head[1:]],
+def _latex(table: PageTable) -> str:
+    text = _frame(table).to_latex(
+        header=[each.translate(_ESCAPED) for each in table.columns[1:]],
         escape=True,
-        column_format="l" + "r" * (len(grid.head) - 1),
-        caption=grid.title.translate(_ESCAPED) or None,
+        column_format="l" + "r" * (len(table.columns) - 1),
+        caption=table.caption.translate(_ESCAPED) or None,
         position="htbp",
     )
-    table = re.sub(
-        r"(?m)^(?=[\[*])", "{}", table
-    )  # or the end of the line above would take it for its option
-    notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in grid.footnotes]
-    table = table.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
-    return f"% needs \\usepackage{{booktabs}}\n{table}".translate(_TEX)
-
-
-def _html(grid: PrintedTable) -> str:
-    title = f"<p>{escape(grid.title)}</p>\n" if grid.title else ""
-    notes = "\n".join(f"<p>{escape(each)}</p>" for each in grid.footnotes)
-    with pd.option_context("display.max_colwidth", None):
-        return f"{title}{_frame(grid).to_html(border=0)}\n{notes}\n"
+    text = re.sub(r"(?m)^(?=[\[*])", "{}", text)  # or the line above would take it for its option
+    notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in table.notes]
+    text = text.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
+    return f"% needs \\usepackage{{booktabs}}\n{text}".translate(_TEX)
 
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 
 
-def _docx(grid: PrintedTable) -> bytes:
+def _docx(table: PageTable) -> bytes:
     from docx import Document
 
     document = Document()
-    if grid.title:
-        document.add_paragraph(_FORBIDDEN.sub("\ufffd", grid.title), style="Caption")
-    table = document.add_table(rows=0, cols=len(grid.head))
-    for row in [grid.head, *grid.terms, *grid.facts]:
-        for cell, text in zip(table.add_row().cells, row, strict=True):
+    if table.caption:
+        document.add_paragraph(_FORBIDDEN.sub("\ufffd", table.caption), style="Caption")
+    grid = document.add_table(rows=0, cols=len(table.columns))
+    for row in [table.columns, *table.texts]:
+        for cell, text in zip(grid.add_row().cells, row, strict=True):
             cell.text = _FORBIDDEN.sub("\ufffd", text)
-    for each in grid.footnotes:
+    for each in table.notes:
         document.add_paragraph(_FORBIDDEN.sub("\ufffd", each))
     out = io.BytesIO()
     document.save(out)

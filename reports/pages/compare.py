@@ -9,14 +9,13 @@ import pandas as pd
 
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
-from reports.cost import rank
 from reports.headline import condition
 from reports.page import StudyPage
-from reports.pages.text import render_page
 from reports.palette import HUES
+from reports.ranking import rank
+from reports.render import PageTable, Section, render_page
 from reports.results import compare_results, summarize
 from reports.series import View
-from reports.table import PageTable, Section
 from reports.writing import num, when
 
 
@@ -97,5 +96,5 @@ def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
         lines.append(Line(name, ends, look, [(point.q10, point.q90) for point in points]))
     page, sizes = views[0].page, sorted({x for line in lines for x, _ in line.points})
     axes = Axes(page.axis.label, f"{page.metric_label} (lower is better)", sizes)
-    text = f"{best[0].full} in {len(lines)} runs, {condition(views[0], where)}."
+    text = f"{best[0].label} in {len(lines)} runs, {condition(views[0], where)}."
     return line_picture(lines, axes, "runs", text, "")

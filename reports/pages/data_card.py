@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from reports.page import DataCard
-from reports.pages.text import render_page
-from reports.table import PageTable, Section
+from reports.render import PageTable, Section, render_page
 from reports.writing import repaired
 
 

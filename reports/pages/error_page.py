@@ -9,12 +9,20 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports.charts.study import Pictures, draw_study
-from reports.cost import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.exhibits import draw_exhibits
 from reports.headline import PageHeadline, build_headline, guides_of
-from reports.series import Series, View
-from reports.table import PageTable, Section, error_table, setting_title
-from reports.writing import render_sentence, slope_text
+from reports.ranking import (
+    HALF,
+    enough_epsilon,
+    fitted_slope,
+    new_sample_error,
+    privacy_part,
+    rows_for_the_same,
+)
+from reports.render import PageTable, Section
+from reports.series import Series, Setting, View
+from reports.table import error_table, setting_title
+from reports.writing import error_bar, render_sentence, slope_text
 
 
 @dataclass(frozen=True)
@@ -32,25 +40,24 @@ def numbers_section(headline: PageHeadline, *more: str) -> Section:
     """Return the other key numbers, folded."""
     facts = (headline.verdict, headline.data, headline.noise, *headline.limits, *more)
     bullets = [fact for fact in facts if fact]
-    tiles = [(tile.caption, tile.value) for tile in headline.tiles]
-    table = PageTable(("What", "Number"), tiles, "Key numbers") if tiles else None
-    return Section("More numbers", headline.details, table=table, bullets=bullets, folded=True, id="numbers")
+    return Section("More numbers", headline.details, bullets=bullets, folded=True, id="numbers")
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     headline, pictures, head = build_headline(view), draw_study(view, summary), view.headline
     exhibits = draw_exhibits(view, summary) if head else ()
     shown = (*exhibits, *slope_table(view)) if head else ()
+    enough, rows = enough_sentence(view), rows_sentence(view)
     more = [
-        Section("At which ε does privacy stop mattering?", enough_epsilon(view), id="enough"),
-        Section("How many more rows would buy the same?", rows_for_the_same(view), id="rows"),
+        Section("At which ε does privacy stop mattering?", enough, id="enough"),
+        Section("How many more rows make up for privacy?", rows, id="rows"),
     ]
     others = [
         Section(setting_title(view, each), table=error_table(view, each), folded=True)
         for each in view.settings
         if each != head
     ]
-    told = [headline.choice, _KEY] if head else ["There is no table: no private estimator has run."]
+    told = [headline.choice if head else render_sentence("no_headline")]
     links = [
         ("every cell: summary.csv", "summary.csv"),
         ("every repetition: results.parquet", "results.parquet"),
@@ -63,26 +70,27 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
         parts=[*others, *shown],
         id="which",
     )
-    caption = f"{setting_title(view, head)}. {_CAPTION}" if head else ""
-    if pictures.left_out:
-        caption += f" {pictures.left_out:,} cells are too many for this chart; summary.csv has them."
+    caption = ""
+    if head is not None and view.headline_size is not None:
+        as_new = new_sample_error(view, head, view.headline_size) is not None
+        title, left_out = setting_title(view, head), pictures.left_out
+        caption = render_sentence("caption", title=title, left_out=left_out, of_new_sample=as_new)
     sections = [numbers_section(headline), which, *(each for each in more if each.text)]
     answers = [section.answer for section in exhibits if section.answer]
     return LayoutContent(headline, pictures, caption, sections, answers)
 
 
-_CAPTION = (
-    "Lines are means over repetitions, bands hold 10 % to 90 % of them; dashed: the noise as printed in a "
-    "paper. A cross marks failures. A click on a name in the legend shows or hides its line."
-)
-_KEY = (
-    "Bold: the best private estimate of its column, and those within two standard errors of it, where they "
-    "are clearly better than answering zero, among those that keep the strongest promise. Gray or in "
-    "italics: worse than answering zero. Smaller is better. Where δ times the rows is at least 1 (marked), "
-    "the guarantee would allow a mechanism that publishes a random record outright. Certified ε: what the "
-    "noise really released proves, over all columns; of the estimators alone, where private rows decided how "
-    "the data were prepared."
-)
+def enough_sentence(view: View) -> str:
+    found = enough_epsilon(view)
+    if not found:
+        return ""
+    sample = found["sample"]
+    return render_sentence("enough_epsilon", **found, sample_error=error_bar(sample.error, sample.value))
+
+
+def rows_sentence(view: View) -> str:
+    found = rows_for_the_same(view)
+    return render_sentence("rows_for_the_same", **found) if found else ""
 
 
 def slope_table(view: View) -> tuple[Section, ...]:
@@ -92,9 +100,13 @@ def slope_table(view: View) -> tuple[Section, ...]:
         return ()
     rows, every = [], view.series(where)
     for series in every:
-        measured = fitted_slope([(p.x, p.mean, p.se) for p in series.points if p.answered])
+        largest = (
+            HALF * page.population[0] if series.role == "nonprivate" and page.population[0] else math.inf
+        )
+        points = [p for p in series.points if p.answered and p.x <= largest]
+        measured = fitted_slope([(p.x, p.mean, p.se) for p in points])
         if series.role != "zero" and measured is not None:
-            rows.append((series.label, slope_text(measured), _privacy_slope(series, every)))
+            rows.append((series.label, slope_text(measured), _privacy_slope(view, where, series)))
     if not rows:
         return ()
     predicted = [
@@ -108,16 +120,10 @@ def slope_table(view: View) -> tuple[Section, ...]:
     return (Section(heading, text, table=PageTable(columns, rows, heading)),)
 
 
-def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
+def _privacy_slope(view: View, where: Setting, series: Series) -> str:
     """Write the slope of what privacy adds; empty for answers without it."""
     if series.role != "private":
         return ""
-    points = []
-    for p in series.points:
-        others = [q for s in every if s.role == "nonprivate" and (q := s.at(p.x)) is not None and q.answered]
-        best = min(others, key=lambda q: q.mean, default=None)
-        if p.answered and best is not None and p.mean > best.mean:
-            part = math.sqrt(p.mean**2 - best.mean**2)
-            points.append((p.x, part, math.hypot(p.mean * p.se, best.mean * best.se) / part))
-    fit = fitted_slope(points)
+    parts = [(p.x, privacy_part(view, where, p)) for p in series.points if p.answered]
+    fit = fitted_slope([(x, part.value, part.error) for x, part in parts])
     return "" if fit is None else slope_text(fit)

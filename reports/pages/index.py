@@ -1,169 +1,164 @@
-"""The index page: a card per study, and how errors of all studies on real data fall with ε."""
+"""The index page: what privacy costs in every study, side by side, and a card for each."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import math
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Any
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
-
-from reports.charts.drawing import Picture, draw_chart
-from reports.charts.lines import Axes, Line, guide, line_chart
-from reports.cost import cost_at
-from reports.headline import PageHeadline
-from reports.page import StudyPage
-from reports.pages.text import render_page
-from reports.palette import look
-from reports.series import View
+from reports import palette
+from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
+from reports.render import SCRIPT, render_page
 from reports.writing import duration, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
-
-Text = Annotated[str, Field(max_length=10_000)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[Number, Field(gt=0)]
-
-
-def _moment(text: str) -> str:
-    if text:
-        datetime.fromisoformat(text)  # raises ValueError
-    return text
+_KINDS = {
+    "without": ("without privacy", palette.NON_PRIVATE, "circle"),
+    "private": ("best private", palette.SERIES[0], "diamond"),
+    "zero": ("ignoring the data", palette.ZERO_LINE, "stroke"),
+}
+_NAME = re.compile(r"[a-z0-9_-]{1,200}")
 
 
 @dataclass(frozen=True)
-class Card:
-    """A study on the index page.
+class Entry:
+    """A study on the index page, from its manifest, which anybody may have written."""
 
-    `when` is an ISO 8601 time, `seconds` the wall time (None where unknown), `href` relative to the index,
-    `costs` has (ε, best private error over the one without privacy, standard error of that ratio) where the
-    best private answer is clearly better than zero; `is_compared` says whether the index compares this
-    study's errors. `value` is the number that the headline is about, with its standard error.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="ignore")  # earlier versions knew more
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,200}$")]
-    title: Text
-    headline: Text
-    data_source: Text
-    when: Annotated[str, AfterValidator(_moment)]
-    seconds: Number | None
-    href: Annotated[str, Field(pattern=r"^([a-z0-9_-]+/){1,2}report\.html$")]
-    profile: Text
-    figure: Annotated[str, Field(pattern=r"^(([a-z0-9_-]+/){1,2}figures/card\.svg)?$")] = ""
-    warning: Text = ""
-    kind: Text = ""
-    datasets: Sequence[Text] = ()
-    costs: Sequence[tuple[Positive, Positive, Number]] = ()
-    is_compared: bool = False
-    estimators: Sequence[Text] = ()
-    value: float | None = None
-    value_error: float | None = None
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    name: str
+    about: Mapping[str, Any]  # the part of the manifest that `render_study` wrote
+    manifest: Mapping[str, Any]
 
     @classmethod
-    def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None, view: View) -> Card:
-        source = page.source_of(str(page.headline["panel"]))
-        measures_errors = page.layout == "error_page" and source == "real"
-        is_compared = measures_errors and not page.warning
-        return cls(
-            name=page.name,
-            title=page.title,
-            headline=headline.sentence,
-            data_source=source,
-            when=page.manifest.get("finished", ""),
-            seconds=page.seconds,
-            figure=f"{page.name}/figures/card.svg" if figure else "",
-            href=f"{page.name}/report.html",
-            profile=page.manifest.get("profile", ""),
-            warning=page.warning,
-            kind=page.kind.replace("_", " "),
-            datasets=[card.dataset.name for card in page.data_cards],
-            costs=relative_errors(view) if is_compared else (),
-            is_compared=is_compared,
-            estimators=[info.title for info in page.estimators],
-            value=headline.value,
-            value_error=headline.value_error,
-        )
+    def of(cls, name: str, manifest: Any) -> Entry:
+        """Read a manifest; raise `ValueError` unless it is one of a report."""
+        try:
+            about = manifest["page"]
+            texts = [about[key] for key in ("title", "headline", "data_source", "kind")]
+            texts += [*about["datasets"], *about["estimators"], manifest.get("warning", "")]
+            texts += [manifest.get(key, "") for key in ("profile", "started", "finished")]
+            for moment in filter(None, texts[-2:]):
+                datetime.fromisoformat(moment)
+            errors = about["errors"] or {}
+            numbers = [number for key in errors for number in errors[key]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+        is_text = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
+        is_known = not errors or set(errors) == set(_KINDS)
+        is_positive = all(errors[key][0] > 0 for key in errors) and all(map(math.isfinite, numbers))
+        if not (_NAME.fullmatch(name) and is_text and is_known and is_positive):
+            raise ValueError(f"the page of {name} is not what a run writes")
+        return cls(name, about, manifest)
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Card:
-        """Read a card that anybody may have written; raise `ValueError` unless it is as declared here."""
-        return TypeAdapter(cls).validate_json(text, strict=True)
+    @property
+    def href(self) -> str:
+        return f"{self.name}/report.html"
+
+    @property
+    def warning(self) -> str:
+        return str(self.manifest.get("warning", ""))
+
+    @property
+    def elapsed(self) -> str:
+        with suppress(KeyError, ValueError, TypeError):
+            begin, end = (datetime.fromisoformat(self.manifest[key]) for key in ("started", "finished"))
+            return duration(max(0.0, (end - begin).total_seconds()))
+        return ""
+
+    @property
+    def finished(self) -> str:
+        return when(self.manifest.get("finished", ""))
+
+    @property
+    def words(self) -> str:
+        """What the search on the page looks at."""
+        about = self.about
+        return " ".join(
+            (about["title"], about["headline"], self.name, *about["datasets"], *about["estimators"])
+        ).lower()
+
+    @property
+    def is_compared(self) -> bool:
+        return bool(self.about["errors"]) and not self.warning
+
+    @property
+    def cost(self) -> float:
+        """The best private error over the one without privacy."""
+        errors = self.about["errors"]
+        return float(errors["private"][0] / errors["without"][0])
 
 
-def relative_errors(view: View) -> list[tuple[float, float, float]]:
-    """Return by ε the least private error over the one without privacy, and its standard error.
-
-    Errors are about a large population where that is known. An ε at which no private answer is clearly better
-    than zero is left out.
-    """
-    where, m, found = view.headline, view.headline_size, []
-    for each in view.settings:
-        if where is None or m is None or (each.delta_rule, each.panel) != (where.delta_rule, where.panel):
-            continue
-        cost = cost_at(view, each, m)
-        if cost.beats_zero and cost.can_be_learned and cost.factor > 0 and cost.ranking.best is not None:
-            deviation = cost.factor * cost.deviation
-            found.append((each.epsilon, float(f"{cost.factor:.4g}"), float(f"{deviation:.3g}")))
-    return sorted(found)
+def _by_cost(entry: Entry) -> tuple[float, str]:
+    return entry.cost, entry.name
 
 
-def overview(cards: Sequence[Card]) -> Picture | None:
-    """Draw the cost of privacy against ε, a line per study on real data."""
-    shown = [card for card in cards if card.costs]
+def overview(entries: Iterable[Entry]) -> Picture | None:
+    """Draw the errors of all studies over those of the zero baseline, by what privacy costs."""
+    shown = sorted((each for each in entries if each.is_compared), key=_by_cost)
     if not shown:
         return None
-    epsilons = sorted({epsilon for card in shown for epsilon, *_ in card.costs})
-    lines = [
-        Line(card.name, [(epsilon, ratio) for epsilon, ratio, _ in card.costs], look("private", i))
-        for i, card in enumerate(shown)
+    told = "; ".join(f"{each.name} {times(each.cost)}" for each in shown)
+    alt = render_sentence("overview", told=told)
+    return draw_chart(overview_chart(shown), "overview", alt, "", png=False)
+
+
+def overview_chart(entries: Iterable[Entry]) -> Chart:
+    """Return a dot plot with a row per study: the less privacy costs, the higher it stands."""
+    rows = []
+    for entry in sorted(entries, key=_by_cost):
+        source, zero = entry.about["data_source"], entry.about["errors"]["zero"][0]
+        for kind, (value, error) in entry.about["errors"].items():
+            at, bar = value / zero, 2 * error / zero
+            name = f"{entry.name} (stand-in)" if source == "stand-in" else entry.name
+            rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
+                         "high": at + bar, "real": source == "real"})  # fmt: skip
+    names, colors, shapes = zip(*_KINDS.values(), strict=True)
+    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True}
+    x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
+    labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
+    y = field("study:N", sort=None, axis=labels)
+    legend = {"orient": "top", "symbolStrokeWidth": 1.6}
+    color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
+    shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
+    limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
+    dots: dict[str, Any] = {"size": 64, "opacity": 1, "strokeWidth": 1.6}
+    fill = {"fill": {"condition": [
+        {"test": f"datum.real && datum.kind == '{name}'", "value": shade}
+        for name, shade, _ in _KINDS.values()
+    ], "value": palette.PAPER}}  # fmt: skip
+    layers = [
+        marks(rows, "rule", limits, strokeWidth=1.5),
+        marks(rows, "point", {"x": x, "y": y, **color, "shape": shape, **fill}, **dots),
     ]
-    free = guide("privacy is free", [(epsilon, 1.0) for epsilon in epsilons])
-    axes = Axes("ε", "times the error without privacy (lower is better)", epsilons)
-    told = "; ".join(f"{card.name} {times(card.costs[-1][1])} at ε = {card.costs[-1][0]:g}" for card in shown)
-    return draw_chart(
-        line_chart([*lines, free], axes), "overview", render_sentence("overview", told=told), "", png=False
-    )
+    return {"layer": layers, "width": 270, "height": {"step": 20}}
 
 
-def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
+def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
     """Return ``index.html``, cards by title."""
-    ordered = sorted(cards, key=lambda c: (c.title, c.name))
-    shown = [
-        {
-            "card": card,
-            "when": when(card.when),
-            "elapsed": duration(card.seconds),
-            "words": " ".join(
-                (card.title, card.headline, card.name, *card.datasets, *card.estimators)
-            ).lower(),
-        }
-        for card in ordered
-    ]
+    ordered = sorted(entries, key=lambda each: (each.about["title"], each.name))
+    about = [each.about for each in ordered]
     filters = {
-        "dataset": ("Dataset", {name: name for card in ordered for name in card.datasets}),
+        "dataset": ("Dataset", {name: name for each in about for name in each["datasets"]}),
         "estimator": (
             "Estimator",
-            {name: name for name in sorted({e for card in ordered for e in card.estimators})},
+            {name: name for name in sorted({name for each in about for name in each["estimators"]})},
         ),
-        "kind": ("What is estimated", {card.kind: card.kind for card in ordered if card.kind}),
-        "source": ("Data", {card.data_source: _SOURCES.get(card.data_source, "") for card in ordered}),
+        "kind": ("What is estimated", {each["kind"]: each["kind"] for each in about if each["kind"]}),
+        "source": ("Data", {each["data_source"]: _SOURCES.get(each["data_source"], "") for each in about}),
     }
+    drawn = overview(ordered)
     page, _ = render_page(
         "What privacy costs: all studies",
         "What privacy costs",
         template="index.html.jinja",
-        scripts=["filter.js"],
-        cards=shown,
+        script=SCRIPT,
+        entries=ordered,
         filters=filters,
         sources=_SOURCES,
-        overview=overview(ordered),
-        useless=[card for card in ordered if card.is_compared and not card.costs],
+        overview=drawn,
+        others=[each for each in ordered if drawn and not each.is_compared],
     )
     return {"index.html": page}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.drawing import draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
-from reports.pages.text import render_page
 from reports.palette import look
-from reports.table import PageTable, Section, facts
+from reports.render import PageTable, Section, facts, render_page
 from reports.writing import num, num_in
 
 
@@ -82,11 +82,9 @@ def _answer(release: Mapping[str, Any]) -> Section:
             family=release.get("model", {}).get("family", ""),
             intercept=next((name for name in INTERCEPTS if name in names), ""),
         )
-        printed = table_of([Model(title="", rows=coefficients.rows(), level=level, facts={}, footnote="")])
-        columns = ("Term", *printed.head[1:])
-        table = PageTable(
-            columns, printed.terms, "Coefficients, with intervals where there are any", stacked=True
-        )
+        title = "Coefficients, with intervals where there are any"
+        printed = table_of([Model(title=title, rows=coefficients.rows(), level=level, facts={}, footnote="")])
+        table = replace(printed, columns=("Term", *printed.columns[1:]), notes=(), stacked=True)
     shown = CENTERED if any(each["lower"] is not None for each in answer) else SHRUNK
     text = [f"{release['covers']} {shown}."] if release.get("covers") else []
     if level:
@@ -147,8 +145,8 @@ def _calibration(bins: Mapping[str, Sequence[float | None]]) -> list[Section]:
     both = min(0.0, min(ends) - room), max(0.0, max(ends) + room)
     axes = Axes("mean prediction", "mean response", (), False, False, both, both, bars=True, width=400)
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
-    line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
-    chart = line_chart([line, guide("", [(end, end) for end in both])], axes)
+    line = Line("tenths of the predictions", [(p, o) for p, o, *_ in known], look("private", 1), band)
+    chart = line_chart([line, guide("right on average", [(end, end) for end in both])], axes)
     text = (
         "Mean responses by tenths of the predictions, with bars of two standard errors of noise and sampling."
     )

@@ -2,126 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from reports.pages.text import render_page
-from reports.table import PageTable, Section, TableCell
-from reports.writing import count_of, when
+from reports.render import SCRIPT, PageTable, Section, TableCell, render_page
+from reports.writing import render_sentence
 
-COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
+_CALIBRATIONS = {"paper": "paper’s", "tight": "tight"}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdicts."""
+    """A claim of a paper with its verdicts."""
 
-    id: str
     paper: str
     text: str
     where: str
     study: str
     has_run: bool  # whether the study's report can be linked to
-    # Calibration → (1, 0 or NaN, the numbers behind it, why it was not tested if NaN).
-    verdicts: Mapping[str, tuple[float, str, str]]
-
-    def verdict(self, calibration: str) -> str:
-        return VERDICTS.get(self.verdicts[calibration][0], OPEN)
-
-    def why_open(self, calibration: str) -> str:
-        """Say in few words why the claim was not tested; empty if it was."""
-        value, _, why = self.verdicts[calibration]
-        return "" if value in VERDICTS else why
-
-    def reasons(self) -> Iterator[tuple[str, str]]:
-        """Yield (for which noise, sentence), once where both are the same."""
-        printed, tight = (self.verdicts[calibration][1] for calibration in COLUMNS)
-        if printed == tight:
-            yield "", printed
-        else:
-            yield "as printed", printed
-            yield "tight", tight
+    # By calibration: value (1, 0 or NaN), text (the numbers behind it), and why_open (if it is NaN).
+    verdicts: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ScorecardPage:
-    """Everything on the scorecard; ``papers`` are names by key, in the order of the page."""
-
-    title: str
-    question: str
-    papers: Mapping[str, str]
-    judged: tuple[Judged, ...]
-    command: str
-    profile: str
-    finished: str
-
-    def of(self, paper: str) -> tuple[Judged, ...]:
-        return tuple(judged for judged in self.judged if judged.paper == paper)
-
-
-def tally(page: ScorecardPage) -> str:
-    """Say for each kind of noise how many claims hold, fail and are not tested."""
-    parts = []
-    for calibration, label in COLUMNS.items():
-        verdicts = [judged.verdict(calibration) for judged in page.judged]
-        holds, fails, still_open = (verdicts.count(each) for each in (*VERDICTS.values(), OPEN))
-        parts.append(f"{label}, {holds} hold, {fails} fail and {still_open} are not tested")
-    return f"Of {count_of(len(page.judged), 'claim')}: {'; '.join(parts)}."
-
-
-_RULE = (
-    "A claim holds or fails on the repetitions of a study at 99 % confidence; otherwise it is not tested "
-    "here, and the table says why."
-)
-
-
-def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
-    sections = [
-        Section(
-            name,
-            table=PageTable(
-                _HEAD, [_row(each) for each in page.of(key)], f"Claims of {name}", 4, stacked=True
-            ),
-        )
-        for key, name in page.papers.items()
-        if page.of(key)
+def tally(judged: Sequence[Judged]) -> str:
+    """Say for each calibration how many claims hold, fail and are not tested."""
+    counts = {
+        label: [_verdict(each.verdicts[name]) for each in judged] for name, label in _CALIBRATIONS.items()
+    }
+    found = [
+        (label, *(verdicts.count(each) for each in (*VERDICTS.values(), OPEN)))
+        for label, verdicts in counts.items()
     ]
-    studies = sorted(
-        {(judged.study, f"../{judged.study}/report.html") for judged in page.judged if judged.has_run}
-    )
+    return render_sentence("tally", n=len(judged), found=found)
+
+
+def _verdict(judgment: Any) -> str:
+    return VERDICTS.get(judgment.value, OPEN)
+
+
+def render_scorecard(
+    title: str, question: str, papers: Mapping[str, str], judged: Sequence[Judged], command: str, ran: str
+) -> dict[str, bytes]:
+    """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how."""
+    by_paper = {key: [_row(each) for each in judged if each.paper == key] for key in papers}
+    sections = [
+        Section(name, table=PageTable(_HEAD, by_paper[key], f"Claims of {name}", 4, stacked=True))
+        for key, name in papers.items()
+        if by_paper[key]
+    ]
+    studies = sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run})
     if studies:
         sections.append(Section("Charts", links=studies))
-    sections.append(Section("How do I run it again?", commands=[page.command]))
+    sections.append(Section("How do I run it again?", commands=[command]))
     html, markdown = render_page(
-        f"{page.title}: what privacy costs",
-        tally(page),
+        f"{title}: what privacy costs",
+        tally(judged),
         sections,
-        heading=page.title,
+        heading=title,
         links_on_top=[("All studies", "../index.html")],
-        sentence=tally(page),
-        lead=[
-            page.question,
-            ", ".join(filter(None, [f"Profile {page.profile}", when(page.finished)])),
-            _RULE,
-        ],
+        sentence=tally(judged),
+        lead=[question, ran, render_sentence("verdicts")],
         search="claim, study or verdict",
-        scripts=["filter.js"],
+        script=f"../{SCRIPT}",
     )
     return {"report.html": html, "report.md": markdown}
 
 
-_HEAD = ("Claim", "as printed", "tight", "What the runs say")
+_HEAD = ("Claim", *_CALIBRATIONS.values(), "What the runs say")
 
 
 def _row(judged: Judged) -> list[str | TableCell]:
-    verdicts = [
-        TableCell(
-            judged.verdict(each), judged.why_open(each), "best" if judged.verdict(each) != OPEN else "missing"
-        )
-        for each in COLUMNS
+    verdicts = [judged.verdicts[name] for name in _CALIBRATIONS]
+    cells = [
+        TableCell(_verdict(each), *(("", "best") if each.value in VERDICTS else (each.why_open, "missing")))
+        for each in verdicts
     ]
-    said = " ".join(f"{label}: {text}" if label else text for label, text in judged.reasons())
+    labels = [f"{label}: " for label in _CALIBRATIONS.values()]
+    texts = dict.fromkeys(each.text for each in verdicts)  # one where both are the same
+    said = " ".join(
+        label + text for label, text in zip(labels if len(texts) > 1 else [""], texts, strict=True)
+    )
     source = judged.study if judged.has_run else f"to run it: dpcost run {judged.study}"
-    return [TableCell(judged.text, judged.where), *verdicts, TableCell(said, source)]
+    return [TableCell(judged.text, judged.where), *cells, TableCell(said, source)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +14,23 @@ from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
-from reports.charts.drawing import banner, packed_chart, packed_library
-from reports.charts.study import Pictures
-from reports.headline import noise_comparisons
+from reports.charts.drawing import Picture, banner
 from reports.page import StudyPage
 from reports.pages import attack_page, error_page, league
 from reports.pages.data_card import render_data_card
-from reports.pages.index import Card
-from reports.pages.text import manifest_rows, render_page
+from reports.render import SCRIPT, PageTable, Section, facts, render_page
 from reports.results import summarize
 from reports.series import View
-from reports.table import (
-    PageTable,
-    Section,
-    certified_table,
-    comparison_table,
-    facts,
-    failure_table,
-    setting_title,
-    summary_csv,
+from reports.table import failure_table, summary_csv
+from reports.writing import (
+    count_of,
+    duration,
+    percent,
+    render_sentence,
+    repaired,
+    when,
+    with_form,
 )
-from reports.writing import count_of, duration, percent, repaired, setting, when, with_form, words
 
 LAYOUTS = {
     "error_page": error_page.content,
@@ -40,12 +38,21 @@ LAYOUTS = {
     "league_page": league.content,
 }
 _FILES = ("report.html", "report.md", "summary.csv", "results.parquet", "manifest.json")
+_FEW = 4  # repetitions, up to which a page says that they are few
 
 
-def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
-    """Return a report's files by relative path, from a valid results table, possibly without rows.
+@dataclass(frozen=True)
+class Report:
+    """A report's files by relative path, and what the index says of it: a part of the manifest."""
 
-    They are `report.html`, `report.md`, `data-NAME.html` per dataset, `summary.csv`, `card.json`, and
+    files: Mapping[str, bytes]
+    about: Mapping[str, Any]
+
+
+def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
+    """Return a report from a valid results table, possibly without rows.
+
+    Its files are `report.html`, `report.md`, `data-NAME.html` per dataset, `summary.csv`, and
     `figures/*.svg` and `*.png`. The same input gives the same bytes.
     """
     summary = summarize(results)
@@ -54,67 +61,62 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     headline, pictures = layout.headline, layout.pictures
     sections = [
         *layout.sections,
-        _trust(results, view, pictures),
+        _trust(view, pictures.certified),
         _origin(view),
         _failures(results, view),
         _again(page),
     ]
     files: dict[str, bytes] = {}
-    for picture in (*pictures.files(), *_pictures_of(sections)):
+    for picture in (*pictures.files(), *(each for section in sections for each in section.pictures)):
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
-    live = pictures.live
+    most = view.repetitions[1]
+    few = render_sentence("few_repetitions", n=most) if 0 < most <= _FEW else ""
     html, markdown = render_page(
         page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs",
         headline.sentence,
         sections,
         heading=page.title,
         links_on_top=[("All studies", "../index.html")],
-        banner=banner(page.data_source) or page.warning or few_repetitions(view),
+        banner=banner(page.data_source) or page.warning or few,
         sentence=headline.sentence,
         number=headline.number,
-        pictures=pictures,
+        main=pictures.main,
+        charts=pictures.live,
         caption=layout.caption,
-        lead=[page.question, *layout.answers, f"{_run_line(view)}."],
-        scripts=["filter.js", *(["chart.js"] if live else [])],
-        data={"chart-data": packed_chart(live), "vega-library": packed_library()} if live else {},
+        lead=[page.question, *layout.answers, _run_line(view)],
+        script=f"../{SCRIPT}",
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
     for card in page.data_cards:
         files[card.file] = render_data_card(card, banner(card.read["data_source"]) or page.warning)
-    files["card.json"] = Card.of(page, headline, pictures.card, view).to_json().encode("utf-8")
-    return files
+    about = {
+        "title": page.title,
+        "headline": headline.sentence,
+        "data_source": page.source_of(str(page.headline["panel"])),
+        "kind": page.kind.replace("_", " "),
+        "datasets": [card.dataset.name for card in page.data_cards],
+        "estimators": [info.title for info in page.estimators],
+        "errors": headline.errors,
+        "figure": pictures.card is not None,
+    }
+    return Report(files, about)
 
 
-def _pictures_of(sections: Sequence[Section]) -> list[Any]:
-    found = [part.picture for part in sections if part.picture is not None]
-    return found + [each for part in sections for each in _pictures_of(part.parts)]
-
-
-def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
-    page, head, size = view.page, view.headline, view.headline_size
-    comparisons = noise_comparisons(view.series(head), size) if head and size else ()
-    promises = [
-        f"{words(promise['estimators'])}. Protected: {promise['unit']}. Neighboring data sets: "
-        f"{promise['neighbors']}. Model: {promise['model']}."
-        for promise in guarantees(page)
-    ]
+def _trust(view: View, certified: Picture | None) -> Section:
+    page, head = view.page, view.headline
     parts = [Section("What ε means as a risk", page.risk)] if page.risk else []
-    if pictures.certified is not None:
+    if certified is not None:
         audited = any(p.audited == p.audited for s in view.series(head) for p in s.points)
-        told = _AUDITED if audited else "No empirical audit was run in this study, so no audited ε is drawn."
-        parts.append(Section("What the noise proves", f"{_CERTIFIED} {told}", table=certified_table(view)))
-    if comparisons and head is not None and size is not None:
-        caption = f"Mean error at {page.axis.symbol} = {setting(size)}, {setting_title(view, head)}"
-        title = "Printed noise against the least noise that can be proved enough"
-        parts.append(Section(title, table=comparison_table(comparisons, caption), folded=True))
+        text = render_sentence("certified", audited=audited)
+        parts.append(Section("Certified and audited ε", text, certified, id="certified"))
     if split := budget_split(page):
-        title = "How the privacy budget is split"
+        title = "Budget shares"
         parts.append(Section(title, table=PageTable(("Estimator", "Parts"), split, title, 2), folded=True))
     if page.assumptions:
         rows = [(each.what, each.value, each.source) for each in page.assumptions]
-        table = PageTable(("What", "Value", "Where it comes from"), rows, "Assumptions", 3, stacked=True)
+        table = PageTable(("What", "Value", "Source"), rows, "Public facts", 3, stacked=True)
         parts.append(Section("What was assumed public", table=table, folded=True))
     if page.panels_and_forms:
         bare = page.unprotected_panels
@@ -122,38 +124,22 @@ def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
             ((name or "plain") + (" (not private)" if name in bare else ""), about)
             for name, about in page.panels_and_forms.items()
         ]
-        parts.append(facts(f"{page.panel_word.capitalize()}s and forms", named))
-    about = PageTable(
-        ("Estimator", "What it does", "Source", "What must be public", "Settings here"),
-        [_about(page, each) for each in in_order(page)],
-        "Estimators",
-        5,
-        stacked=True,
-    )
+        parts.append(facts(f"{page.panel_word.capitalize()}s and variants", named))
+    names = ("Estimator", "What it does", "Source", "What must be public", "Settings here")
+    about = PageTable(names, [_about(page, each) for each in in_order(page)], "Estimators", 5, stacked=True)
     parts.append(Section("The estimators", table=about, folded=True))
     measured = [page.measured] if page.measured else []
-    bullets = [*promises, *page.notes]
-    return Section("Can I trust it?", measured, pictures.certified, bullets=bullets, parts=parts, id="trust")
-
-
-_CERTIFIED = (
-    "Every release is recorded as an event and composed by an accountant; the result is the certified ε at "
-    "the requested δ. In the picture a bar spans the sizes."
-)
-_AUDITED = (
-    "A triangle is an empirical audit: an attack on worst-case data showed, with 99.9 % confidence, that ε "
-    "is at least this large. It must lie left of the certified ε; how near it comes depends on the number "
-    "of trials."
-)
+    bullets = [*(render_sentence("guarantee", **each) for each in guarantees(page)), *page.notes]
+    return Section("Can I trust it?", measured, bullets=bullets, parts=parts, id="trust")
 
 
 def _origin(view: View) -> Section:
     page = view.page
     steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(view)]
-    table = PageTable(("Step", "What is known of it"), steps, "From the data to this page", 2, stacked=True)
+    table = PageTable(("Step", "What is known"), steps, "From the data to this page", 2, stacked=True)
     cards = [(f"Data card: {card.dataset.title}", card.file) for card in page.data_cards]
     earlier = [
-        f"In runs until {when(one['finished'])} the file had another content: SHA-256 {one['source_sha256']}."
+        render_sentence("earlier", finished=when(one["finished"]), sha256=one["source_sha256"])
         for one in page.manifest.get("earlier_contents", [])
     ]
     return Section("Where did this come from?", table=table, bullets=earlier, links=cards, id="from")
@@ -161,12 +147,9 @@ def _origin(view: View) -> Section:
 
 def _failures(results: pd.DataFrame, view: View) -> Section:
     table = failure_table(results, view)
-    n_answers = count_of(int((results["metric"] == view.page.metric).sum()), "repetition")
-    heading = "What failed or was refused, and why"
-    if not table.rows:
-        return Section(heading, f"Nothing: all {n_answers} gave an answer.", id="failed")
-    text = f"Of {n_answers}, these gave no answer. They are left out of the means and marked in the figures."
-    return Section(heading, text, table=table, id="failed")
+    n_answers = int((results["metric"] == view.page.metric).sum())
+    text = render_sentence("failures", n_answers=n_answers, any=bool(table.rows))
+    return Section("Failures and refusals", text, table=table if table.rows else None, id="failed")
 
 
 def _again(page: StudyPage) -> Section:
@@ -177,25 +160,15 @@ def _again(page: StudyPage) -> Section:
         ("Finished", when(manifest.get("finished", "")) + took),
         ("Profile", manifest.get("profile", "")),
         ("Machine", manifest.get("machine", "")),
-        *manifest_rows(manifest),
     ]
     commands = [manifest["command"]] if manifest.get("command") else []
-    rerun = Section(
-        "One part of it, everything else from the cache", commands=manifest.get("rerun_commands", ())
-    )
-    text = "The same seed gives the same numbers; results.parquet has every repetition."
+    rerun = Section("One part of it, the rest from the cache", commands=manifest.get("rerun_commands", ()))
+    whole = json.dumps(manifest, indent=1, ensure_ascii=False).splitlines()
     parts = [*([rerun] if rerun.commands else []), facts("About this run", ran)]
+    parts.append(Section("Manifest", commands=whole, folded=True))
     files = [(name, name) for name in _FILES]
+    text = render_sentence("again")
     return Section("How do I run it again?", text, commands=commands, links=files, parts=parts, id="again")
-
-
-_FEW = 4  # repetitions, up to which a page says that they are few
-
-
-def few_repetitions(view: View) -> str:
-    """Return the warning of a page whose means are of few repetitions; empty for others."""
-    most = view.repetitions[1]
-    return f"Only {count_of(most, 'repetition')}: a trial run, whose numbers move" if 0 < most <= _FEW else ""
 
 
 def in_order(page: StudyPage) -> list[Estimator]:
@@ -221,7 +194,7 @@ def origin_of(entry: Estimator) -> str:
     if module is None:
         return ""
     file = Path(str(module.__file__))
-    return f"from outside of dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
+    return f"from outside dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
 def lineage(view: View) -> list[tuple[str, list[str]]]:
@@ -246,7 +219,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
     blocks = (
         f"{count_of(made['computed'], 'block')} computed, {made['stored']} from the cache" if made else ""
     )
-    steps.append(("Blocks of cells", [cells, blocks, _run_line(view), seed]))
+    steps.append(("Blocks of cells", [cells, blocks, _run_line(view).rstrip("."), seed]))
     commit = f"commit {str(manifest['commit'])[:12]}" if manifest.get("commit") else ""
     return [*steps, ("This page", [when(manifest.get("finished", "")), commit])]
 
@@ -259,12 +232,12 @@ _MODELS = {
 
 
 def guarantees(page: StudyPage) -> list[dict[str, Any]]:
-    """Group the private estimators by the promise they make: whom it protects, and against which change."""
+    """Group the private estimators by their guarantee: the unit of privacy and the neighboring relation."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for entry in in_order(page):
         if entry.private:
-            promise = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
-            grouped.setdefault(promise, []).append(entry.title)
+            guarantee = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
+            grouped.setdefault(guarantee, []).append(entry.title)
     rows = dict.fromkeys(card.dataset.privacy_unit for card in page.data_cards)
     of_row = f" ({'; '.join(rows)})" if rows else ""
     return [
@@ -290,9 +263,6 @@ def budget_split(page: StudyPage) -> list[tuple[str, str]]:
 
 
 def _run_line(view: View) -> str:
-    low, high = view.repetitions
-    times = f"{low} to {high} repetitions" if low != high else count_of(low, "repetition")
-    manifest = view.page.manifest
-    profile = f"Profile {manifest['profile']}, " if manifest.get("profile") else ""
-    finished = when(manifest.get("finished", ""))
-    return f"{profile}{times} per cell{f', finished {finished}' if finished else ''}"
+    (low, high), manifest = view.repetitions, view.page.manifest
+    profile, finished = manifest.get("profile", ""), when(manifest.get("finished", ""))
+    return render_sentence("run", profile=profile, low=low, high=high, finished=finished)

@@ -17,8 +17,8 @@ import pandas as pd
 import scipy
 
 from dpalgos import InputError, get_estimator
-from reports.cost import first_below
 from reports.page import ZERO
+from reports.ranking import first_below
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of

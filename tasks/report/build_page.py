@@ -13,6 +13,7 @@ from reports.page import (
     Assumption,
     Axis,
     DataCard,
+    DeclaredTable,
     Finding,
     Guide,
     PrintedRow,
@@ -91,6 +92,7 @@ def build_page(
             for row in spec.printed
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
+        tables=tuple(DeclaredTable(**each.model_dump()) for each in spec.tables),
         exhibits=exhibits,
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),

@@ -19,7 +19,6 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from reports.charts.drawing import can_draw
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
@@ -109,8 +108,7 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
     plain = spec.model_dump(mode="json")
     data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
     settings = [options.profile, options.reps or spec.replicates[options.profile], options.seed]
-    how = [] if can_draw() else ["without pictures"]
-    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *how, of_page=True)
+    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, of_page=True)
 
 
 def results_at(folder: Path, made_of: str) -> StudyResults | None:

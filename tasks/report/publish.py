@@ -6,13 +6,13 @@ from typing import Any
 import fsspec
 
 from data.store.folders import read_json, read_small
-from reports.pages.index import Card, render_index
+from reports.pages.index import Entry, render_index
+from reports.render import SCRIPT, page_script
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 _LARGEST = 500_000_000  # bytes of a file
-_LARGEST_CARD = 50_000_000
 _HEAD = 100_000  # bytes of a page, in which its title stands
 
 
@@ -28,7 +28,7 @@ def publish(target: str, reports: Path, *, force: bool = False) -> tuple[str, li
         (private if _is_private(manifest) else folders).append(manifest.parent)
     if not folders:
         raise SpecError(f"no report to publish in {reports}; run e.g.: dpcost run housing")
-    cards = [_card(folder) for folder in folders]
+    entries = [_entry(folder) for folder in folders]
     try:
         files, top = fsspec.core.url_to_fs(target)
         _check_place(files, top, target, force=force)
@@ -39,7 +39,7 @@ def publish(target: str, reports: Path, *, force: bool = False) -> tuple[str, li
                     f"{top}/{folder.name}/{path.relative_to(folder).as_posix()}",
                     read_small(path, _LARGEST),
                 )
-        for name, content in render_index(cards).items():
+        for name, content in {**render_index(entries), SCRIPT: page_script()}.items():
             _write(files, f"{top}/{name}", content)
     except SpecError:
         raise
@@ -50,17 +50,14 @@ def publish(target: str, reports: Path, *, force: bool = False) -> tuple[str, li
 
 def _is_private(manifest: Path) -> bool:
     """Whether a report is not for publication; one that does not say is none to publish either."""
-    try:
-        return "warning" in read_json(manifest) or bool(_card(manifest.parent).warning)
-    except (OSError, ValueError, TypeError):
-        raise SpecError(f"{manifest} is damaged; run: dpcost report {manifest.parent.name}") from None
+    return "warning" in _entry(manifest.parent).manifest
 
 
-def _card(folder: Path) -> Card:
+def _entry(folder: Path) -> Entry:
     try:
-        return Card.from_json(read_small(folder / "card.json", _LARGEST_CARD))
+        return Entry.of(folder.name, read_json(folder / MANIFEST))
     except (OSError, ValueError):
-        raise SpecError(f"{folder / 'card.json'} is damaged; run: dpcost report {folder.name}") from None
+        raise SpecError(f"{folder / MANIFEST} is damaged; run: dpcost report {folder.name}") from None
 
 
 def _files_of(folder: Path) -> list[Path]:

@@ -11,7 +11,8 @@ import pandas as pd
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
 from data.store.references import ref_from_dict
 from reports.page import StudyPage
-from reports.pages.index import Card, render_index
+from reports.pages.index import Entry, render_index
+from reports.render import SCRIPT, page_script
 from reports.results import EXHIBITS
 from tasks.cache import digest
 from tasks.report.build_page import build_page
@@ -35,12 +36,14 @@ def write_report(
     page, results = page_of(spec, results_path, manifest)
     from reports.pages.study import render_study  # what draws is loaded where something is drawn
 
-    files = render_study(results, page)
-    for name, content in files.items():
+    report = render_study(results, page)
+    for name, content in report.files.items():
         atomic_write(out / name, content)
-    names = [*files, EXHIBITS, *_TABLES]
+    write_script(out.parent)
+    names = [*report.files, EXHIBITS, *_TABLES]
     digests = {name: sha256_file(out / name) for name in names if (out / name).exists()}
-    content = json.dumps({**manifest, "files": digests}, indent=1, ensure_ascii=False).encode()
+    whole = {**manifest, "page": report.about, "files": digests}
+    content = json.dumps(whole, indent=1, ensure_ascii=False).encode()
     atomic_write(out / MANIFEST, content)
     return out / "report.html"
 
@@ -63,27 +66,34 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def write_script(folder: Path) -> None:
+    """Write what pages run next to their folders, unless it is there."""
+    if _content(folder / SCRIPT) != page_script():
+        atomic_write(folder / SCRIPT, page_script())
+
+
 def write_index(out: Path) -> Path:
-    """Write the index page unless it is of these cards; its owner's alone while a study's folder is."""
-    paths, index = sorted(out.glob("*/card.json")), out / "index.html"
+    """Write the index page unless it is of these manifests; its owner's alone while a study's folder is."""
+    paths, index = sorted(out.glob(f"*/{MANIFEST}")), out / "index.html"
     private = any(not path.parent.stat().st_mode & 0o077 for path in paths)
-    contents = {str(path): _content(path) for path in paths}
+    contents = {path: _content(path) for path in paths}
     made_of = [private, *(hashlib.sha256(content).hexdigest() for content in contents.values())]
     mark = f"<!-- {digest([render_index.__module__], 'index', made_of, of_page=True)} -->\n".encode()
     if index.exists() and _content(index).endswith(mark):
         return index
-    cards = [card for path, content in contents.items() if (card := card_of(content, path))]
-    whole = len(cards) == len(paths)  # a damaged card is reported each time
-    atomic_write(index, render_index(cards)["index.html"] + (mark if whole else b""), private=private)
+    entries = [entry for path, content in contents.items() if (entry := entry_of(content, path))]
+    whole = len(entries) == len(paths)  # a damaged manifest is reported each time
+    atomic_write(index, render_index(entries)["index.html"] + (mark if whole else b""), private=private)
+    write_script(out)
     return index
 
 
-def card_of(content: bytes, path: str) -> Card | None:
-    """Read a study's card; None, and a warning, if it is damaged."""
+def entry_of(content: bytes, path: Path) -> Entry | None:
+    """Read what the index says of a study; None, and a warning, if its manifest is damaged."""
     try:
-        return Card.from_json(content)
+        return Entry.of(path.parent.name, json.loads(content))
     except ValueError:
-        study = Path(path).parent.name
+        study = path.parent.name
         _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
         return None
 

@@ -11,10 +11,10 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
-from reports.pages.index import Card
-from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
+from reports.pages.scorecard import Judged, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.table import summary_csv
+from reports.writing import when
 from tasks.errors import guarded
 from tasks.run.collect import read_results
 from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Evidence, Judgment, Scorecard
@@ -37,44 +37,30 @@ def scorecard_page(
         for claim in entry.on_panels(evidence.get(entry.study))
     ]
     results = verdict_table(judged, evidence, context["seed"])
-    page = ScorecardPage(
-        title=scorecard.title,
-        question=scorecard.question.strip(),
-        papers=scorecard.papers,
-        judged=tuple(
-            Judged(
-                claim.id,
-                claim.paper,
-                claim.text,
-                claim.where,
-                claim.study,
-                claim.study in evidence,
-                {each: (verdict.value, verdict.text, verdict.why_open) for each, verdict in verdicts.items()},
-            )
-            for claim, verdicts in judged
-        ),
-        command=context["command"],
-        profile=context["profile"],
-        finished=context["started"],
-    )
+    shown = [
+        Judged(claim.paper, claim.text, claim.where, claim.study, claim.study in evidence, verdicts)
+        for claim, verdicts in judged
+    ]
+    ran = ", ".join(filter(None, [f"Profile {context['profile']}", when(context["started"])]))
+    title, question = scorecard.title, scorecard.question.strip()
     files = {
         "results.parquet": to_parquet_bytes(results),
         "summary.csv": summary_csv(summarize(results)).encode(),
-        **render_scorecard(page),
+        **render_scorecard(title, question, scorecard.papers, shown, context["command"], ran),
     }
-    card = Card(
-        name=SCORECARD,
-        title=scorecard.title,
-        headline=tally(page),
-        data_source="real and simulated data",
-        when=context["started"],
-        seconds=None,
-        href=f"{SCORECARD}/report.html",
-        profile=context["profile"],
-    )
-    files["card.json"] = card.to_json().encode()
+    about: dict[str, Any] = {
+        "title": title,
+        "headline": tally(shown),
+        "data_source": "real and simulated data",
+        "kind": "",
+        "datasets": [],
+        "estimators": [],
+        "errors": None,
+    }
     manifest = {
         **context,
+        "finished": context["started"],
+        "page": about,
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }

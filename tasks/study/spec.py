@@ -83,6 +83,28 @@ class Note(Strict):
     text: str
 
 
+class TableSpec(Strict):
+    """A table of the page: a metric's means by groups, or the rows of an exhibit."""
+
+    title: str
+    text: str
+    metric: str = ""  # whose means are shown
+    exhibit: str = ""  # or whose rows
+    rows: tuple[str, ...]  # a line for each combination of these columns; of an exhibit, the columns' names
+    columns: str = ""  # a column for each value of this one
+    names: dict[str, str] = Field(default_factory=dict)  # of columns and values
+    summaries: tuple[Literal["slope", "at most 1", "geometric mean"], ...] = ()  # over a line's columns
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> "TableSpec":
+        if bool(self.metric) == bool(self.exhibit) or bool(self.metric) != bool(self.columns):
+            raise ValueError(
+                f"tables need metric and columns, or exhibit, got metric = {self.metric!r}, columns = "
+                f"{self.columns!r} and exhibit = {self.exhibit!r}"
+            )
+        return self
+
+
 class StudySpec(Strict):
     """A study: which data, which estimators, which grid, how often, and words for the report."""
 
@@ -106,6 +128,7 @@ class StudySpec(Strict):
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     printed: tuple[Printed, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     guesses: Guesses = Guesses()
     sha256: str = ""
     not_run: dict[str, str] = Field(default_factory=dict)  # panels that are left out, and why

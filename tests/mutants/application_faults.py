@@ -101,7 +101,7 @@ APPLICATION_FAULTS = {
     "a row with a gap adds to a released regression": Fault("tasks/release/rows.py", "table_as_declared", {"np.zeros((": "np.ones(("}, "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays"),
     "rows of users with gaps are released": Fault("tasks/release/rows.py", "table_as_declared", {" or asked.user_id": ""}, "test_rows_of_users_with_gaps_are_refused_before_a_charge"),
     "a released mean is of as many rows as have no gap": Fault("tasks/release/rows.py", "table_as_declared", {"(not asked.y or asked.user_id)": "asked.user_id"}, "test_rows_with_gaps_are_never_dropped_from_a_mean"),
-    "a report that is not for publication is copied": Fault("tasks/report/publish.py", "_is_private", {'"warning" in read_json(manifest) or bool(_card(manifest.parent).warning)': "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
+    "a report that is not for publication is copied": Fault("tasks/report/publish.py", "_is_private", {'"warning" in _entry(manifest.parent).manifest': "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "a link in a report's folder is followed": Fault("tasks/report/publish.py", "_files_of", {"p.is_symlink()": "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "the index of private reports is anybody's": Fault("tasks/report/write.py", "write_index", {"=private": "=False"}, "test_tasks"),
     "a question mark passes for what an owner has yet to declare": Fault("tasks/file_schema.py", "undeclared_keys", {'value == "?"': "False"}, "test_an_unfinished_file_is_refused_with_all_open_lines"),

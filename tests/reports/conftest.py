@@ -37,8 +37,13 @@ def page(results):
 
 
 @pytest.fixture(scope="session")
-def files(results, page):
+def report(results, page):
     return render_study(results, page)
+
+
+@pytest.fixture(scope="session")
+def files(report):
+    return report.files
 
 
 @pytest.fixture(scope="session")
@@ -60,5 +65,10 @@ def standin_page(standin_results):
 
 
 @pytest.fixture(scope="session")
-def standin_files(standin_results, standin_page):
+def standin_report(standin_results, standin_page):
     return render_study(standin_results, standin_page)
+
+
+@pytest.fixture(scope="session")
+def standin_files(standin_report):
+    return standin_report.files

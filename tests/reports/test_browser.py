@@ -13,11 +13,11 @@ import pytest
 import uvicorn
 
 from flows import website
-from reports.charts.drawing import packed
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.index import Card, render_index
+from reports.pages.index import Entry, render_index
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
+from reports.render import SCRIPT, page_script
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.builders import CHROMIUM
@@ -27,23 +27,27 @@ pytestmark = pytest.mark.browser
 
 # Runs in the page's frame when it has drawn; `answer` is what the test gets.
 LAYOUT = r"""
-const shown = [...page.querySelectorAll("svg")].filter((svg) => svg.getBoundingClientRect().width > 0);
-const clipped = shown.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
+const drawn = [...page.querySelectorAll("#live-chart svg")];
+const clipped = drawn.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
   const box = text.getBoundingClientRect();
-  return box.width > 0 && !svg.closest(".scroll") && (box.right > view.innerWidth + 1 || box.left < -1);
+  return box.width > 0 && (box.right > view.innerWidth + 1 || box.left < -1);
 }).map((text) => text.textContent));
+const touching = drawn.flatMap((svg) => [...svg.querySelectorAll(".role-axis-label")].flatMap((axis) => {
+  const boxes = [...axis.querySelectorAll("text")]
+    .filter((text) => text.textContent && text.getAttribute("opacity") !== "0")
+    .map((text) => [text.getBoundingClientRect(), text.textContent]);
+  return boxes.filter(([box, name]) => boxes.some(([other, word]) => word !== name
+    && box.left < other.right + 2 && other.left < box.right + 2
+    && box.top < other.bottom && other.top < box.bottom))
+    .map(([, name]) => name);
+}));
 return {
   scroll: page.documentElement.scrollWidth, width: view.innerWidth, clipped,
-  outside: [...page.querySelectorAll(".card")].flatMap((card) => [...card.querySelectorAll("text")]
-    .filter((text) => text.getBoundingClientRect().right > card.getBoundingClientRect().right)
-    .map((text) => text.textContent)),
-  small: shown.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
-    const scale = text.getScreenCTM().a;
-    return scale > 0 && parseFloat(view.getComputedStyle(text).fontSize) * scale < 8;
-  }).map((text) => text.textContent)),
   background: view.getComputedStyle(page.body).backgroundColor,
   ink: view.getComputedStyle(page.body).color,
-  line: view.getComputedStyle(page.querySelector("svg text") ?? page.body).fill,
+  chart: view.getComputedStyle(page.querySelector("#live-chart") ?? page.body).filter,
+  touching, small: [...page.querySelectorAll("img.drawn")].filter((img) => img.offsetParent
+    && img.width < 0.79 * img.naturalWidth).map((img) => img.alt),
   hidden: [...page.querySelectorAll("td")].filter((cell) => /\d to [−\d]|\[[−\d]/.test(cell.textContent)
     && cell.getBoundingClientRect().right > view.innerWidth && cell.closest("table.stacked"))
     .map((cell) => cell.textContent),
@@ -55,7 +59,8 @@ ANSWER = """<pre id=answer></pre><script>
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 async function answer(page, view, look) {{
   const chart = page.getElementById("live-chart");
-  do await pause(50); while (chart && !chart.querySelector(".role-axis-label"));
+  const live = page.getElementById("chart-data");
+  do await pause(50); while (live && !chart.querySelector(".role-axis-label"));
   document.getElementById("answer").textContent = JSON.stringify(await look(page, view));
 }}
 </script>"""
@@ -78,6 +83,8 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     """Return what a script finds in a page of a width, or alone in the window; the console stays empty."""
     framed = FRAME.format(width=width, page=escaping.escape(html), script=script)
     content = framed if script == LAYOUT else ALONE.format(page=html, script=script)
+    for place in (folder, folder.parent):
+        (place / SCRIPT).write_bytes(page_script())
     (folder / "frame.html").write_text(content, encoding="utf-8")
     done = opened((folder / "frame.html").as_uri(), folder)
     assert "CONSOLE" not in done.stderr
@@ -90,15 +97,17 @@ def test_dark_mode_changes_page_and_figures(files, tmp_path):
     html = files["report.html"].decode()
     pages = (html.replace("(prefers-color-scheme: dark)", media) for media in ("not all", "all"))
     by_day, by_night = (look(each, 800, tmp_path) for each in pages)
-    for part in ("background", "ink", "line"):
+    for part in ("background", "ink", "chart"):
         assert by_day[part] != by_night[part]
 
 
-def index_page(files, *_):
-    card = Card.from_json(files["card.json"])
-    costs = [(0.5, 3.0, 0.2), (2.0, 1.5, 0.1)]
-    longer = replace(card, name="a_second_study_with_a_long_name", title="W" * 60, costs=costs)
-    return render_index([replace(card, costs=costs), longer])["index.html"].decode()
+def entry(about, name="housing"):
+    return Entry.of(name, json.loads(json.dumps({"page": about})))
+
+
+def index_page(report, *_):
+    longer = entry(report.about | {"title": "W" * 60}, "a_second_study_with_a_long_name")
+    return render_index([entry(report.about), longer])["index.html"].decode()
 
 
 PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
@@ -129,7 +138,7 @@ def own_table_page(_, results, page):
     about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "of_terms": True}
     content = {**about, "rows": rows, "left_out": [], "covers": "Intervals cover something."}
     own = replace(page, exhibits={"own_table": content}, n_coefficients=3)
-    return render_study(results, own)["report.html"].decode()
+    return render_study(results, own).files["report.html"].decode()
 
 
 def comparison_page(_, results, page):
@@ -138,24 +147,24 @@ def comparison_page(_, results, page):
     return render_comparison([*runs, ComparedRun("other", page, changed)]).decode()
 
 
-def data_card(files, *_):
-    return next(text.decode() for name, text in files.items() if name.startswith("data-"))
+def data_card(report, *_):
+    return next(text.decode() for name, text in report.files.items() if name.startswith("data-"))
 
 
-PAGES = {"report": lambda files, *_: files["report.html"].decode(), "own table": own_table_page}
+PAGES = {"report": lambda report, *_: report.files["report.html"].decode(), "own table": own_table_page}
 PAGES |= {"data card": data_card, "index": index_page, "release": release_page, "comparison": comparison_page}
 
 
 @pytest.fixture(params=PAGES)
 def kind_of_page(request, results, page):
-    files = request.getfixturevalue("standin_files" if request.param == "data card" else "files")
-    return PAGES[request.param](files, results, page)
+    report = request.getfixturevalue("standin_report" if request.param == "data card" else "report")
+    return PAGES[request.param](report, results, page)
 
 
 def fits_a_phone(html, folder):
     seen = look(html, 390, folder)
     assert seen["scroll"] <= 390
-    assert [seen[what] for what in ("clipped", "outside", "small", "hidden", "menus")] == [[]] * 5
+    assert [seen[what] for what in ("clipped", "touching", "small", "hidden", "menus")] == [[]] * 5
 
 
 def test_every_kind_of_page_fits_a_phone_and_can_be_read_there(kind_of_page, tmp_path):
@@ -174,6 +183,24 @@ def test_the_scorecard_fits_a_phone(tmp_path):
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
     scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
     fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
+
+
+SEARCH = """
+const chosen = page.querySelector(".filters").dataset.items;
+const items = () => [...page.querySelectorAll(chosen)].filter((item) => item.offsetParent);
+await pause(1000);
+const search = page.getElementById("search"), all = items().length;
+search.value = "glm_lowdim";
+search.dispatchEvent(new view.Event("input"));
+return [all, items().length];
+"""
+
+
+def test_a_search_leaves_the_claims_with_its_words(tmp_path):
+    about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
+    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
+    whole, left = look((tmp_path / "scorecard" / "report.html").read_text(), 1100, tmp_path, SEARCH)
+    assert 0 < left < whole
 
 
 FIRST_SCREEN = """
@@ -213,9 +240,11 @@ def served(tmp_path, monkeypatch):
     thread = threading.Thread(target=server.run)
 
     def made_of(page, *, guarded=True):
-        (folder / "page.html").write_bytes(page)
-        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/reports/page.html"
-        return opened(address if guarded else (folder / "page.html").as_uri(), tmp_path).stdout
+        place = folder / "study" / "page.html"
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(page)
+        host = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        return opened(f"{host}/reports/study/page.html" if guarded else place.as_uri(), tmp_path).stdout
 
     thread.start()
     try:
@@ -230,18 +259,22 @@ def served(tmp_path, monkeypatch):
 RAN = "<title>ran</title>"
 
 
-def test_a_strangers_page_runs_no_script_on_the_server(served, files):
+def test_a_strangers_page_runs_no_script_on_the_server(served, files, tmp_path):
     page = b"<!doctype html><title>x</title>" + PLANTED.encode()
     assert RAN in served(page, guarded=False)  # it would
     assert RAN not in served(page)
-    library = 'id="vega-library">' + packed("document.title='ran'") + "<"
+    (tmp_path / "out" / "theirs.js").write_text("document.title='ran'")
+    (tmp_path / "out" / SCRIPT).write_text("document.title='ran'")
     html = files["report.html"].decode()
-    theirs = re.sub(r'id="vega-library">[^<]*<', lambda _: library, html).encode()
-    assert RAN in served(theirs, guarded=False)
-    assert RAN not in served(theirs)
+    for name in (SCRIPT, "theirs.js"):
+        theirs = html.replace(f"../{SCRIPT}", f"../{name}").encode()
+        assert RAN in served(theirs, guarded=False)
+        assert RAN not in served(theirs)  # the server has a script of its own in that place
 
 
-def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(served, results, page):
+def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
+    served, results, page, tmp_path
+):
     card = page.data_cards[0]
     read = {**card.read, "origin": PLANTED, "reasons": [PLANTED]}
     cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
@@ -249,7 +282,8 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
     labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
     about = {"data_cards": cards, "estimators": estimators, "panels_and_forms": labels}
     planted = replace(page, title=f"T {PLANTED}", **about)
-    html = render_study(results, planted)["report.html"]
+    html = render_study(results, planted).files["report.html"]
+    (tmp_path / "out" / SCRIPT).write_bytes(page_script())
     for guarded in (True, False):
         seen = served(html, guarded=guarded)
         assert RAN not in seen
@@ -257,13 +291,21 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_a_strangers_card_runs_nothing(served, files, picture, tmp_path):
-    card = Card.from_json(files["card.json"])
+def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
     words = dict.fromkeys(("title", "headline", "kind", "data_source"), PLANTED)
-    index = render_index([replace(card, **words, datasets=[PLANTED], estimators=[PLANTED])])["index.html"]
-    drawn = tmp_path / "out" / card.figure
+    about = report.about | words | {"datasets": [PLANTED], "estimators": [PLANTED]}
+    index = render_index([entry(about)])["index.html"]
+    drawn = tmp_path / "out" / "study" / "housing" / "figures" / "card.svg"
     drawn.parent.mkdir(parents=True)
     drawn.write_text(PICTURES[picture], encoding="utf-8")
-    assert f'src="{card.figure}"'.encode() in index
+    assert b'src="housing/figures/card.svg"' in index
     for guarded in (True, False):
         assert RAN not in served(index, guarded=guarded)
+
+
+def test_a_page_without_its_script_shows_its_picture(files, tmp_path):
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "page.html").write_bytes(files["report.html"])
+    seen = opened((tmp_path / "alone" / "page.html").as_uri(), tmp_path).stdout
+    assert "mark-symbol" not in seen
+    assert '<html lang="en">' in seen  # not live

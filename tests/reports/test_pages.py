@@ -1,8 +1,11 @@
 """The rendered files: complete, escaped, self-contained, the same every time; figures and comparisons."""
 
+import base64
 import io
+import json
 import re
 from dataclasses import replace
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,14 +13,20 @@ import pandas as pd
 import pytest
 import vl_convert
 
+from dpalgos import get_estimator
+from flows.studies.find_study import find_study, study_names
 from reports import palette
-from reports.charts.drawing import specification
+from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
-from reports.cost import rank
+from reports.exhibits import draw_exhibits
+from reports.exhibits.tables import declared_tables
+from reports.page import ZERO, DeclaredTable
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.index import Card, render_index
+from reports.pages.index import Entry, overview_chart, render_index
 from reports.pages.study import render_study
+from reports.ranking import rank
+from reports.render import SCRIPT
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table
@@ -42,32 +51,31 @@ class Loads(HTMLParser):
 
 
 def test_same_input_same_bytes(standin_results, standin_page, standin_files):
-    again = render_study(standin_results.copy(), replace(standin_page))
+    again = render_study(standin_results.copy(), replace(standin_page)).files
     assert {f for f in again if standin_files[f] != again[f]} == set()
 
 
 @pytest.mark.parametrize("fixture", ["files", "standin_files"])
-def test_page_is_self_contained(fixture, request):
+def test_a_page_loads_pictures_of_its_own_and_one_script_next_to_it(fixture, request):
     html = request.getfixturevalue(fixture)["report.html"].decode()
     page = Loads(html)
-    own = html[: html.index("<script")]
-    assert all(address.startswith("#") for address in page.loaded)
-    assert "@import" not in own
-    assert not re.search(r"url\((?!#)", own)
+    addresses = [address for address in page.loaded if not address.startswith("data:image/svg+xml;base64,")]
+    assert addresses == [f"../{SCRIPT}"]
+    assert "@import" not in html
+    assert "url(" not in html
     assert len(page.ids) == len(set(page.ids))
-    assert page.scripts == 4  # printing, data, Vega, and what draws the view
+    assert page.scripts == 2  # its data and what pages run
     assert len(html) < 1_300_000
-    assert set(re.findall(r"url\(#([^)]*)\)", own)) <= set(page.ids)
     assert {a[1:] for a in page.links if a.startswith("#")} <= set(page.ids)
 
 
 def test_user_text_is_escaped(standin_files):
     html = standin_files["report.html"].decode()
-    html = html[: html.index("<script")]
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert" in html
     assert "<b>short" not in html
-    assert "<i>" not in html
+    assert "error <i>" not in html
+    assert "m <i>" not in html
     assert not any(link.startswith("javascript") for link in Loads(html).links)
     markdown = standin_files["report.md"].decode()
     prose = "\n".join(line for line in markdown.splitlines() if not line.startswith("    "))
@@ -90,7 +98,7 @@ def test_figures_of_the_page_are_those_of_summary_csv(files):
     summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
     asked = "calibration == 'tight' and panel == 'public' and epsilon == 0.5 and delta_rule == '10/n^1.1'"
     for name, title in (("adassp", "AdaSSP"), ("preconditioned_regression", "Preconditioned regression")):
-        shown = next(row for row in cells if row[0] == f"{title}tight noise")  # of the headline's table
+        shown = next(row for row in cells if row[0] == f"{title}tight calibration")  # of the headline's table
         found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
         pairs = zip(found["mean"], found["se"], strict=True)
         assert shown[1:-1] == [f"{num(mean)}± {error_bar(se, mean)}" for mean, se in pairs]
@@ -110,37 +118,88 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
         assert best is None or best[0].label not in series
     names = {s.name for s in view.series(view.headline) if s.role == "unprotected"}
     rows = [row for row in error_table(view, view.headline).cells if row[0].text in names and row[0].flags]
-    printed = [row for row in rows if row[0].note == "printed noise"]
+    printed = [row for row in rows if row[0].note == "paper's calibration"]
     assert [row[-1].text for row in printed] == ["not private"] * len(names)
 
 
-def test_card_survives_storage_and_makes_an_index(files, standin_files):
-    card, other = (Card.from_json(each["card.json"]) for each in (files, standin_files))
-    assert (card.href, card.seconds) == ("housing/report.html", 48.0)
-    assert [epsilon for epsilon, *_ in card.costs] == [0.2, 0.5, 1.0, 2.0]
-    assert all(ratio > 1 and error > 0 for _, ratio, error in card.costs)
-    assert not other.costs  # on a stand-in
-    card = replace(card, warning="NOT FOR PUBLICATION", datasets=("mine",))
-    html = render_index([other, card])["index.html"].decode()
-    assert html == render_index([card, other])["index.html"].decode()
-    page_read = Loads(html)
-    assert page_read.loaded == ["housing/figures/card.svg"] * 2
-    assert len(page_read.ids) == len(set(page_read.ids))
+def entry(about, name="housing", **manifest):
+    stored = json.loads(json.dumps({"page": about, "finished": "2026-03-12T14:05:48+00:00", **manifest}))
+    return Entry.of(name, stored)
+
+
+def test_what_a_page_says_of_itself_makes_an_index(report, standin_report):
+    times = {"started": "2026-03-12T14:05:00+00:00", "warning": "NOT FOR PUBLICATION"}
+    one, other = entry(report.about, **times), entry(standin_report.about, name="second")
+    assert (one.href, one.elapsed, one.is_compared) == ("housing/report.html", "48 s", False)
+    one = entry(report.about, started=times["started"])
+    assert one.cost == one.about["errors"]["private"][0] / one.about["errors"]["without"][0] > 1
+    html = render_index([other, one])["index.html"].decode()
+    assert html == render_index([one, other])["index.html"].decode()
+    loaded = Loads(html).loaded
+    assert [each for each in loaded if not each.startswith("data:")] == [
+        "second/figures/card.svg", "housing/figures/card.svg", SCRIPT,
+    ]  # fmt: skip
+    assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    for shown in ("stand-in, not the real data", "took 48 s", "overview-title", 'data-dataset="mine"'):
+    for shown in ("stand-in, not the real data", "took 48 s", 'data-dataset="housing"'):
         assert shown in html
-    assert '<p class="banner">NOT FOR PUBLICATION</p>' in html
+
+
+BROKEN = [
+    {"title": 1}, {"headline": ["x"]}, {"datasets": [[]]}, {"errors": {"private": [1, 0]}}, {"kind": None},
+    {"errors": {kind: [value, 0.0] for kind, value in (("private", -1), ("without", 1), ("zero", 1))}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_manifest_that_no_run_writes_is_refused(report, broken):
+    with pytest.raises(ValueError):
+        entry({**report.about, **broken})
+    with pytest.raises(ValueError):
+        entry(report.about, name="../x")
+    with pytest.raises(ValueError):
+        entry(report.about, finished="yesterday")
+
+
+def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
+    errors = {"private": (0.5, 0.01), "without": (0.1, 0.01), "zero": (1.0, 0.0)}
+    names = {"dear": 5.0, "cheap": 1.1, "middle": 2.0}
+    found = [
+        entry(report.about | {"errors": errors | {"private": (0.1 * cost, 0.0)}}, name)
+        for name, cost in names.items()
+    ]
+    chart = overview_chart(found)
+    rows = chart["layer"][1]["data"]["values"]
+    assert list(dict.fromkeys(row["study"] for row in rows)) == ["cheap", "middle", "dear"]
+    assert len(rows) == 9
+    assert {row["x"] for row in rows if row["kind"] == "ignoring the data"} == {1.0}
 
 
 def few(results):
     return results[results["n"].isin([5000, 20_000]) & results["epsilon"].isin([0.5, np.nan])]
 
 
-def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, files):
+def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, report):
     mixed = with_source(page, "real", public="simulated", paper="real")
-    card = Card.from_json(render_study(few(results), mixed)["card.json"])
-    assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
-    assert Card.from_json(files["card.json"]).is_compared
+    assert render_study(few(results), mixed).about["data_source"] == "simulated"
+    assert report.about["data_source"] == "real"
+
+
+WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
+    """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
+    facts = [page.question, *page.notes, *(each.text for each in page.findings)]
+    facts += [text for each in page.assumptions for text in (each.what, each.value, each.source)]
+    facts += page.panels_and_forms.values()
+    facts += [page.manifest[key] for key in ("command", "machine", "commit")]
+    facts += page.manifest["rerun_commands"]
+    facts += [f"{name} 50 %" for name in ("XᵀX", "Xᵀy")]
+    facts += ["20,640", page.data_cards[0].read["source_sha256"][:12]]
+    for name in ("report.html", "report.md"):
+        text = " ".join(unescape(files[name].decode()).replace("\u00a0", " ").replace("\\", "").split())
+        assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
 
 
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
@@ -153,7 +212,7 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
     assert 2 <= rows["line"].nunique() <= 5
     for name in rows["line"].unique():
-        assert name in svg.decode()
+        assert escape(name, quote=False) in svg.decode()
     ols = results[results["estimator"].eq("ols") & results["panel"].eq("public") & results["n"].eq(20_000)]
     measured = rows[rows["estimator"].eq("ols") & rows["x"].eq(20_000)]["mean"].item()
     assert measured == pytest.approx(ols["value"].mean())
@@ -168,15 +227,64 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     html = render_comparison(both).decode()
     changed = int(re.search(r"(\d+) numbers? differ", html)[1])
     assert changed == other[far]["cell"].nunique()
-    assert ">main</text>" in html
-    assert ">branch</text>" in html
+    drawn = base64.b64decode(re.search(r"svg\+xml;base64,([^\"]+)", html)[1]).decode()
+    assert ">main</text>" in drawn
+    assert ">branch</text>" in drawn
     same = render_comparison([both[0], replace(both[0], name="again")]).decode()
     assert "No number differs" in same
 
 
-def test_every_line_is_named_at_its_end_or_in_the_legend():
-    look = palette.look("private", 0)
-    lines = [Line(name, [(1.0, 1.0), (2.0, end)], look) for name, end in (("a", 0.1), ("b", 0.105))]
+def test_every_line_is_drawn_and_named_at_its_end_or_in_the_legend():
+    ends = (("a", 0.1), ("b", 0.105))
+    looks = [palette.look("private", order) for order in range(2)]
+    lines = [
+        Line(name, [(1.0, 1.0), (2.0, end)], look) for (name, end), look in zip(ends, looks, strict=True)
+    ]
     for y_log in (True, False):
-        svg = vl_convert.vegalite_to_svg(specification(line_chart(lines, Axes("", "", [1, 2], y_log=y_log))))
+        svg = vl_convert.vegalite_to_svg(line_chart(lines, Axes("", "", [1, 2], y_log=y_log)), config=CONFIG)
         assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]
+        for look in looks:
+            assert re.search(rf'<path [^>]*d="M[^Z"]*L[^Z"]*"[^>]*stroke="{look.color}"', svg)
+
+
+def test_no_two_estimators_of_a_study_share_a_mark():
+    """Of the private ones a color and a shape, of the others a shape."""
+    for name in set(study_names()) - {"league"}:  # whose lines have no points
+        spec = find_study(name)
+        every = {(i.name, i.form) for panel in spec.panels for i in spec.estimators_of(panel)}
+        forms = {each: sorted(form for other, form in every if other == each) for each, _ in every}
+        for panel in spec.panels:
+            marks = []
+            for each, form in {(i.name, i.form) for i in spec.estimators_of(panel)} - {(ZERO, "")}:
+                info, place = get_estimator(each), forms[each].index(form)
+                look = palette.look("private" if info.private else "nonprivate", info.order, place)
+                marks.append((look.color, look.shape))
+            assert sorted(marks) == sorted(set(marks)), (name, panel.name)
+
+
+def test_a_declared_table_has_the_means_of_its_groups(results, page):
+    about = DeclaredTable("t", "", ("epsilon", "estimator"), "l2_error", columns="n", names={"n": "m"},
+                          summaries=("slope", "at most 1", "geometric mean"))  # fmt: skip
+    summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
+    view = View.build(summary, replace(page, tables=(about,)))
+    (section,) = declared_tables(view, summary)
+    table = section.table
+    assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
+    assert table.columns[-3:] == about.summaries
+    row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
+    known = summary.query("estimator == 'adassp' and calibration == 'tight' and epsilon == 0.5").sort_values(
+        "n"
+    )
+    assert [cell.text for cell in row[2:-3]] == [num(mean) for mean in known["mean"]]
+    assert row[-2].text == f"{(known['mean'] <= 1).sum()} of {len(known)}"
+    assert row[-1].text == num(np.exp(np.log(known["mean"]).mean()))
+    assert row[-3].text.startswith("−0.4")  # the slope
+
+
+def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
+    about = DeclaredTable("t", "", ("what", "value"), exhibit="spread")
+    summary = summarize(few(results))
+    rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
+    view = View.build(summary, replace(page, tables=(about,), exhibits={"spread": {"rows": rows}}))
+    (section,) = draw_exhibits(view, summary)
+    assert section.table.texts == [["a", "0.123"], ["b", "12"]]

@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MOST_WORDS, MOST_BYTES = 30, 1_300_000
 
-# Chooses values of each menu that can be seen and goes back, with each quantity on the axis; `same` are menus
-# that change nothing.
+# Draws each metric; chooses values of each visible menu and goes back, with each quantity on the axis;
+# `same` are menus that change nothing.
 CONTROLS = """
 const shown = () => [...page.querySelectorAll("#live-chart svg path, #live-chart svg text")]
   .map((mark) => mark.getAttribute("transform") + mark.getAttribute("d") + mark.textContent).join();
-const menus = [...page.querySelectorAll("#controls select")];
+const menus = () => [...page.querySelectorAll("#menus select")];
 async function choose(menu, index) {
   menu.selectedIndex = index;
   for (const kind of ["input", "change"]) menu.dispatchEvent(new view.Event(kind, { bubbles: true }));
@@ -37,14 +37,21 @@ async function changes(menu) {
   await choose(menu, first);
   return found;
 }
-const same = [], axis = menus.find((menu) => menu.name === "axis");
+const same = [], metric = page.getElementById("metric"), drawn = [];
+for (let index = 0; index < (metric ? metric.options.length : 0); index++) {
+  await choose(metric, index);
+  drawn.push(shown());
+}
+if (metric) await choose(metric, 0);
+const axis = menus().find((menu) => menu.name === "axis");
 for (let index = 0; index < (axis ? axis.options.length : 1); index++) {
   if (axis) await choose(axis, index);
-  for (const menu of menus)
+  for (const menu of menus())
     if (menu.offsetParent && !(await changes(menu))) same.push(menu.labels[0].textContent);
 }
 return { same, requests: view.performance.getEntriesByType("resource").map((entry) => entry.name)
-    .filter((name) => !name.startsWith("file:")),
+    .filter((name) => !name.startsWith("file:"))
+    , metrics: [drawn.length, new Set(drawn).size, drawn.filter(Boolean).length],
   scroll: page.documentElement.scrollWidth, width: view.innerWidth };
 """
 
@@ -73,6 +80,7 @@ def test_pages_ask_no_network_and_their_controls_change_what_is_shown(reports, s
         seen = look(page.read_text(encoding="utf-8"), 1100, tmp_path / page.stem, CONTROLS)
         assert seen["requests"] == []
         assert seen["same"] == []
+        assert len(set(seen["metrics"])) == 1  # each is drawn, and none as another
         assert seen["scroll"] <= seen["width"]
 
 
@@ -86,7 +94,7 @@ def begins_for_anyone(page, folder):
     assert len(text.encode()) <= MOST_BYTES
     seen = look(text, 390, folder)
     assert seen["scroll"] <= 390
-    assert [seen[what] for what in ("clipped", "small", "hidden", "menus")] == [[]] * 4
+    assert [seen[what] for what in ("clipped", "touching", "small", "hidden", "menus")] == [[]] * 5
 
 
 @pytest.mark.parametrize("study", study_names())

@@ -13,6 +13,7 @@ from tasks.own_table.formula import expand_formula
 from tasks.scorecard.claims import Claim, Evidence, difference_interval, load_scorecard, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
 from tasks.size_rules import evaluate_all, evaluate_rule
+from tasks.study.spec import TableSpec
 
 
 def test_smoke_keeps_the_ends_and_one_budget():
@@ -207,3 +208,11 @@ def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"metric": "l2_error"}, {"metric": "l2_error", "columns": "n", "exhibit": "x"}]
+)
+def test_a_table_of_a_page_has_one_source(more):
+    with pytest.raises(ValueError, match="metric and columns, or exhibit"):
+        TableSpec(title="t", text="", rows=("estimator",), **more)

@@ -14,7 +14,6 @@ from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
 from data.store.references import DatasetRef, FramesRef
 from flows.studies.find_study import find_study
-from reports.pages.index import Card
 from tasks.cache import result
 from tasks.errors import Fault, SpecError, guarded
 from tasks.report.manifest import StudyResults, build_manifest
@@ -121,10 +120,9 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     for study, mode in (("mine", 0o700), ("housing", 0o755)):
         (tmp_path / study).mkdir()
         (tmp_path / study).chmod(mode)
-        card = Card(study, study, "0.1", "real", "2026-11-20T10:00:00+00:00", 1.0, "", "x", "smoke")
-        (tmp_path / study / "card.json").write_text(card.to_json())
+        (tmp_path / study / "manifest.json").write_text(json.dumps(MANIFEST))
     assert write_index(tmp_path).stat().st_mode & 0o077 == 0
-    (tmp_path / "mine" / "card.json").unlink()
+    (tmp_path / "mine" / "manifest.json").unlink()
     (tmp_path / "usual").touch()
     assert write_index(tmp_path).stat().st_mode == (tmp_path / "usual").stat().st_mode
 
@@ -195,7 +193,7 @@ def test_every_output_says_that_the_flock_is_simulated(made):
     for name in ("report.md", "report.html"):
         assert "STAND-IN DATA: simulated, not the real data set" in (out / name).read_text()
     figures = list((out / "figures").glob("*.svg"))
-    assert {"film.svg", "roc.svg", "selected.svg", "main.svg"} <= {figure.name for figure in figures}
+    assert {"film.svg", "roc.svg", "main.svg"} <= {figure.name for figure in figures}
     for figure in figures:
         assert "stand-in data" in figure.read_text().lower(), figure.name
 
@@ -210,18 +208,15 @@ def test_real_frames_are_never_shown(made, tmp_path):
 
 
 WHEN = "2026-11-01T00:00:00+00:00"
-CARD = Card(
-    name="housing", title="Houses", headline="Privacy costs.", data_source="real", when=WHEN,
-    seconds=1.0, href="housing/report.html", profile="standard", value=0.1, value_error=0.01,
-)  # fmt: skip
-MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30}
+ABOUT = {"title": "Houses", "headline": "Privacy costs.", "data_source": "real", "kind": "mean"}
+ABOUT |= {"datasets": ["housing"], "estimators": [], "errors": None, "figure": False}
+MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": ABOUT}
 
 
 def finished(folder, name="housing", **manifest):
     place = folder / name
     (place / "figures").mkdir(parents=True)
     (place / "report.html").write_text("<p>x</p>")
-    (place / "card.json").write_text(replace(CARD, name=name, href=f"{name}/report.html").to_json())
     (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
     (place / "results.parquet").write_bytes(b"rows")
     (place / "figures" / "main.svg").write_text("<svg/>")
@@ -235,16 +230,13 @@ def files_below(folder):
 def test_what_may_be_published_is_copied_and_nothing_of_ones_own(tmp_path):
     reports, site = tmp_path / "out", tmp_path / "site"
     place = finished(reports)
-    copied = {"index.html"} | {f"housing/{name}" for name in files_below(place)}
+    copied = {"index.html", "pages.js"} | {f"housing/{name}" for name in files_below(place)}
     finished(reports, "mine", warning="NOT FOR PUBLICATION")
-    own = finished(reports, "own")  # of which its card alone says so
-    card = replace(CARD, name="own", href="own/report.html", warning="NOT FOR PUBLICATION")
-    (own / "card.json").write_text(card.to_json())
     (tmp_path / "secret").write_text("root:x:0:0")
     (place / "summary.csv").symlink_to(tmp_path / "secret")
     (place / ".report.html.part").write_text("half")
     index, studies, private = publish(str(site), reports)
-    assert (studies, sorted(private), index) == (["housing"], ["mine", "own"], str(site / "index.html"))
+    assert (studies, sorted(private), index) == (["housing"], ["mine"], str(site / "index.html"))
     assert files_below(site) == copied
     assert "mine" not in (site / "index.html").read_text()
     (site / "CNAME").write_text("example.org")

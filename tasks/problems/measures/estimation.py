@@ -1,13 +1,12 @@
 """Errors of estimates: their distance from the truth, and what else a source's rows allow to compare."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 import dpalgos
 from reports.results import SIGNS
-from tasks.problems.problem import Draw, HeadlineRun, Measure, Measured, Traits
+from tasks.problems.problem import Draw, Measure, Measured, Traits
 
 SUP_ERROR, SUPPORT_RECALL = "sup_error", "support_recall"
 EXCESS_RISK, EXCESS_LOSS = "excess_risk", "excess_loss"
@@ -71,10 +70,5 @@ def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measur
     return {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
 
 
-def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
-    shown = {SUP_ERROR: "column_growth", EXCESS_LOSS: "selection_rules"}
-    return {shown[name]: {"metric": name} for name in traits.errors if name in shown}
-
-
 # The errors that the source names, of estimates without regard to their intervals.
-ESTIMATION = Measure(measure=measure_errors, metric=lambda traits: traits.errors[0], exhibits=_exhibits)
+ESTIMATION = Measure(measure=measure_errors, metric=lambda traits: traits.errors[0])

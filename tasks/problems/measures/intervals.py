@@ -69,7 +69,6 @@ def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
         "flagged": FLAGGED,
         "pivot": PIVOT,
         "naive": NAIVE_COVERAGE,
-        "signs": SIGNS,
     }
     return {"covered_shares": {**names, "n": run.replicates.n}}
 

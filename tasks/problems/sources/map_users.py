@@ -10,6 +10,7 @@ from pydantic import Field
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
+from reports.writing import with_form
 from tasks.cells import Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.estimation import ESTIMATION
@@ -82,12 +83,11 @@ class MapUsers(RegisteredTable):
                 n_users = len(drawn[0]) // m
                 means = [prepared.X[rows].reshape(n_users, m, -1).mean(axis=1).std(axis=0) for rows in drawn]
                 spreads.append(float((np.mean(means, axis=0)[: len(unit)] * unit).max()))
-            table.append([m, *spreads])
-        spread = {"n_users": n_users, "degrees": self.degrees, "rows": table}
-        return {"user_spread": spread, "user_bias": {"rows": self._biases(prepared, run)}}
+            table.append([m, n_users, *spreads, spreads[0] / spreads[1]])
+        return {"user_spread": {"rows": table}, "user_bias": {"rows": self._biases(prepared, run)}}
 
     def _biases(self, prepared: PreparedTable, run: HeadlineRun) -> list[list[str | float]]:
-        """Return each tight cell's estimator and form, and how far it is off without noise."""
+        """Return each tight cell's estimator with its form, and its bias: its error without noise."""
         draws = list(self.draws(replace(run.replicates, first=0, count=_SHUFFLES), prepared))
         rows: list[list[str | float]] = []
         for cell in run.cells:
@@ -95,7 +95,8 @@ class MapUsers(RegisteredTable):
                 noiseless = replace(cell, epsilon=_NOISELESS)
                 answers = [draw.columns(draw.answer(noiseless, run.replicates).estimate) for draw in draws]
                 off = draws[0].distances(np.mean(answers, axis=0))
-                rows.append([cell.estimator, cell.form, float(off[0])])
+                name = with_form(dpalgos.get_estimator(cell.estimator).title, cell.form)
+                rows.append([name, float(off[0])])
         return rows
 
 

@@ -8,7 +8,6 @@ None of that is private. Columns of X are in units of 1/√d: bounds are √d fo
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -18,8 +17,8 @@ from data.prepare.table_design import PreparedTable, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
-from tasks.problems.measures.prediction import OVER_PRINTED, PREDICTION, PRINTED
-from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
+from tasks.problems.measures.prediction import PREDICTION, PRINTED
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Kind, Traits
 
 FOLDS = 10
 
@@ -111,9 +110,6 @@ class TableFolds(DatasetSource):
             first=replicates.first,
             printed=self.printed if self.unit_rows else {},
         )
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        return {"printed_errors": {"metric": OVER_PRINTED}} if self.unit_rows else {}
 
 
 KINDS = {"cross_validation": Kind(TableFolds, PREDICTION)}

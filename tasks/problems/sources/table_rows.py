@@ -125,9 +125,9 @@ class TableSubsamples(RegisteredTable):
             scale = "each coefficient times the standard deviation of its column"
             scale += "" if self.family else ", over that of the response"
         return (
-            f"In every repetition m of the {units} are drawn without return, the same for all estimators, "
-            f"and private ones draw new noise. An error is the ℓ2 distance of an estimate ({answer}) from "
-            f"the non-private estimate from all {units}, {scale}."
+            f"In every repetition m of the {units} are drawn without replacement, the same for all "
+            f"estimators. Private estimators draw new noise. An error is the ℓ2 distance of an "
+            f"estimate ({answer}) from the non-private estimate from all {units}, {scale}."
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:

@@ -143,9 +143,9 @@ class HeldOutRows(TableSplits):
     @property
     def traits(self) -> Traits:
         measured = (
-            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
-            "private ones draw new noise. An error is the ℓ2 distance of the slopes from least squares on "
-            "all rows. A slope is multiplied by the standard deviation of its column over that of the "
+            "In every repetition n of the rows are drawn without replacement, the same for all estimators. "
+            "Private estimators draw new noise. An error is the ℓ2 distance of the slopes from least squares "
+            "on all rows. A slope is multiplied by the standard deviation of its column over that of the "
             "response. An excess risk is the mean squared error on the remaining rows, less that of least "
             "squares on the same n rows. It is in squared public units of the response."
         )
@@ -172,7 +172,6 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
     about = get_dataset(ref.name)
     return {
         "features": list(about.column_names),
-        "n_boids": about.n_boids,
         "selected": selected,
         "film": [] if ref.data_source == "real" else _film(ref),
     }

@@ -1,0 +1,99 @@
+"""Tables that a study's file declares: groups and columns of the results table, or rows of an exhibit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from reports.page import DeclaredTable
+from reports.ranking import fitted_slope
+from reports.render import PageTable, Section, TableCell
+from reports.series import CALIBRATION_WORDS, View, comma
+from reports.writing import error_bar, num, setting, slope_text, with_form
+
+_NUMBERS = ("d", "n", "s", "epsilon", "steps")
+_COMPETING = ("form", "estimator")  # columns whose errors are compared in each row
+
+
+def declared_tables(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
+    """Return the tables that the study's file declares, those whose rows were run."""
+    found = []
+    for about in view.page.tables:
+        table = _of_exhibit(view, about) if about.exhibit else _of_results(view, summary, about)
+        if table is not None:
+            found.append(Section(about.title, about.text, table=table))
+    return tuple(found)
+
+
+def _of_exhibit(view: View, about: DeclaredTable) -> PageTable | None:
+    content = view.page.exhibits.get(about.exhibit, {}).get("rows", ())
+    rows = [[_written(each) for each in row] for row in content if len(row) == len(about.rows)]
+    return PageTable(about.rows, rows, about.title) if rows else None
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
+
+
+def _of_results(view: View, summary: pd.DataFrame, about: DeclaredTable) -> PageTable | None:
+    rows = summary[(summary["metric"] == about.metric) & (summary["calibration"] != "none")]
+    rows = rows[rows["mean"].notna()]
+    if rows.empty:
+        return None
+    if about.columns != "form":
+        keys = rows[["estimator", "form", "calibration"]].itertuples(index=False, name=None)
+        names = [
+            comma(
+                with_form(view.page.estimator(name).title, form),
+                CALIBRATION_WORDS["paper"] * (noise == "paper"),
+            )
+            for name, form, noise in keys
+        ]
+        rows = rows.assign(estimator=names)
+    wide = rows.pivot_table(
+        index=list(about.rows), columns=about.columns, values=["mean", "se"], dropna=False
+    )
+    wide = wide.dropna(how="all")
+    columns = list(wide["mean"].columns)
+    lines: list[list[str | TableCell]] = []
+    for place, line in wide.iterrows():
+        means = line["mean"].reindex(columns)
+        errors = line["se"].reindex(columns) if "se" in line else means * np.nan
+        places = place if isinstance(place, tuple) else (place,)
+        labels = [_label(key, value) for key, value in zip(about.rows, places, strict=True)]
+        cells = [_cell(means, errors, each, bold=about.columns in _COMPETING) for each in columns]
+        lines.append([*labels, *cells, *(_summary(each, means, errors) for each in about.summaries)])
+    named = [_name(about, about.columns, value) for value in columns]
+    heads = [about.names.get(key, key) for key in about.rows]
+    return PageTable((*heads, *named, *about.summaries), lines, about.title, len(heads))
+
+
+def _label(key: str, value: Any) -> str:
+    return setting(float(value)) if key in _NUMBERS else str(value)
+
+
+def _name(about: DeclaredTable, key: str, value: Any) -> str:
+    text = _label(key, value)
+    return f"{about.names.get(key, key)} = {text}" if key in _NUMBERS else about.names.get(text, text)
+
+
+def _cell(means: pd.Series, errors: pd.Series, at: Any, *, bold: bool) -> TableCell:
+    """Write a mean; bold where it is below all others of its row by more than two standard errors."""
+    if np.isnan(means[at]):
+        return TableCell("none", kind="missing")
+    margins = 2 * np.hypot(errors.drop(at), errors[at])
+    best = bold and bool((means[at] + margins < means.drop(at)).all())
+    note = f"± {error_bar(errors[at], means[at])}" if errors[at] > 0 else ""
+    return TableCell(num(means[at]), note, "best" if best else "")
+
+
+def _summary(name: str, means: pd.Series, errors: pd.Series) -> str:
+    known = means.dropna()
+    if name == "slope":
+        fit = fitted_slope(list(zip(means.index.astype(float), means, errors, strict=True)))
+        return slope_text(fit) if fit else ""
+    if name == "at most 1":
+        return f"{int((known <= 1).sum())} of {len(known)}"
+    return num(float(np.exp(np.log(known).mean())))  # the geometric mean

@@ -1,0 +1,198 @@
+"""A page: its values (tables and sections), and what a template makes of them, as HTML and as Markdown."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from reports import palette
+from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, vega_library
+from reports.writing import environment, words
+
+SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell of a table.
+
+    ``note`` stands below the text, ``flags`` are letters of the table's key, ``title`` is shown where the
+    pointer rests; ``kind`` is "best", "worse", "missing" or "flagged"; ``slot`` is an estimator's color,
+    hollow with the paper's calibration.
+    """
+
+    text: str
+    note: str = ""
+    kind: str = ""
+    title: str = ""
+    flags: str = ""
+    slot: int | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table whose first ``n_labels`` columns are words; its ``key`` explains letters next to numbers.
+
+    ``notes`` are a legend below it; ``links`` are addresses of columns. On a phone the cells of a ``stacked``
+    table stand below each other.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | TableCell]]
+    caption: str = ""
+    n_labels: int = 1
+    key: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    stacked: bool = False
+
+    @property
+    def cells(self) -> list[list[TableCell]]:
+        return [[TableCell(each) if isinstance(each, str) else each for each in row] for row in self.rows]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [[cell.text for cell in row] for row in self.cells]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page, with parts of its own; a ``folded`` one is opened by its reader.
+
+    ``answer`` is the answer to the page's own question, where that is no error: it stands on top.
+    """
+
+    heading: str
+    text: str | Sequence[str] = ()
+    picture: Picture | None = None
+    table: PageTable | None = None
+    bullets: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
+    parts: Sequence[Section] = ()
+    folded: bool = False
+    id: str = ""
+    answer: str = ""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+    @property
+    def pictures(self) -> list[Picture]:
+        own = [self.picture] if self.picture else []
+        return own + [each for part in self.parts for each in part.pictures]
+
+
+def facts(heading: str, found: Sequence[tuple[str, str]]) -> Section:
+    """Return a folded section with names and values."""
+    table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
+    return Section(heading, table=table, folded=True)
+
+
+_EMPTY: dict[str, Any] = {
+    **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
+    **dict.fromkeys(("links_on_top", "lead"), ()),
+    **dict.fromkeys(("number", "main")),
+}
+
+
+def render_page(
+    title: str,
+    description: str,
+    sections: Sequence[Any] = (),
+    *,
+    template: str = "page.html.jinja",
+    charts: Mapping[str, Chart] | None = None,
+    **context: Any,
+) -> tuple[bytes, bytes]:
+    """Return a page as HTML, with the data of its charts, and as Markdown."""
+    values = {**_EMPTY, "title": title, "description": description, "sections": sections, **context}
+    # "<" ends no element, and opens none.
+    data = json.dumps({"config": CONFIG, "charts": charts}, ensure_ascii=False, separators=(",", ":"))
+    page = (
+        _environment("html")
+        .get_template(template)
+        .render(
+            values
+            | {"charts": Markup(data.replace("<", "\\u003c")) if charts else "", "colors": palette.SERIES}
+        )
+    )
+    text = _environment("markdown").get_template("report.md.jinja").render(values)
+    return page.encode(), (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
+
+
+def render_table(table: PageTable, form: str) -> str:
+    """Return one table as "html" or "markdown", with its notes."""
+    env = _environment(form)
+    template = "table.html.jinja" if form == "html" else "table.md.jinja"
+    macro = env.get_template(template, globals={"colors": palette.SERIES}).module.table  # type: ignore[attr-defined]
+    return re.sub(r"\n{3,}", "\n\n", str(macro(table))).strip() + "\n"
+
+
+@cache
+def page_script() -> bytes:
+    """Return what pages run: Vega, and what draws charts, filters and prints with it."""
+    return f"{vega_library()}\n{environment().get_template(SCRIPT).render()}".encode()
+
+
+@cache
+def _environment(form: str) -> Environment:
+    """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
+    env = environment(autoescape=form == "html", trim_blocks=True, lstrip_blocks=True)
+    text = page_text if form == "html" else markdown_text
+    env.filters.update(text=text, words=words, href=safe_href)
+    env.globals["figure"] = _figure
+    return env
+
+
+def _figure(picture: Picture) -> Markup:
+    """Return a picture that is part of the page, as wide as it is drawn at most."""
+    least = SMALLEST * picture.width
+    return Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="Picture: {}">'
+        '<img class="drawn" alt="{}" style="max-width:{:.0f}px;min-width:{:.0f}px" '
+        'src="data:image/svg+xml;base64,{}"></div>'
+    ).format(picture.name, picture.alt, 1.25 * picture.width, least, base64.b64encode(picture.svg).decode())
+
+
+def markdown_text(text: object) -> str:
+    """Escape text for Markdown, table cells included."""
+    safe = html.escape(" ".join(str(text).split()), quote=False)
+    return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
+
+
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺"
+_LOWERED = str.maketrans(_RAISED, "0123456789.−+")
+
+
+def page_text(text: object) -> Markup:
+    """Escape text for HTML; raised digits are superscripts, "ε = 0.5" and "10 %" stay on one line."""
+    kept = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", str(text))
+    kept = re.sub(r"(?<=\d) (?=%)", "\u00a0", kept)
+    return Markup(
+        re.sub(
+            "(?<=[^\\s])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺][⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺]*",
+            lambda m: f"<sup>{m.group(0).translate(_LOWERED)}</sup>",
+            str(escape(kept)),
+        )
+    )
+
+
+def safe_href(address: str) -> str:
+    """Return an address fit for a link: http(s) or relative; anything else becomes empty."""
+    if re.match(r"https?://[^\s]+$", address):
+        return address
+    if address and ":" not in address and not address.startswith(("//", "\\")):
+        return address
+    return ""
