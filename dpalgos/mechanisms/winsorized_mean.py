@@ -20,15 +20,9 @@ coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the mean's, 
 The two balls are clipped in the original coordinates, where norms are the same and padding costs nothing. The
 privacy of each step is that of its own clipping, whatever the data and the center released before.
 
-Weights w in [l, 1], with τ the distance of vectors of weight 1 and τ/√w that of others
-(:func:`weighted_winsorized_mean`): step 3 releases Σ_i clip(w_i (x_i − c), r)/n and Σ_i w_i/n together and
-adds their ratio to c. That is one step on Huber's loss with the thresholds r/w_i: a light vector may lie far
-away, a heavy one that lies where it should is not clipped, and none moves the sum by more than 2r/n.
-
 References
 ----------
-Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours. Weights:
-Zhao et al., A Huber Loss Minimization Approach to Mean Estimation under User-level Differential Privacy.
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +38,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.clipping import clip_rows_l2, distinct, mean_in_ball
+from dpalgos.steps.clipping import distinct, mean_in_ball
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray, IntArray
 
@@ -213,14 +207,13 @@ class Vicinity:
     """What is public of vectors near their mean: its ℓ2 norm is at most ``bound``, they within τ of it.
 
     ``radius`` is τ (R,); ``failure`` is γ, of the concentration in coordinates of the ``rotation`` and of the
-    refinement, and affects accuracy only. ``least_weight`` is l, of weighted means.
+    refinement, and affects accuracy only.
     """
 
     bound: float
     radius: FloatArray
     rotation: HadamardRotation
     failure: float
-    least_weight: float = 1.0
 
 
 def winsorized_mean(
@@ -242,42 +235,6 @@ def winsorized_mean(
     )
     noise_std = transcript.noise_std(sensitivity, multiplier, len(first))
     return RefinedMean(mean=mean, center=first, radius=closer, noise_std=noise_std)
-
-
-def weighted_mean_sensitivity(radius: FloatArray, n_rows: FloatArray, least: float) -> FloatArray:
-    """Return the sensitivity r √(4 + (1 − l)²/4) / n of clipped weighted offsets and r/2 times the weights.
-
-    A vector of weight 1 at one end of the ball against one of weight l at the other: the offsets are 2r
-    apart, the weights 1 − l.
-    """
-    return np.asarray(radius * np.sqrt(4 + (1 - least) ** 2 / 4) / n_rows)
-
-
-def weighted_winsorized_mean(
-    transcript: Transcript,
-    vectors: Sequence[FloatArray],
-    weights: Sequence[FloatArray],
-    public: Vicinity,
-    noise: WinsorizedNoise,
-    label: str,
-) -> FloatArray:
-    """Release the mean of vectors, an array (n_r, d) per replicate, with private weights (n_r,) in [l, 1]."""
-    first, closer = _released_ball(transcript, vectors, public, noise, label)
-    least = public.least_weight
-    n_rows = np.array([len(X) for X in vectors], dtype=float)
-    sums = np.empty((len(first) + 1, len(vectors)))
-    for r, (X, weight) in enumerate(zip(vectors, weights, strict=True)):
-        offsets = weight[:, None] * (X - first[:, r])
-        sums[:-1, r] = clip_rows_l2(offsets, closer[r]).mean(axis=0)
-        sums[-1, r] = closer[r] / 2 * weight.mean()
-    released = transcript.gaussian(
-        sums,
-        l2_sensitivity=weighted_mean_sensitivity(closer, n_rows, least),
-        noise_multiplier=noise.refined_multiplier,
-        label=label,
-    )
-    # No mean of weights is less than the least of them.
-    return np.asarray(first + released[:-1] / np.clip(released[-1] / (closer / 2), least, 1))
 
 
 def _released_ball(

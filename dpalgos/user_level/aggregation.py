@@ -51,7 +51,6 @@ from dpalgos.mechanisms.winsorized_mean import (
     Window,
     WinsorizedNoise,
     rotated_radius,
-    weighted_winsorized_mean,
     winsorized_mean,
     winsorized_means_by_column,
 )
@@ -139,8 +138,7 @@ class UserAggregation:
 
     Vectors are clipped to the ℓ2 norm ``bound`` B, public. ``interval`` is the level of the intervals of a
     mean that is released once. Where vectors are clipped only, a ``budget`` may be given: its part "steps" is
-    for these releases, and the caller spends the others. With a ``least_weight`` winsorized means are
-    weighted, by weights from it to 1.
+    for these releases, and the caller spends the others.
     """
 
     def __init__(
@@ -152,10 +150,8 @@ class UserAggregation:
         n_queries: int,
         interval: float | None = None,
         budget: SplitBudget | None = None,
-        least_weight: float | None = None,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
-        self._least_weight = least_weight
         self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
@@ -179,17 +175,15 @@ class UserAggregation:
     @property
     def _in_a_ball(self) -> bool:
         """Whether winsorized vectors are clipped as such; otherwise rotated coordinates are, one by one."""
-        several = self._rotation.size > 1 and self._params.calibration == "tight"
-        return several or self._least_weight is not None
+        return self._rotation.size > 1 and self._params.calibration == "tight"
 
     def mean(
         self,
         transcript: Transcript,
         vectors: Sequence[FloatArray],
         label: str,
-        weights: Sequence[FloatArray] = (),
     ) -> FloatArray:
-        """Release the mean of each replicate's vectors (n_r, d), (d, R), or that with weights (n_r,) each.
+        """Release the mean of each replicate's vectors (n_r, d), (d, R).
 
         Too few users to find the range are refused, with the number that is needed.
         """
@@ -199,7 +193,7 @@ class UserAggregation:
         if self._params.aggregation != "winsorized":
             return self._clipped(transcript, vectors, n_users, label)
         if self._in_a_ball:
-            return self._refined(transcript, vectors, label, weights)
+            return self._refined(transcript, vectors, label)
         return self._by_column(transcript, vectors, n_users, label)
 
     def _clipped(
@@ -251,17 +245,13 @@ class UserAggregation:
         transcript: Transcript,
         vectors: Sequence[FloatArray],
         label: str,
-        weights: Sequence[FloatArray],
     ) -> FloatArray:
         public = Vicinity(
             bound=self._bound,
             radius=np.full(len(vectors), self._params.concentration_radius),
             rotation=self._rotation,
             failure=_LEAVING,
-            least_weight=self._least_weight or 1.0,
         )
-        if self._least_weight is not None:
-            return weighted_winsorized_mean(transcript, vectors, weights, public, self._steps, label)
         refined = winsorized_mean(transcript, vectors, public, self._steps, label)
         return self._mean_with_interval(
             transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part]

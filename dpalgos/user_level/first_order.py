@@ -64,12 +64,6 @@ LINEAR_LOSSES = {
         bend=lambda z, y: scipy.special.expit(z) * scipy.special.expit(-z),
     ),
     "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0),
-    # Bounded by 1: outliers stop to count.
-    "welsch": LinearLoss(
-        value=lambda z, y: -np.expm1(-((z - y) ** 2) / 2),
-        slope=lambda z, y: (z - y) * np.exp(-((z - y) ** 2) / 2),
-        curvature=1.0,
-    ),
 }
 
 

@@ -13,10 +13,6 @@ rows a user the first is smaller.
 Users of unequal m count the same, once each: the estimate is the mean of users' means. One who holds half of
 all rows moves it as much as any other. τ has to suit the users with fewest rows.
 
-``full_weight_rows`` = M weights a user's mean by min(m/M, 1) instead: few rows count little, and τ may be the
-distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). Where means of users depend on how
-many rows they have, the estimate moves towards those who have many. No interval.
-
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
@@ -24,8 +20,7 @@ at most twice the radius over n.
 Interval (:mod:`dpalgos.intervals.means`): users are what is sampled. In a single column, whose noise is
 Laplace's, a share of ε pays for both releases (:mod:`dpalgos.intervals.means`).
 
-Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of weights
-:mod:`dpalgos.mechanisms.winsorized_mean`.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass, replace
@@ -34,12 +29,11 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_interval
-from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
-from dpalgos.params import count, positive
+from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -57,16 +51,6 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
-    full_weight_rows: int | None = count(
-        "M, public: a user of m rows has weight min(m/M, 1); None: every user has weight 1", default=None
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, needed in (("aggregation", "winsorized"), ("calibration", "tight"), ("interval", None)):
-            given = getattr(self, name)
-            if self.full_weight_rows is not None and given != needed:
-                raise InputError(f"{name} must be {needed!r} with full_weight_rows, got {given!r}")
 
 
 def _user(row: FloatArray) -> FloatArray:
@@ -78,10 +62,9 @@ def _all_bins_left(_: UserLevelMeanParams, d: int, __: Published) -> Neighbors:
     return pair(np.zeros((2, d)), np.full((2, d), 1e9))
 
 
-def _opposite_users(params: UserLevelMeanParams, d: int, _: Published) -> Neighbors:
-    """Return opposite users; with weights one of them has fewer rows."""
+def _opposite_users(_: UserLevelMeanParams, d: int, __: Published) -> Neighbors:
     far = np.full((2, d), 1e9)
-    return pair(far, -far if params.full_weight_rows is None else -far[:1])
+    return pair(far, -far)
 
 
 def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatArray:
@@ -131,7 +114,6 @@ RELEASES = (
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),
-        "weighted": Form(keywords={"full_weight_rows": 2}),
         "clipped interval": Form(keywords={"aggregation": "clipped", "interval": 0.95}),
         "group privacy": Form(
             keywords={"aggregation": "group_privacy", "samples_per_user": 2}, calibrations=("paper",)
@@ -140,7 +122,7 @@ RELEASES = (
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    users, full = users_of(sample, params), params.full_weight_rows
+    users = users_of(sample, params)
     means = {id(one): one.means(one.X) for one in set(users)}
     aggregation = UserAggregation(
         params,
@@ -148,7 +130,5 @@ def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Tra
         n_features=sample.n_features,
         n_queries=1,
         interval=params.interval,
-        least_weight=None if full is None else 1 / full,
     )
-    weights = [] if full is None else [np.minimum(one.n_rows / full, 1) for one in users]
-    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean", weights)
+    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")

@@ -108,9 +108,6 @@ BAD = [
     ("public_axes_mean", {"public_groups": [0.5] * 200}, "public_groups must be one label per row"),
     # Users
     ("user_level_mean", {"concentration_radius": 0.0}, "concentration_radius must be a positive"),
-    ("user_level_mean", {"full_weight_rows": 0}, "full_weight_rows must be a whole number"),
-    ("user_level_mean: clipped", {"full_weight_rows": 5}, "aggregation must be 'winsorized'"),
-    ("user_level_mean: interval", {"full_weight_rows": 5}, "interval must be None"),
     ("user_level_mean", {"samples_per_user": 0}, "samples_per_user must be a whole number"),
     ("user_level_mean", {"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
     ("user_level_mean", {"aggregation": "group_privacy", **PAPER}, "samples_per_user is needed"),

@@ -126,8 +126,6 @@ MECHANISM_FAULTS = {
     "released coordinates move by λ together": Fault("dpalgos/mechanisms/top_k.py", "selected_l2_sensitivity", {"np.sqrt(k)": "1.0"}, "test_selections"),
     "Laplace noise of half its scale": Fault("dpalgos/mechanisms/top_k.py", "release_laplace", {"transcript.noise.laplace(len(values)": "(transcript.noise.laplace(len(values)) / 2"}, law("dp_sparse_mean-paper")),
     "one Gumbel scale for two choices": Fault("dpalgos/mechanisms/top_k.py", "gumbel_top_k", {'check_sensitivity("sensitivity", sensitivity': '(check_sensitivity("sensitivity", sensitivity) / 2'}, law("dp_sparse_mean-tight")),
-    "the sum of users' weights is not paid for": Fault("dpalgos/mechanisms/winsorized_mean.py", "weighted_mean_sensitivity", {"np.asarray(radius * np.sqrt(4 + (1 - least) ** 2 / 4) / n_rows)": "2 * radius / n_rows"}, witness("user_level_mean: weighted-tight")),
-    "weighted offsets of users are not clipped": Fault("dpalgos/mechanisms/winsorized_mean.py", "weighted_winsorized_mean", {"clip_rows_l2(offsets, closer[r])": "offsets"}, neighbors("user_level_mean: weighted-tight")),
     "scores are clipped by the norms of rows before whitening": Fault("dpalgos/central/preconditioned/queries.py", "WhiteRows.__init__.prepared", {"row_lengths(rows)": "row_lengths(group.X)"}, witness("preconditioned_regression-tight")),
     "scores are not clipped": Fault("dpalgos/central/preconditioned/queries.py", "Scores.clipped_mean.part", {"threshold)": "1000000000.0 * threshold)"}, neighbors("preconditioned_glm-tight")),
     "curvature is not clipped": Fault("dpalgos/central/preconditioned/queries.py", "Curvatures.clipped_mean.part", {"clip_factor(own.norms, threshold)": "1"}, neighbors("preconditioned_glm: interval-tight")),
