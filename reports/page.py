@@ -113,7 +113,7 @@ class PrintedRow:
 
 
 @dataclass(frozen=True)
-class DeclaredTable:
+class StudyTable:
     """A table that the study's file declares: see `tasks.study.spec.TableSpec`."""
 
     title: str
@@ -185,7 +185,7 @@ class StudyPage:
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
-    tables: tuple[DeclaredTable, ...] = ()
+    tables: tuple[StudyTable, ...] = ()
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors

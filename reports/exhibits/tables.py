@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.page import DeclaredTable
+from reports.page import StudyTable
 from reports.ranking import fitted_slope
 from reports.render import PageTable, Section, TableCell
 from reports.series import CALIBRATION_WORDS, View, comma
@@ -27,7 +27,7 @@ def declared_tables(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _of_exhibit(view: View, about: DeclaredTable) -> PageTable | None:
+def _of_exhibit(view: View, about: StudyTable) -> PageTable | None:
     content = view.page.exhibits.get(about.exhibit, {}).get("rows", ())
     rows = [[_written(each) for each in row] for row in content if len(row) == len(about.rows)]
     return PageTable(about.rows, rows, about.title) if rows else None
@@ -37,7 +37,7 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
-def _of_results(view: View, summary: pd.DataFrame, about: DeclaredTable) -> PageTable | None:
+def _of_results(view: View, summary: pd.DataFrame, about: StudyTable) -> PageTable | None:
     rows = summary[(summary["metric"] == about.metric) & (summary["calibration"] != "none")]
     rows = rows[rows["mean"].notna()]
     if rows.empty:
@@ -74,7 +74,7 @@ def _label(key: str, value: Any) -> str:
     return setting(float(value)) if key in _NUMBERS else str(value)
 
 
-def _name(about: DeclaredTable, key: str, value: Any) -> str:
+def _name(about: StudyTable, key: str, value: Any) -> str:
     text = _label(key, value)
     return f"{about.names.get(key, key)} = {text}" if key in _NUMBERS else about.names.get(text, text)
 

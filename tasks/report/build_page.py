@@ -13,11 +13,11 @@ from reports.page import (
     Assumption,
     Axis,
     DataCard,
-    DeclaredTable,
     Finding,
     Guide,
     PrintedRow,
     StudyPage,
+    StudyTable,
 )
 from reports.series import nearest_value
 from reports.writing import num, with_form
@@ -92,7 +92,7 @@ def build_page(
             for row in spec.printed
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
-        tables=tuple(DeclaredTable(**each.model_dump()) for each in spec.tables),
+        tables=tuple(StudyTable(**each.model_dump()) for each in spec.tables),
         exhibits=exhibits,
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),

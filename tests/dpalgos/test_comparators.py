@@ -20,6 +20,7 @@ from dpalgos.comparators.objective_perturbation_glm import (
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded, silent
@@ -55,21 +56,27 @@ def test_printed_noise_of_boosting_is_that_for_adding_a_row():
     assert total_mu(result.events) == pytest.approx(np.sqrt(403) / sigma)
 
 
-ENDS = [([-1.0] * 3, [1.0] * 3), ([0.0] * 3, [1.0] * 3), ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]), ([-2.0], [7.0])]
+LIMITS = [
+    ([-1.0] * 3, [1.0] * 3),
+    ([0.0] * 3, [1.0] * 3),
+    ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]),
+    ([-2.0], [7.0]),
+]
 
 
-@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("n_levels", [1, 2, 5])
-def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_levels):
+def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(limits, n_levels):
     """Of rows at corners and middles of boxes, in trees that are halved at random."""
-    low, high = (np.array(end) for end in ends)
+    low, high = (np.array(limit) for limit in limits)
     rng, d = np.random.default_rng(0), len(low)
-    own = {"lower": ends[0], "upper": ends[1], "response_bound": 1.0}
+    own = {"lower": limits[0], "upper": limits[1], "response_bound": 1.0}
     params = binagg.BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
     budget = params.split_budget({"rows in halves": 1.0})
     counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
-    transcript = Transcript(NoNoise([rng]))
-    boxes = binagg.grown_boxes(transcript, counts, (low, high), 1.0, budget)
+    label = binagg.ROWS_IN_HALVES.label
+    spend = Spend.of_budget(Transcript(NoNoise([rng])), budget, {label: max(n_levels - 1, 1)})
+    boxes = binagg.grown_boxes(spend, counts, (low, high), 1.0)
     steps = np.linspace(0, 1, 2**n_levels + 1)
     points = low + (high - low) * rng.choice([*steps, *np.nextafter(steps[1:], 0)], (60, d))
     rows = np.concatenate([points, *(np.array([low, high]),)])

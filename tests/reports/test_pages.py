@@ -21,7 +21,7 @@ from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
 from reports.exhibits import draw_exhibits
 from reports.exhibits.tables import declared_tables
-from reports.page import ZERO, DeclaredTable
+from reports.page import ZERO, StudyTable
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Entry, overview_chart, render_index
 from reports.pages.study import render_study
@@ -263,7 +263,7 @@ def test_no_two_estimators_of_a_study_share_a_mark():
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):
-    about = DeclaredTable("t", "", ("epsilon", "estimator"), "l2_error", columns="n", names={"n": "m"},
+    about = StudyTable("t", "", ("epsilon", "estimator"), "l2_error", columns="n", names={"n": "m"},
                           summaries=("slope", "at most 1", "geometric mean"))  # fmt: skip
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
     view = View.build(summary, replace(page, tables=(about,)))
@@ -282,7 +282,7 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
 
 
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
-    about = DeclaredTable("t", "", ("what", "value"), exhibit="spread")
+    about = StudyTable("t", "", ("what", "value"), exhibit="spread")
     summary = summarize(few(results))
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
     view = View.build(summary, replace(page, tables=(about,), exhibits={"spread": {"rows": rows}}))
