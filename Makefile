@@ -34,6 +34,7 @@ lint: $(TEST_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.prose
 
 bench: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench

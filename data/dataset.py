@@ -1,4 +1,4 @@
-"""What is declared of data: a dataset's origin, its checks and public facts; those of an analyst's table."""
+"""Declarations of data: the source, checks and public facts of datasets and of an analyst's own table."""
 
 import dataclasses
 import difflib
@@ -11,10 +11,10 @@ from pydantic.dataclasses import dataclass
 
 from data.errors import DataError
 
-PACKAGED = "package://"  # how the address of a file inside an installed package begins
+PACKAGED = "package://"  # prefix of the address of a file in an installed package
 FRAME_LABEL = "label"  # the column of a stored frame's label
 
-# A dataset checks its parts, too, so that all of its faults are found at once.
+# A dataset also checks its parts, to report all faults at once.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", revalidate_instances="always")
 
 Text = Annotated[str, Field(min_length=1)]
@@ -23,7 +23,7 @@ Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """One column and what is public about it.
+    """One column and its public facts.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Column:
     bounds_source : str
         Where the bounds and units come from.
     center, scale : float or None
-        Public units ``(value - center) / scale``, or None where none were chosen.
+        Public units ``(value - center) / scale``, or None if none were chosen.
     """
 
     name: Text
@@ -51,13 +51,13 @@ class Column:
         if not self.lower < self.upper:
             raise ValueError(f"{self.name}: lower must be below upper, got {self.lower} and {self.upper}")
         if (self.center is None) != (self.scale is None):
-            raise ValueError(f"{self.name}: center and scale come together; give both or neither")
+            raise ValueError(f"{self.name}: center and scale go together; pass both or neither")
         return self
 
 
 @dataclasses.dataclass(frozen=True)
 class GenotypeGroup:
-    """A group of people whose genotypes are compared: its name in reports, and its people's labels."""
+    """A group of people whose genotypes are compared: its name in reports and the labels of its people."""
 
     name: Text
     labels: Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -65,26 +65,26 @@ class GenotypeGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """One file that holds a dataset, or the first of several that do so together.
+    """One file with a dataset, or the first file of a set.
 
     Attributes
     ----------
     file : str
         Path below ``DPCOST_DATA_MIRROR`` and below the store, with forward slashes.
     url : str
-        Official address: on the network, or of a file inside an installed Python package,
-        ``package://NAME/PATH``; ``""`` where there is none, then `note` says where the file comes from.
+        Official address: on the network, or ``package://NAME/PATH`` for a file in an installed package.
+        ``""`` if there is none: `note` then states the origin of the file.
     layout : str
         Name of the parser; of a companion, its part in the set.
     sha256 : str
-        The checksum; ``""`` where none is known: then `note` says why, and the parser alone judges the file.
+        The checksum; ``""`` if none is known: `note` then gives the reason.
     note : str
-        What else is known of the file's origin.
+        Further facts about the origin of the file.
     embedded : bool
         Whether the file ships with the package, as ``data/embedded/FILE`` or ``FILE.gz``.
     companions : tuple of Source
-        Files that belong to this one, each with its own address and checksum; the set is only ever
-        delivered whole.
+        Other files of the set, each with its own address and checksum; the set is only delivered
+        complete.
     """
 
     file: Text
@@ -105,9 +105,9 @@ class Source:
     @model_validator(mode="after")
     def _origin_is_stated(self) -> Self:
         if not self.note and not self.url:
-            raise ValueError("a source without url needs a note on where its file comes from; add it")
+            raise ValueError("a source without url needs a note about the origin of its file; add it")
         if not self.sha256 and not self.note:
-            raise ValueError("a source without sha256 needs a note on why none is known; add it")
+            raise ValueError("a source without sha256 needs a note about the reason; add it")
         return self
 
     @property
@@ -117,20 +117,20 @@ class Source:
 
 @dataclass(frozen=True, config=_STRICT)
 class Dataset:
-    """The record of a dataset: its source, columns, license, size, and what else is public about it.
+    """The record of a dataset: its source, columns, license, size and other public facts.
 
     Attributes
     ----------
     name, title, description : str
         `name` is that of its file, ``data/datasets/<name>.py``.
     privacy_unit : str
-        Whose presence or value a guarantee protects.
+        What a guarantee protects, e.g. one row, a woman who answered.
     n_rows : int
         Rows of the published table, or people of the published genotypes, before any is dropped.
     license, citation : str
     source : Source
     columns : tuple of Column
-        In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
+        In the order of the table; empty for genotypes; for frames, the features of one boid in order.
     table_sha256 : str
         `data.fetch.tables.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
@@ -166,7 +166,7 @@ class Dataset:
         files = [file.file for file in self.source.files]
         for names, what in ((self.column_names, "columns"), (files, "files")):
             if len(set(names)) < len(names):
-                raise ValueError(f"two {what} share a name; give each its own")
+                raise ValueError(f"two {what} have the same name; rename one")
         if self.kind == "genotypes":
             if len(self.groups) != 2 or set(self.groups[0].labels) & set(self.groups[1].labels):
                 raise ValueError("genotypes need two groups that share no label")
@@ -195,46 +195,46 @@ class Dataset:
 
 
 class Derived(Protocol):
-    """Columns that are computed from others, each row by itself, by public constants."""
+    """Columns that are computed row by row from other columns, with public constants."""
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that they are computed from."""
+        """The declared columns from which they are computed."""
 
     @property
     def sources(self) -> Mapping[str, tuple[str, ...]]:
-        """Those that decide most of each column's values."""
+        """The columns that determine most of each column's values."""
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """All that decides their values, as plain data."""
+        """Everything that determines their values, as plain data."""
 
     def values(self, rows: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return their values (n,) by name: from numbers, and the levels of categories."""
+        """Return their values (n,) by name, from numbers and the levels of categories."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeclaredColumn:
-    """What an owner declares public of a column.
+    """The owner's public declaration of a column.
 
-    Of its categories each but the first becomes a column of 0 and 1. A ``derived`` one stands in no file.
+    Each category except the first becomes a column of 0 and 1. A ``derived`` column is in no file.
     """
 
     name: str
     lower: float = 0.0  # of numbers
     upper: float = 1.0
     categories: tuple[str, ...] = ()  # their codes 0, 1, … are a column of the same name
-    impute: float | str | None = None  # in place of a missing cell; None: the table's rule
-    clip: bool = False  # whether a value outside becomes the nearer bound
-    others: str = ""  # the category of every text that is not listed; "": such a text is refused
+    impute: float | str | None = None  # replaces a missing value; None: the table's rule
+    clip: bool = False  # whether values outside the bounds are clipped
+    others: str = ""  # the category of unlisted text; "": unlisted text is refused
     log: bool = False  # whether the column is replaced by its logarithm, log(name)
     derived: Derived | None = None
-    missing: tuple[str, ...] = ()  # what stands for a missing cell, next to blanks and common markers
-    spellings: tuple[tuple[str, str], ...] = ()  # other ways to write a category, each with the category
+    missing: tuple[str, ...] = ()  # markers of a missing value, in addition to blanks and common markers
+    spellings: tuple[tuple[str, str], ...] = ()  # other spellings, each with its category
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """The columns that stand for it as a covariate: itself, or one for each category but the first."""
+        """Its columns as a covariate: itself, or one for each category except the first."""
         if not self.categories:
             return (f"log({self.name})" if self.log else self.name,)
         return tuple(f"{self.name}={category}" for category in self.categories[1:])
@@ -246,7 +246,7 @@ class DeclaredColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """How a CSV file writes numbers: its decimal mark, and what stands between thousands."""
+    """How a CSV file writes numbers: the decimal mark and the thousands separator."""
 
     decimal: str = ""  # "": a comma where semicolons separate cells, else a point
     thousands: str = ""
@@ -257,13 +257,13 @@ PLAIN = Marks()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What an owner declares public of a table."""
+    """The owner's public declaration of a table."""
 
     columns: tuple[DeclaredColumn, ...]
     marks: Marks = PLAIN
-    missing: Literal["refuse", "drop"]  # what becomes of rows with a cell that is missing and not imputed
+    missing: Literal["refuse", "drop"]  # the rule for rows with a missing value that is not imputed
     n_rows: int | None  # None where it is not public
-    user_id: str = ""  # the column of user ids; empty where every row is another user's
+    user_id: str = ""  # the column of user ids; empty if every row is a different user
     n_users: int | None = None
 
 

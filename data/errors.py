@@ -1,13 +1,13 @@
-"""Errors of data and of the ledger, by what a user or the orchestrator should do next.
+"""Errors of data and of the ledger, by the next action of the user or the orchestrator.
 
-Messages name files, columns, kinds of fault and counts; never the content of a cell.
+Messages contain files, columns, kinds of fault and counts, never the content of a cell.
 """
 
 from collections.abc import Sequence
 
 
 class DataError(ValueError):
-    """Something about the data that the user can mend; the message is one sentence.
+    """A fault of the data that the user can correct; the message is one sentence.
 
     ``transient``: whether the same request may succeed a moment later.
     """
@@ -25,13 +25,13 @@ def numbered(faults: Sequence[str]) -> str:
 
 
 class StoreError(DataError):
-    """The store could not be written: full, read-only, forbidden or not a folder."""
+    """The store is not writable: full, read-only, forbidden or not a folder."""
 
 
 class Unreachable(DataError):
-    """No place delivered the file: offline, not mirrored, no network, not found, timed out.
+    """No source delivered the file: offline, not mirrored, no network, not found or timed out.
 
-    ``reasons`` holds one entry per place tried, and why it did not deliver.
+    ``reasons`` has one entry per source, with its reason.
     """
 
     def __init__(self, message: str, *, reasons: tuple[str, ...] = (), transient: bool = False) -> None:
@@ -40,7 +40,7 @@ class Unreachable(DataError):
 
 
 class CorruptSource(DataError):
-    """A place delivered bytes that are not the published data."""
+    """A source delivered bytes that are not the published data."""
 
 
 class CorruptTable(DataError):
@@ -48,7 +48,7 @@ class CorruptTable(DataError):
 
 
 class LedgerError(DataError):
-    """Something about the ledger, or a request to it, that the user can mend."""
+    """A fault of the ledger or of a request to it that the user can correct."""
 
 
 class BudgetExhausted(LedgerError):
@@ -56,16 +56,16 @@ class BudgetExhausted(LedgerError):
 
 
 class ContentRefused(LedgerError):
-    """The data are known under another name, or the name is known with other data."""
+    """The ledger has the data under another name, or other data under this name."""
 
 
 class AnswerLost(LedgerError):
-    """The request was charged, but its process ended without an answer; another try costs again."""
+    """The request was charged, but its process ended without a result; a repetition costs again."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The ledger cannot be read or written: locked, read-only, full, damaged, forbidden or away."""
+    """The ledger cannot be read or written: locked, read-only, full, damaged, forbidden or unavailable."""
 
 
 class LedgerBroken(LedgerError):
-    """An entry was edited, removed, inserted or moved by something that is not the ledger."""
+    """Another program edited, removed, inserted or moved an entry."""

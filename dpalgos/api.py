@@ -19,6 +19,7 @@ from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
+from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -44,13 +45,13 @@ def estimate(
     name : str
         An estimator's name; see :func:`dpalgos.catalog`.
     X : (n, d) array_like, callable or Sample
-        Rows of data, or what returns an iterable of their blocks (with responses: of pairs); a
+        Rows of data, or a callable that returns an iterable of their blocks (with responses: of pairs). A
         :class:`Sample` (with its own y, mask and replicates) is not validated again.
     y : (n,) array_like, optional
         Responses; None for means.
     rng : numpy.random.Generator
         Required; there is no global random state. With ``replicates=R > 1``, replicate r draws
-        from ``rng.spawn(R)[r]``, so that a batch equals a loop over those generators.
+        from ``rng.spawn(R)[r]``. A batch equals a loop over those generators.
     replicates : int
         R, the number of independent repetitions.
     row_mask : (n, R) bool array, optional
@@ -59,11 +60,11 @@ def estimate(
         The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text, of
         which two notations are two users.
     budget : Budget, optional
-        Counts this answer among others, and withholds what would exceed it; answers of one budget never share
-        noise.
+        Counts this estimate with others, and withholds an estimate that would exceed it. Estimates of one
+        budget never share noise.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
-        estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in
+        estimators; ``interval`` (e.g. 0.95) of those that have intervals; public bounds and settings as in
         the estimator's catalog entry. They are never read from X or y.
 
     Returns
@@ -78,7 +79,7 @@ def estimate(
     Warns
     -----
     PrivacyWarning
-        If ε is above 20, or δ at least one over the number of rows (users): such promises protect nobody.
+        If ε is above 20, or δ at least one over the number of rows (users): such guarantees protect nobody.
     """
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
@@ -106,7 +107,7 @@ def estimate(
 
 
 def _generator_within(budget: object, generators: Sequence[np.random.Generator]) -> np.random.Generator:
-    """Return the generator of one answer that counts in a budget."""
+    """Return the generator of one estimate that counts in a budget."""
     if not isinstance(budget, Budget):
         raise InputError(
             f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
@@ -160,7 +161,7 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
 
 
 def _n_units(estimator: Estimator, sample: Sample) -> int:
-    """Return the number of rows, or of users where they are protected: the least over replicates."""
+    """Return the number of rows, or of users where they are protected: the minimum over replicates."""
     if estimator.unit_of_privacy == "user":
         return min(users.n_users for users in sample.users)
     return int(sample.n_rows.min())
@@ -181,6 +182,8 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
+    if estimator.one_replicate:
+        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
     # Without noise and masks replicates do not differ.
@@ -192,7 +195,7 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
     """Refuse data of a single user for an estimator that protects whole users."""
     if estimator.relation is Relation.USER and min(users.n_users for users in sample.users) < 2:
         raise InputError(
-            f"user_ids must name at least two users for {estimator.name}, got one; its answer would be noise"
+            f"user_ids must name two or more users for {estimator.name}, got one: the estimate would be noise"
         )
 
 
@@ -210,7 +213,7 @@ def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: Private
     if delta * people >= 1:
         warnings.warn(
             f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
-            f"{unit} drawn at random would keep that promise; choose e.g. delta = 1/{people}**2",
+            f"{unit} drawn at random would satisfy it; choose e.g. delta = 1/{people}**2",
             PrivacyWarning,
             stacklevel=3,
         )
@@ -222,8 +225,8 @@ def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
         warnings.warn(
-            f"X has fewer rows ({n}) than columns ({d}), so that many coefficients fit equally well; "
-            "bring more rows, or take fewer columns or an estimator with sparsity",
+            f"X has fewer rows ({n}) than columns ({d}), and many coefficients fit equally well; "
+            "use more rows, fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

@@ -102,6 +102,8 @@ class Estimator:
         a release calls it before it charges anything. The estimator does not rely on that.
     in_memory : bool
         Whether it needs all rows in memory; otherwise it passes over streamed blocks of them, too.
+    one_replicate : bool
+        Whether the function takes one replicate, since its steps depend on released numbers.
     no_interval : str
         Why it has no intervals, where its keywords have no ``interval``.
     no_release : str
@@ -133,6 +135,7 @@ class Estimator:
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
+    one_replicate: bool = False
     no_interval: str = ""
     no_release: str = ""
     foreign: bool = False

@@ -5,9 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.steps.clipping import ROWS_ABOVE, SCORES_ABOVE, at_the_last_level
-
 UNRESOLVED = "unresolved_directions"
+_SEARCHES = "rows above a level", "scores above a level"  # labels of counts
+
+
+def at_the_last_level(label: str) -> str:
+    """Return the name of the diagnostic which says whether a search ended at the largest candidate."""
+    return f"{label}: the search ended at the largest level"
 
 
 def cautions(notes: Mapping[str, Any]) -> list[str]:
@@ -22,7 +26,7 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
             f"Noise hides {directions} of the columns, along which the answer says next to nothing; narrower "
             "public bounds, fewer columns, more rows or a larger ε would help."
         )
-    if any(np.any(notes.get(at_the_last_level(label), False)) for label in (ROWS_ABOVE, SCORES_ABOVE)):
+    if any(np.any(notes.get(at_the_last_level(label), False)) for label in _SEARCHES):
         said.append(
             "More rows than are clipped without harm lie beyond the largest clip level, so that the answer "
             "may be far off: are the units right? Columns and response should be of order one in public "

@@ -1,9 +1,10 @@
-"""The coefficients of an answer as a table: estimates, standard errors and p-values from its intervals.
+"""The coefficients of an estimate as a table: estimates, standard errors and p-values from its intervals.
 
-With an interval the estimate is its center, and the standard error its half-width over the normal quantile of
-the level: estimate, standard error, interval, statistic and p-value follow from each other. They count
-sampling, noise, a margin, and bounds on a bias. The answer itself may be shrunk: it is nearer to the truth on
-the whole, and predicts better. A term without an interval shows the answer, and its sign is not known.
+With an interval the estimate is its center, and the standard error is its half-width over the normal quantile
+of the level. Estimate, standard error, interval, statistic and p-value follow from each other. They account
+for sampling error, privacy noise, a margin, and bounds on a bias. The estimate itself may be shrunk: it is
+then nearer to the truth overall, and predicts better. A term without an interval shows the estimate, and its
+sign is not known.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class CoefficientTable:
     ----------
     terms : sequence of str
     estimate : (d,) array
-        The answer, which may be shrunk.
+        The estimate, which may be shrunk.
     interval : (2, d) array or None
-        Lower and upper ends, NaN where there is no honest interval.
+        Lower and upper confidence limits, NaN without a valid interval.
     level : float or None
-        Of the intervals.
+        Confidence level of the intervals.
     family : str
-        Of a generalized linear model: ``"logistic"`` and ``"poisson"`` have ratios.
+        Family of a generalized linear model; ``"logistic"`` and ``"poisson"`` have ratios.
     intercept : str
         The term that is no effect, and has no ratio; ``""``: none.
     """
@@ -59,13 +60,13 @@ class CoefficientTable:
 
     @property
     def ends(self) -> FloatArray:
-        """Lower and upper ends, (2, d), NaN where there are none."""
+        """Lower and upper confidence limits, (2, d), NaN where there are none."""
         missing = self.interval is None or self.level is None
         return np.full((2, len(self.terms)), np.nan) if missing else np.array(self.interval, dtype=float)
 
     @property
     def shown(self) -> FloatArray:
-        """The centers of the intervals, and the answer where there is none."""
+        """The centers of the intervals, and the estimate where there is none."""
         middle = self.ends.mean(axis=0)
         return np.where(np.isnan(middle), self.estimate, middle)
 
@@ -85,7 +86,7 @@ class CoefficientTable:
 
     @property
     def p_value(self) -> FloatArray:
-        """Of the hypothesis that the coefficient is zero, two-sided."""
+        """P-values of the hypothesis that the coefficient is zero, two-sided."""
         return np.asarray(2 * scipy.special.ndtr(-abs(self.statistic)))
 
     @property
@@ -97,7 +98,7 @@ class CoefficientTable:
         ]
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of the table, and of a family with ratios also the ratio and its ends."""
+        """Return the columns of the table, and for a family with ratios also the ratio and its limits."""
         low, high = self.ends
         numbers = (self.shown, self.std_error, low, high, self.statistic, self.p_value)
         found: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
@@ -124,7 +125,7 @@ class CoefficientTable:
 
 
 class ShowsCoefficients:
-    """What shows coefficients by the names that statsmodels has."""
+    """A mixin that shows coefficients by the names of statsmodels."""
 
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
         """Return the coefficients with their intervals."""
@@ -154,12 +155,13 @@ class ShowsCoefficients:
         """Return the coefficients as a data frame: a row per term.
 
         Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
-        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
+        and Poisson regressions the ratio with its limits. Standard errors account for sampling error and
+        privacy noise.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Of the coefficients; ``x0``, ``x1``, … by default.
+            Names of the coefficients; ``x0``, ``x1``, … by default.
         """
         return self.coefficients(names).to_frame()
 
@@ -174,7 +176,7 @@ class ShowsCoefficients:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summary:
-    """Coefficients with their facts and what they promise: text when printed, HTML in notebooks."""
+    """Coefficients with their facts and their guarantee: text when printed, HTML in notebooks."""
 
     title: str
     coefficients: CoefficientTable
@@ -219,7 +221,7 @@ def promise(
     """Say what was protected, at which ε, what the intervals count, and what they cover."""
     if not epsilon > 0:
         return "Not private."
-    ends = "" if level is None else f"; {level:.0%} intervals count sampling and noise"
+    ends = "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
     said = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
     return " ".join([said, *([covered(target, family)] if level is not None and target else [])])
 
@@ -231,13 +233,13 @@ def covered(target: str, family: str = "") -> str:
         return f"Intervals cover the coefficients of {plain}."
     where = "the model holds" if family in RATIOS else "errors are symmetric"
     return (
-        "Intervals cover the coefficients of robust regression, in which rows far from the rest count less; "
-        f"they equal those of {plain} where {where}."
+        "Intervals cover the coefficients of robust regression, which downweights outlying rows. "
+        f"They equal those of {plain} where {where}."
     )
 
 
-CENTERED = "Estimates are the centers of their intervals; the answer after shrinkage predicts better"
-SHRUNK = "Estimates without an interval are shrunk towards zero, so that they predict better"
+CENTERED = "Estimates are the centers of their intervals; the shrunken estimate predicts better"
+SHRUNK = "Estimates without an interval are shrunk towards zero, which improves prediction"
 
 
 def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:

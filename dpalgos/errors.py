@@ -12,7 +12,7 @@ class InputError(ValueError):
 
 
 class PrivacyWarning(UserWarning):
-    """An answer is as private as stated, but what is done with it may promise less than it seems."""
+    """An estimate is as private as stated, but its guarantee may mean less than it seems."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

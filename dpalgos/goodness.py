@@ -24,8 +24,7 @@ import numpy as np
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
-    from dpalgos.mechanisms.preconditioned.whitening import Whitening
-    from dpalgos.release.transcript import Transcript
+    from dpalgos.release.spend import Noisy
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
@@ -38,13 +37,14 @@ NO_FIT = (
 )
 
 
-def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) -> None:
-    """Note moments of rows [x, y] in the whitening's coordinates, clipped to ``level`` (R,): all released."""
-    weight = np.asarray(white.weight)
-    transcript.note(_MOMENTS, white.moments * weight[:, None, None])
-    transcript.note(_NOISE, white.noise_std * weight)
-    transcript.note(_LEVEL, level)
-    transcript.note(_COORDINATES, white.row_coordinates)
+def moment_notes(released: Noisy, coordinates: FloatArray, threshold: float) -> dict[str, Any]:
+    """Return diagnostics: the released moments (p, p) of clipped rows [x, y] in coordinates."""
+    return {
+        _MOMENTS: released.value,
+        _NOISE: released.std,
+        _LEVEL: np.float64(threshold),
+        _COORDINATES: coordinates,
+    }
 
 
 def farthest(columns: Iterable[Any]) -> list[float]:

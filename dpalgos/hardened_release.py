@@ -1,9 +1,9 @@
-"""One private answer about real people: planned, then drawn with hardened noise.
+"""One private release about real people: planned, then drawn with floating-point-safe noise.
 
-The plan runs the estimator once on made-up rows of the same shape, which gives its events before any private
-number is touched (an estimator's events never depend on the data), and finds the factor by which its noise
-must grow so that the events prove the requested ε with the accounting of hardened noise. Charge the plan
-first, draw afterwards: an answer whose events are not those of the plan is withheld.
+The plan runs the estimator once on synthetic rows of the same shape. This gives its events before any private
+number is read: the events of an estimator never depend on the data. The plan finds the factor by which the
+noise must grow: then the events prove the requested ε with the accounting of floating-point-safe noise.
+Charge the plan first, and draw afterwards: a release whose events are not those of the plan is withheld.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def rehearse_release(
     n_users: int | None = None,
     streamed: bool = False,
 ) -> ReleasePlan:
-    """Plan one private answer of data of a public shape.
+    """Plan one private release from data of a public shape.
 
     ``keywords`` are ``epsilon``, ``delta`` and the estimator's public ones; ``calibration`` is always
     ``"tight"``. ``n_users`` is public, too, and needed where whole users are protected. An estimator that
@@ -70,8 +70,8 @@ def rehearse_release(
     if excess(0.0) > 0:
         if excess(_LARGEST_LOG_INFLATION) > 0:
             raise InputError(
-                f"epsilon {epsilon:g} at delta {delta:g} is too little for the grid on which hardened noise "
-                "is drawn; ask for more of either"
+                f"epsilon {epsilon:g} at delta {delta:g} is too small for the grid on which the noise "
+                "is drawn; increase one of them"
             )
         inflation = float(np.exp(scipy.optimize.brentq(excess, 0.0, _LARGEST_LOG_INFLATION, xtol=1e-9))) * (
             1 + 1e-8
@@ -83,7 +83,7 @@ def rehearse_release(
 
 
 def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
-    """Return an estimator of which answers about real people can be drawn with hardened noise, or refuse."""
+    """Return an estimator that can be drawn with floating-point-safe noise, or refuse."""
     estimator = get_estimator(name)
     if not estimator.private:
         raise InputError(
@@ -106,15 +106,15 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
 
 
 def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
-    """Draw the answer of a plan that has been charged, on data that were validated before the charge.
+    """Draw the estimate of a charged plan, on data that were validated before the charge.
 
-    An answer whose events cost anything but what was charged is withheld.
+    A release whose events do not cost what was charged is withheld.
     """
     transcript = secure_transcript(plan.estimator, sample, plan.inflation)
     released = run_estimator(plan.estimator, sample, plan.params, transcript)
     if spending(transcript.events) != plan.cost:
         raise InputError(
-            "the events drawn differ from the events charged, so the answer is withheld; report this"
+            "the events drawn differ from the events charged, so the release is withheld; report this"
         )
     proved = plan.cost.epsilon(getattr(plan.params, "delta", 0.0))
     return result_of(released, transcript, plan.estimator, plan.params, sample, certified_epsilon=proved)
@@ -123,7 +123,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
 def made_up_rows(
     estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
 ) -> Sample:
-    """Return made-up rows of the planned shape, whose number decides how a budget is spent."""
+    """Return synthetic rows of the planned shape, whose number decides how a budget is spent."""
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:

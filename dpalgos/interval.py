@@ -1,4 +1,4 @@
-"""Intervals of an answer's coordinates: a value that follows from released and public numbers alone."""
+"""Intervals of the coordinates of an estimate, from released and public numbers alone."""
 
 import warnings
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _HELPS = {
     FEW: "more rows, a larger ε or fewer columns",
 }
 REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
-ABOUT = "intervals are centered at the answer before it is shrunk"
+ABOUT = "intervals are centered at the estimate before it is shrunk"
 
 
 class Combinable(Protocol):
-    """What intervals of linear combinations of coefficients follow from."""
+    """The source of intervals of linear combinations of coefficients."""
 
     def along(self, combinations: FloatArray) -> "Interval":
         """Return the intervals of combinations, of the rows (k, d) of weights."""
@@ -44,17 +44,17 @@ class Interval:
     Attributes
     ----------
     half_width : (d, R) array
-        NaN where there is no honest interval.
+        NaN where there is no valid interval.
     center : (d, R) array, optional
-        None: the answer itself.
+        None: the estimate itself.
     without_noise : (d, R) array, optional
         Half-widths that count sampling alone, which an interval by the book would have.
     reasons : (d, R) array, optional
         Why coordinates have none, as codes of :data:`REASONS`.
     about : str
-        What they are centered at, where it is not the answer.
+        Their center, if it is not the estimate.
     released : Combinable, optional
-        What intervals of linear combinations follow from.
+        The source of intervals of linear combinations.
     """
 
     half_width: FloatArray
@@ -93,12 +93,12 @@ class Interval:
         return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
 
     def ends(self, answer: FloatArray) -> FloatArray:
-        """Return lower and upper ends, (2, d, R), around an answer (d, R)."""
+        """Return lower and upper limits, (2, d, R), around an estimate (d, R)."""
         center = answer if self.center is None else self.center
         return np.stack([center - self.half_width, center + self.half_width])
 
     def along(self, combinations: FloatArray, answer: FloatArray) -> "Interval":
-        """Return the intervals of linear combinations (k, d) of one answer (d, 1).
+        """Return the intervals of linear combinations (k, d) of one estimate (d, 1).
 
         By released covariances where there are any; else half-widths add up, which is never too narrow.
         """

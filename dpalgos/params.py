@@ -1,7 +1,7 @@
 """Keywords of an estimator: frozen dataclasses whose fields say what is allowed.
 
 A field is declared with one of the helpers below; the base class checks every field once, on
-construction, so that an estimator can trust its parameters.
+construction. Therefore an estimator can trust its parameters.
 """
 
 import dataclasses
@@ -90,7 +90,9 @@ class PrivateParams(Params):
     epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
     delta: float = field(metadata={"doc": "requested δ, in (0, 1)"})
     calibration: str = choice(
-        "'tight': the least noise that is proved; 'paper': as printed", ("tight", "paper"), default="tight"
+        "'tight': the smallest noise that is proved; 'paper': as in the paper",
+        ("tight", "paper"),
+        default="tight",
     )
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class PrivateParams(Params):
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
-    """Refuse settings from a file that would override what the run itself decides: its budget first of all.
+    """Refuse settings from a file that would override decisions of the run, such as its budget.
 
     ``where`` names their table and ``instead`` says what decides those keywords, for the message.
     """

@@ -1,4 +1,4 @@
-"""What an estimator returns: the answer, what was released, and what is public about it."""
+"""The result of an estimator: the estimate, the releases, and public facts about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what further answers are made of is loaded where one is wan
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFacts:
-    """What is public about an answer: who gave it, from how many rows (users), and with which promise."""
+    """Public facts about an estimate: the estimator, the number of rows (users), and the guarantee."""
 
     estimator: str = ""
     n: int = 0
@@ -59,7 +59,7 @@ class Result(ShowsCoefficients):
     delta : float
         The requested δ; NaN for a non-private estimator.
     events : tuple of Event
-        What one run released.
+        The releases of one run.
     diagnostics : dict
         Facts computed from released or public quantities only.
     intervals : Interval or None
@@ -76,7 +76,7 @@ class Result(ShowsCoefficients):
 
     @property
     def interval(self) -> FloatArray | None:
-        """Lower and upper ends, (2, d) or (2, d, R), NaN where no honest ones exist; or None."""
+        """Lower and upper confidence limits, (2, d) or (2, d, R), NaN without a valid interval; or None."""
         if self.intervals is None:
             return None
         ends = self.intervals.ends(self._answers)
@@ -100,7 +100,7 @@ class Result(ShowsCoefficients):
         With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
         """
         if self.estimate.ndim != 1:
-            raise InputError("a table is of one answer without classes; pick a replicate or a class first")
+            raise InputError("a table needs one estimate without classes; pick a replicate or a class first")
         estimate, interval = self.estimate, self.interval
         if combinations is not None:
             estimate, interval = self.along(combinations)
@@ -115,7 +115,7 @@ class Result(ShowsCoefficients):
 
     @property
     def shrunk(self) -> Any:
-        """The answer after shrinkage by term, a series, by which predictions are made."""
+        """The shrunken estimate by term, a series. Predictions use it."""
         return self._series("shrunk", "estimate")
 
     @property
@@ -128,7 +128,7 @@ class Result(ShowsCoefficients):
         return float(found["r_squared"])
 
     def summary(self) -> Summary:
-        """Return the coefficients with their facts, what was promised, and what the intervals cover."""
+        """Return the coefficients with their facts, the guarantee, and the targets of the intervals."""
         table, fit = self.coefficients(), self.goodness()
         remarks = [f"n = {self.about.n:,}"]
         if "r_squared" in fit:
@@ -145,7 +145,7 @@ class Result(ShowsCoefficients):
         )
 
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return linear combinations (k, d) of one answer's coefficients, (k,), and their intervals (2, k).
+        """Return linear combinations (k, d) of one estimate's coefficients, (k,), and their intervals (2, k).
 
         By released covariances where there are any; else half-widths add up, which is never too narrow.
         """
@@ -157,21 +157,21 @@ class Result(ShowsCoefficients):
     @property
     def has_model(self) -> bool:
         """Whether it is one regression of which further answers follow."""
-        from dpalgos.intervals.released import ReleasedRegression
+        from dpalgos.intervals.regression import ReleasedRegression
 
         released = self.intervals.released if self.intervals else None
         return self.estimate.ndim == 1 and isinstance(released, ReleasedRegression)
 
     @property
     def model(self) -> ReleasedModel:
-        """What was released of a regression with intervals, from which further answers follow."""
+        """The releases of a regression with intervals, from which further estimates follow."""
         terms = coefficient_names(None, len(self.estimate))
         return self.released_model(terms, intercept=terms[-1] if self.about.has_intercept else "")
 
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
         """Return what was released, for the names of coefficients and more facts of them."""
         from dpalgos.answers.model import ReleasedModel
-        from dpalgos.intervals.released import ReleasedRegression
+        from dpalgos.intervals.regression import ReleasedRegression
 
         if not self.has_model:
             why = (self.intervals and self.intervals.note) or "it has none"
@@ -210,10 +210,10 @@ class Result(ShowsCoefficients):
         return np.asarray(self.interval.T)
 
     def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
-        """Return the facts of the answer as a data frame of one row.
+        """Return the facts of the estimate as a data frame of one row.
 
-        Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments and what was clipped cannot matter, else a ``fit_note``.
+        For a linear regression, it also has R² and the residual standard deviation with intervals if second
+        moments were released and clipping cannot matter. Otherwise it has a ``fit_note``.
 
         Parameters
         ----------
@@ -232,8 +232,8 @@ class Result(ShowsCoefficients):
     def binned_fit(self) -> Any:
         """Return calibration and residuals by tenths of the predictions, which ``binned_fit`` released.
 
-        A data frame with the columns rows, predicted, observed, std_error (of observed) and residual_std; NaN
-        where there are next to no rows, or noise hides it.
+        A data frame with the columns rows, predicted, observed, std_error (of observed) and residual_std. It
+        has NaN where there are few rows, or noise hides the value.
         """
         return frame_of(binned(self.diagnostics))
 
@@ -253,18 +253,18 @@ class Result(ShowsCoefficients):
 
     @property
     def cautions(self) -> list[str]:
-        """What released numbers say against the answer, a sentence each."""
+        """Warnings about the estimate, based on released numbers only, one sentence each."""
         return cautions(self.diagnostics)
 
     @property
     def promise(self) -> str:
-        """What was protected and what the intervals count, in a sentence."""
+        """The guarantee, and the errors that the intervals account for, in one sentence."""
         about = self.about
         return promise(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
 
     @property
     def risk(self) -> AttackRisk:
-        """What the events let an attacker learn of one row, user or report: anything, if not private."""
+        """The most that the events let an attacker learn about one row, user or report."""
         if np.isnan(self.certified_epsilon):
             return unbounded_risk()
         return risk_of_events(self.events, self.delta)

@@ -1,4 +1,4 @@
-"""What a run shows on the server's pages, where a server takes it; the report has all of it, too."""
+"""Artifacts of a run on the server's pages; the report contains the same content."""
 
 import os
 import re
@@ -30,21 +30,21 @@ P = ParamSpec("P")
 
 
 def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
-    """Decorator: log errors of a function that reports to the server instead of raising them."""
+    """Decorator: log errors of a function that calls the server instead of raising them."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
         except Exception as error:  # whatever the client raises when the server is away
-            say(f"note: the server did not take an artifact of this run ({type(error).__name__})")
+            say(f"note: the server did not accept an artifact of this run ({type(error).__name__})")
 
     return call
 
 
 @_best_effort
 def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
-    """Attach what the report says first, unless it is of a table of one's own: the server may be a team's."""
+    """Attach the report's headline, unless it is about the user's own table: a team may share the server."""
     if spec.analyst_table is not None:
         return
     shown = os.environ.get(REPORTS_URL) if from_server() else None
@@ -57,10 +57,10 @@ def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
 
 
 def summary_markdown(report: Path, headline: str, address: str = "") -> str:
-    """Return a report's headline, its first table and where the whole report is.
+    """Return a report's headline, its first table and the location of the report.
 
-    ``address`` is that of its folder on a server. Without one the file is named, not linked: browsers follow
-    no link from a server's page to a file.
+    ``address`` is the address of its folder on a server. Without an address, the file is named but not
+    linked, because browsers follow no link from a server's page to a file.
     """
     lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
     after = dropwhile(lambda line: not line.startswith("|"), lines)
@@ -71,7 +71,7 @@ def summary_markdown(report: Path, headline: str, address: str = "") -> str:
 
 @_best_effort
 def attach_budget(spec: StudySpec, report: Path, results: Path, cells: list[Cell]) -> None:
-    """Attach what the private estimators spent at the headline's setting, and on what, as the report says."""
+    """Attach the budget that each private estimator spent at the headline's setting, with its shares."""
     budgets = read_json(report.with_name("manifest.json"))["budgets"]
     split = {(each["estimator"], each["form"]): each["shares"] for each in budgets}
     rows = spent_budget(split, pd.read_parquet(results), cells)
@@ -86,9 +86,9 @@ def attach_budget(spec: StudySpec, report: Path, results: Path, cells: list[Cell
 def spent_budget(
     split: Mapping[tuple[str, str], Mapping[str, float]], results: pd.DataFrame, cells: list[Cell]
 ) -> list[dict[str, str]]:
-    """Return a row of plain words for each of some private cells, those at the headline's setting.
+    """Return a table row for each private cell at the headline's setting.
 
-    ``split`` maps estimator and form to the shares of the budget that their releases take.
+    ``split`` maps estimator and form to the budget shares of their releases.
     """
     by_cell = results.drop_duplicates("cell").set_index("cell")
     rows = []
@@ -117,7 +117,7 @@ def _number(value: Any) -> str:
 
 
 def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:
-    """Return the results of the last run in a study's folder, if its profile and replicates were these."""
+    """Return the results of the last run in a study's folder, if its profile and replicates are the same."""
     with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
         if settings.items() <= read_json(folder / "manifest.json").items():
             return read_results(folder)
@@ -125,7 +125,7 @@ def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:
 
 
 def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> None:
-    """Say which cells moved by more than their error bars: here, on the server and as an event there."""
+    """Report cells that changed by more than their error bars: in a note, an artifact and an event."""
     now = read_results(folder)
     if before is None or before.equals(now):
         return
@@ -133,18 +133,18 @@ def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> No
     if not different:
         return
     cells = list(dict.fromkeys(row["cell"] for row in different))
-    say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
+    say(f"note: cells of {spec.name} outside the error bars of the last run: {len(cells)}")
     if spec.analyst_table is None:
         _attach_drift(spec, cells, different)
 
 
 @_best_effort
 def _attach_drift(spec: StudySpec, cells: list[str], different: list[dict[str, Any]]) -> None:
-    """Attach what differs, and emit an event without results, of which an automation may notify somebody."""
+    """Attach the differences, and emit an event without results for automations."""
     create_table_artifact(
         key=_key("drift", spec.name),
         table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
-        description=f"{len(different)} results that differ from the last run beyond their error bars",
+        description=f"{len(different)} results differ from the last run by more than their error bars",
     )
     emit_event(
         "dpcost.drift",

@@ -1,4 +1,4 @@
-"""The environments of the other libraries that a study calls."""
+"""Environments of the other libraries that a study calls."""
 
 from flows.progress import say
 from tasks.errors import SpecError
@@ -8,12 +8,12 @@ from tasks.study.spec import StudySpec
 
 
 def make_environments(spec: StudySpec, options: RunOptions) -> None:
-    """Make the environments that are not there; a quick look, and a run offline, make none."""
+    """Create missing environments; profile smoke and --offline create none."""
     if options.profile == "smoke" or options.offline:
         return
     for requires in dict.fromkeys(spec.foreign().values()):
         if python_of(requires) is None:
-            say(f"making an environment with {', '.join(requires)}")
+            say(f"creating an environment with {', '.join(requires)}")
             try:
                 make_environment(requires)
             except SpecError as error:

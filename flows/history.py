@@ -1,4 +1,4 @@
-"""What ran: the reports of studies, and the runs that a Prefect server knows where one answers."""
+"""The history of runs: reports of studies, and the runs of a Prefect server, if one responds."""
 
 import os
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ _MANY = 200  # runs that a server is asked for: Prefect's own limit
 
 
 def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, str]]:
-    """Return the latest runs as ``dpcost status`` shows them, the newest first.
+    """Return the latest runs as ``dpcost status`` shows them, newest first.
 
-    A report is the last run of its study that was finished. What failed, crashed or goes on is known to the
-    Prefect server at ``PREFECT_API_URL``; without one, a run under way is named by its process.
+    A report is the last finished run of its study. The Prefect server at ``PREFECT_API_URL`` knows failed,
+    crashed and unfinished runs. Without a server, an unfinished run is named by its process.
     """
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     of_server = list(_of_server(home, address)) if address else []
@@ -28,7 +28,7 @@ def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, st
 
 def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
     for path in reports.glob("*/manifest.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged one is passed over
+        with suppress(OSError, ValueError, KeyError, TypeError):  # skip a damaged one
             manifest = read_json(path)
             yield _row(
                 started=str(manifest["started"]),

@@ -1,4 +1,4 @@
-"""Start studies from the command line: check the options, bring a server, run, wait for the records."""
+"""Start studies from the command line: check the options, start a server, run, wait for the records."""
 
 import gc
 import importlib.util
@@ -36,12 +36,12 @@ from tasks.run_options import RunOptions
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
-# What a run needs at least; a disk that fills up later is reported then.
+# The minimum free space; a disk that fills up later is reported then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
+GARBAGE = 10_000  # new objects before a collection: Prefect's objects live as long as the run
 
-# Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
+# Prefect prints tracebacks of failed tasks; the command line prints one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 
 
@@ -55,7 +55,7 @@ def check_engine(engine: str) -> None:
 
 
 def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
-    """Refuse a folder that cannot be written or is as good as full, before anything is started."""
+    """Refuse a folder that is not writable or almost full, before anything starts."""
     probe = folder / f".probe-{os.getpid()}"
     try:
         if private:
@@ -64,17 +64,17 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
         probe.unlink()
     except (StoreError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
-        raise SpecError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
+        raise SpecError(f"{what} must be a writable folder, got {folder}: {reason}") from None
     free = shutil.disk_usage(folder).free
     if free < space:
         raise SpecError(
             f"{what} needs {space / 1e6:.0f} MB of free space, got {free / 1e6:.1f} MB in {folder}; "
-            "free some, or choose another folder"
+            "free some space or choose another folder"
         )
 
 
 def check_index(folder: Path) -> None:
-    """Refuse a folder of reports whose index page this program did not write."""
+    """Refuse a report folder whose index page this program did not write."""
     index = folder / "index.html"
     try:
         foreign = index.exists() and not is_index(fsspec.filesystem("file"), str(index))
@@ -82,15 +82,15 @@ def check_index(folder: Path) -> None:
         raise SpecError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
     if foreign:
         raise SpecError(
-            f"--out must be a folder of reports or a new one, got {folder}: its index.html is another page"
+            f"--out must be a report folder or a new folder, got {folder}, whose index.html is another page"
         )
 
 
 def check_table_is_no_output(table: Path, report: Path) -> None:
-    """Refuse a table that lies in its own report's folder, where a file of the report could replace it."""
+    """Refuse a table in the folder of its report, where a file of the report could replace it."""
     if table.resolve().is_relative_to(report.resolve()):
         raise SpecError(
-            f"--out must not put the report into the folder of the study's table, got {report}; move one"
+            f"--out must not be the folder of the study's table, got {report}; move the table or the report"
         )
 
 
@@ -102,7 +102,7 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     check_shared_store()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
+    logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines
     end_on_signals()
     with _full_disk_told(), exclusive_run(home()):
         for study in studies:
@@ -111,14 +111,14 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
             _compute(left, options, command, engine)
     if folder := full_disk(home()):
         say(
-            f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
-            "may not be; free some space"
+            f"note: the disk of {folder} is full; all results are stored, but the record of this run "
+            "may be incomplete; free some space"
         )
     return options.reports.resolve() / "index.html"
 
 
 def end_on_signals() -> None:
-    """Let Ctrl-C, SIGTERM and SIGHUP end this process at once: files are written whole or not at all.
+    """Let Ctrl-C, SIGTERM and SIGHUP end this process at once; file writes are atomic.
 
     A signal that is ignored stays ignored.
     """
@@ -128,7 +128,7 @@ def end_on_signals() -> None:
 
 
 def _distinct_names(studies: Sequence[str]) -> list[str]:
-    """Return the names of studies; refuse two of the same name, whose reports would be one folder."""
+    """Return the names of studies; refuse two with the same name, because they share a report folder."""
     names = [find_study(study).name for study in studies]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(
@@ -139,7 +139,7 @@ def _distinct_names(studies: Sequence[str]) -> list[str]:
 
 
 def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
-    """Check the home and the folder of reports, and claim the folder of each study's report."""
+    """Check DPCOST_HOME and the report folder, and claim the folder of each study's report."""
     require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", options.reports, SPACE_FOR_REPORTS)
@@ -149,7 +149,7 @@ def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
 
 
 def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
-    """Show the first studies of which everything is stored; return the others."""
+    """Show the reports of the first studies whose results are all stored; return the other studies."""
     for n_shown, study in enumerate(studies):
         page = None if is_any_again() else finished_report(study, options)
         if page is None:
@@ -162,14 +162,14 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
 
 
 def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: str) -> None:
-    """Run studies one after another, with a server and with workers; one that fails stops no other."""
+    """Run studies one after another with a server and workers; a failed study does not stop the others."""
     with (
         prefect_server(home(), meanwhile=partial(_load, options)),
         _cluster(options.workers, engine) as at_once,
     ):
         from flows.studies.parameters import TYPED
 
-        gc.freeze()  # what is loaded stays: looking at it again and again takes a third of a small run
+        gc.freeze()  # loaded objects stay: collecting them repeatedly takes a third of a small run
         gc.set_threshold(GARBAGE)
         gc.enable()
         TYPED.set(command)
@@ -177,7 +177,7 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
 
 
 def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    """Run the flow of one study or of several, until its tasks are on record."""
+    """Run the flow of one or several studies until the server has recorded its tasks."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -192,7 +192,7 @@ def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
                 return one(studies[0], options, return_state=True)
             return several(list(studies), options, return_state=True)
 
-    with ThreadPoolExecutor(1) as thread:  # signals are for the main thread, which waits
+    with ThreadPoolExecutor(1) as thread:  # signals go to the main thread, which waits
         state = thread.submit(copy_context().run, run).result()
     wait_until_recorded(str(state.state_details.flow_run_id))
     state.result()
@@ -201,7 +201,7 @@ def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
 def workers_of(
     workers: int | None, engine: str, when_lost: Callable[[str], object]
 ) -> AbstractContextManager[int]:
-    """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
+    """Provide Dask workers, one per core by default, and yield the number of concurrent blocks."""
     from tasks.dask_cluster import own_cluster, standing_cluster
 
     scheduler = engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None
@@ -211,14 +211,14 @@ def workers_of(
 
 
 def _cluster(workers: int | None, engine: str) -> AbstractContextManager[int]:
-    """Provide Dask workers if they are wanted; workers of this machine are each study's own."""
+    """Provide Dask workers if the engine needs them; each study starts its own local processes."""
     if engine == "local":
         return nullcontext(workers or os.cpu_count() or 1)
     return workers_of(workers, engine, leave)
 
 
 def _load(options: RunOptions) -> None:
-    """Load what the flows need; a server takes longer to start."""
+    """Import the flows while the server starts, which takes longer."""
     from tasks.workers import start_loading
 
     if options.profile != "smoke":
@@ -228,7 +228,7 @@ def _load(options: RunOptions) -> None:
 
 
 def _check_table(study: str, options: RunOptions) -> None:
-    """Read an analyst's table, so that its faults are reported at once."""
+    """Read an analyst's table to report its faults at once."""
     spec = find_study(study)
     if spec.analyst_table is None:
         return
@@ -238,15 +238,17 @@ def _check_table(study: str, options: RunOptions) -> None:
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
         check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
-    spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
+    table = analyst_parquet(spec.name, spec.analyst_table)
+    for note in spec.capped([table]).not_run.values():
+        say(f"note: {note}")
     known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
     if known not in ("", spec.name):
-        say(f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there")
+        say(f"note: the ledger has the rows of {spec.name} as {known!r}; releases are charged there")
 
 
 @contextmanager
 def _full_disk_told() -> Iterator[None]:
-    """Say that the disk is full where that made something fail: neither Prefect nor its server says why."""
+    """Report a full disk as the cause of an error, because neither Prefect nor its server does."""
     try:
         yield
     except MENDABLE:

@@ -1,7 +1,7 @@
-"""The Prefect server behind a command: the user's own if one answers, else one in a thread of this process.
+"""The Prefect server of a command: the user's server if it responds, else one in a thread of this process.
 
-A server in a thread ends with its process, however that ends. Prefect reads its settings when it is first
-imported, so this module imports it only inside functions.
+A server in a thread always ends with its process. Prefect reads its settings at its first import. This
+module therefore imports Prefect only inside functions.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
-HEARTBEAT = 30  # seconds; Prefect's least
-KEEP_DAYS = "DPCOST_KEEP_DAYS"  # for how long Prefect keeps its history
+HEARTBEAT = 30  # seconds; Prefect's minimum
+KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long Prefect keeps its history
 _AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
 
 SETTINGS = {
@@ -46,13 +46,13 @@ SETTINGS = {
     "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",  # there are no work pools
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
-    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; the default is anyone
+    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; default: any
     "PREFECT_SERVER_UI_API_URL": "/api",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
+    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; a refused request is sent back
 }
 
-# The database may hold what `make serve` schedules; a server of one command starts none of it.
+# The database may contain runs scheduled by `make serve`; the server of one command starts none of them.
 OF_ONE_COMMAND = {
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
@@ -64,9 +64,9 @@ OF_ONE_COMMAND = {
 
 @contextmanager
 def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -> Iterator[str]:
-    """Point this process at a Prefect server, and yield the address of its API.
+    """Connect this process to a Prefect server, and yield the address of its API.
 
-    `meanwhile` is called while a server starts. The process ends with a sentence when the server is gone.
+    `meanwhile` is called while a server starts. If the server disappears, the process ends with a message.
     """
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if address and answers(address):
@@ -76,7 +76,7 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
             yield address
         return
     if address:
-        say(f"no Prefect server answers at PREFECT_API_URL={address}; starting one here")
+        say(f"no Prefect server responds at PREFECT_API_URL={address}; starting one here")
     with (
         socket.create_server((HOST, 0)) as listening,
         running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
@@ -92,7 +92,7 @@ def running_server(
     compose: Callable[[Any], Any] = lambda prefect: prefect,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
-    """Run Prefect's server on a socket until the body ends; `compose` may put an application around it."""
+    """Run Prefect's server on a socket until the body ends; `compose` may wrap its application."""
     host = bound_host(listening)
     address = f"http://{host}:{listening.getsockname()[1]}/api"
     _require_loopback(listening, host.strip("[]"))
@@ -125,14 +125,14 @@ def _database(home: Path) -> str:
 
 
 def bound_host(listening: socket.socket) -> str:
-    """Return the address to reach a socket of this process by, as it stands in a URL."""
+    """Return the address of a socket of this process, as written in a URL."""
     host = str(listening.getsockname()[0])
     host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
 
 def _require_loopback(listening: socket.socket, host: str) -> None:
-    """Refuse a machine that cannot reach its own address, as one without a loopback interface."""
+    """Refuse a machine that cannot reach its own address, for example without a loopback interface."""
     try:
         socket.create_connection((host, listening.getsockname()[1]), timeout=5).close()
     except OSError as error:
@@ -147,9 +147,9 @@ def settings_of_home(home: Path) -> dict[str, str]:
     days = keep_days()
     return {
         "PREFECT_HOME": str(home / "prefect"),
-        # SQLite's own temporary files lie in TMPDIR otherwise, however full that is.
+        # Otherwise SQLite writes its temporary files to TMPDIR, even if that is full.
         "SQLITE_TMPDIR": str(home / "prefect"),
-        # Prefect writes its pages next to its own code otherwise, and serves none if it may not.
+        # Otherwise Prefect writes its pages next to its code, and serves none if it lacks permission.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "pages"),
         "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
         "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(days * 86_400),
@@ -158,7 +158,7 @@ def settings_of_home(home: Path) -> dict[str, str]:
 
 
 def keep_days() -> int:
-    """Return for how many days history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
+    """Return how many days the history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
     given = os.environ.get(KEEP_DAYS, "90")
     if not given.isdigit() or not 1 <= int(given) <= 36_500:
         raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
@@ -166,7 +166,7 @@ def keep_days() -> int:
 
 
 def set_client(address: str, authentication: str, *own: str) -> None:
-    """Connect this process, and those it starts, to a Prefect server; none uses a proxy for this machine."""
+    """Connect this process and its children to a Prefect server, without a proxy for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
     _ignore_unusable_proxies()
@@ -175,7 +175,7 @@ def set_client(address: str, authentication: str, *own: str) -> None:
         "PREFECT_API_URL": address,
         "PREFECT_API_AUTH_STRING": authentication,
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
-        # What a server answers while its database starts again.
+        # Responses of a server while its database restarts.
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",
         "NO_PROXY": direct,
         "no_proxy": direct,
@@ -184,7 +184,7 @@ def set_client(address: str, authentication: str, *own: str) -> None:
 
 
 def _ignore_unusable_proxies() -> None:
-    """Drop proxies that Prefect's client cannot use, since it fails even where it asks none of them."""
+    """Drop proxies that Prefect's client cannot use: it fails even if it does not need them."""
     for name in sorted(os.environ):
         if name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
             proxy = os.environ[name] if "://" in os.environ[name] else f"http://{os.environ[name]}"
@@ -192,12 +192,12 @@ def _ignore_unusable_proxies() -> None:
                 httpx.Client(proxy=proxy, trust_env=False, verify=False).close()
             except (ImportError, ValueError, httpx.InvalidURL):
                 del os.environ[name]
-                say(f"note: {name} is ignored, since Prefect's client cannot use it; give an http:// address")
+                say(f"note: {name} is ignored, because Prefect cannot use it; set it to an http:// address")
 
 
 @contextmanager
 def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
-    """Run the server in a thread until the body ends, after its last logs have arrived."""
+    """Run the server in a thread until the body ends and its last logs have arrived."""
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -234,26 +234,26 @@ def _log_file(home: Path) -> Path:
 
 
 def leave(sentence: str) -> NoReturn:
-    """Say why, and end this process at once: finished blocks are stored."""
+    """Print the reason and end this process at once; finished blocks are stored."""
     from data.store.folders import home
 
     if full := full_disk(home()):
         sentence = f"the disk of {full} is full; free some space"
-    again = "finished blocks are stored, run the same command again to go on"
+    again = "finished blocks are stored, run the same command again to continue"
     with suppress(OSError):
-        os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # also in the middle of printing
+        os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # even in the middle of printing
     os._exit(2 if full else 1)
 
 
 def full_disk(home: Path) -> Path | None:
-    """Return a folder of a home whose disk is as good as full: neither Prefect nor its server says so."""
-    folders = (home / "prefect", home / "cache", home)  # perhaps disks of their own
+    """Return a folder of a home whose disk is almost full: neither Prefect nor its server reports it."""
+    folders = (home / "prefect", home / "cache", home)  # they may be on other disks
     there = filter(Path.exists, folders)
     return next((each for each in there if shutil.disk_usage(each).free < _AS_GOOD_AS_FULL), None)
 
 
 def answers(address: str) -> bool:
-    """Say whether a Prefect server is well at this address, and reaches its database."""
+    """Return whether a healthy Prefect server with a reachable database responds at this address."""
     try:
         return _get(f"{address}/health").is_success and _get(f"{address}/ready").status_code != 503
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
@@ -274,7 +274,7 @@ def authentication_file(home: Path) -> Path:
 
 
 def own_authentication(home: Path) -> str:
-    """Return the string of the home's server: the one of the environment, or one made once for the home."""
+    """Return the authentication string of the home's server, from the environment or created once."""
     chosen = os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
     if not chosen and not authentication_file(home).exists():
         string = f"dpcost:{secrets.token_urlsafe(24)}"
@@ -283,26 +283,26 @@ def own_authentication(home: Path) -> str:
 
 
 def authentication_at(home: Path, address: str) -> str:
-    """Return the authentication string for a server that runs already: the user's or, here, the home's."""
+    """Return the authentication string of a running server: the user's or, on this machine, the home's."""
     own = own_authentication(home) if _on_loopback(address) else ""
     string = os.environ.get("PREFECT_API_AUTH_STRING", own)
     name, _, password = string.partition(":")
-    with suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
+    with suppress(httpx.HTTPError):  # it responded a moment ago; `watched` notices if it disappears
         if _get(f"{address}/admin/version", (name, password)).status_code in (401, 403):
             raise ServerError(
                 f"the Prefect server at {address} needs another authentication string; set "
-                "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
+                "PREFECT_API_AUTH_STRING to its own (`make serve` prints its place) or unset PREFECT_API_URL"
             )
     return string
 
 
 def home_tag(home: Path) -> str:
-    """Return the tag that the server shows at every run started from this home."""
+    """Return the tag that the server shows for every run started from this home."""
     return "home-" + hashlib.sha256(own_authentication(home).encode()).hexdigest()[:12]
 
 
 def from_server() -> bool:
-    """Say whether this flow run is one of a deployment, and not of the command line."""
+    """Return whether this flow run belongs to a deployment rather than the command line."""
     from prefect import runtime
 
     return _is_deployed(str(runtime.flow_run.id))
@@ -312,11 +312,11 @@ def from_server() -> bool:
 def _is_deployed(flow_run_id: str) -> bool:
     from prefect import runtime
 
-    return runtime.deployment.id is not None  # the server is asked each time
+    return runtime.deployment.id is not None  # a request to the server each time
 
 
 def wrong_setting(error: Exception) -> str:
-    """Return a sentence about a variable that Prefect refuses at its import; empty for other errors."""
+    """Return a message about a variable that Prefect rejects at its import; empty for other errors."""
     import pydantic
 
     if not isinstance(error, pydantic.ValidationError) or not error.title.endswith("Settings"):
@@ -327,7 +327,7 @@ def wrong_setting(error: Exception) -> str:
 
 
 def wait_until_recorded(flow_run_id: str) -> None:
-    """Wait until the server has recorded the end of a flow run's last task; half a minute at most."""
+    """Wait until the server has recorded the end of a flow run's last task, at most half a minute."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import TaskRunSort
@@ -335,7 +335,7 @@ def wait_until_recorded(flow_run_id: str) -> None:
     this, deadline = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}}), time.monotonic() + 30.0
     with get_client(sync_client=True) as client:
         while time.monotonic() < deadline:
-            with suppress(httpx.HTTPError):  # a server that just died may come back
+            with suppress(httpx.HTTPError):  # a server that just died may restart
                 runs = client.read_task_runs(flow_run_filter=this, sort=TaskRunSort.END_TIME_DESC)
                 if runs and all(run.state is not None and run.state.is_final() for run in runs):
                     return

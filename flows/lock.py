@@ -1,4 +1,4 @@
-"""The locks of a home: one command or run at a time, and one standing server."""
+"""The locks of DPCOST_HOME: one command or run at a time, and one permanent server."""
 
 import fcntl
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 from data.store.folders import LOCK, account, private_folder, require_local_disk, require_own_home
 from flows.progress import say
 
-_HELD: set[Path] = set()  # the homes whose lock for a run this process holds
+_HELD: set[Path] = set()  # homes whose run lock this process holds
 
 
 @contextmanager
 def exclusive_run(home: Path) -> Iterator[None]:
-    """Hold the home's lock for a run; wait for it if another process has it. It may be nested."""
+    """Hold the home's run lock; wait if another process has it. It may be nested."""
     if home.resolve() in _HELD:
         yield
         return
@@ -29,10 +29,10 @@ def exclusive_run(home: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[None]:
-    """Hold a file of `home` locked; where another process has it, `taken` gets its number, and then wait.
+    """Lock a file of `home`; if another process has it, call `taken` with its number, then wait.
 
-    The lock belongs to the open file, so the kernel frees it however the process ends. A home on a network
-    file system, where locks are not to be trusted, or of another account is refused.
+    The lock belongs to the open file, and the kernel always frees it with the process. A home on a network
+    file system, whose locks are unreliable, or of another account is refused.
     """
     require_local_disk("DPCOST_HOME", home)
     require_own_home(home)
@@ -51,7 +51,7 @@ def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[No
 
 
 def holder(home: Path) -> str:
-    """Return the process and account that hold the home's lock for a run; empty if none does."""
+    """Return the process and account that hold the home's run lock, or an empty string."""
     try:
         with open(home / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Progress of a run on standard error: a live bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run on standard error: a live bar on a terminal, occasional lines elsewhere."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
-    """Wait until all blocks have ended, and show how many have; return their results, or raise an error."""
+    """Wait until all blocks have ended and show their number; return their results, or raise an error."""
     from prefect.futures import as_completed
     from tqdm import tqdm
 
@@ -38,7 +38,7 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
 
 
 def counter(what: str, unit: str) -> Callable[[int], None]:
-    """Return a function that takes a progress count and writes a line about it now and then."""
+    """Return a function that takes a progress count and occasionally prints it."""
     last_line = time.monotonic()
 
     def show(count: int) -> None:

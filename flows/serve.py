@@ -1,8 +1,8 @@
 """``python -m flows.serve [STUDY.toml …]``: Prefect's server, schedules and runs, until Ctrl-C.
 
-The server is a thread of this process, and Prefect's runner starts each run that is due as a process of its
-own, one at a time. Where ``PREFECT_API_URL`` names a server that answers, runs are served to that one. What
-dies is started again by systemd or the container engine.
+The server is a thread of this process. Prefect's runner starts each due run as a separate process, one at a
+time. If ``PREFECT_API_URL`` names a server that responds, runs are served to that server. systemd or the
+container engine restarts a failed process.
 """
 
 import argparse
@@ -41,17 +41,18 @@ OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
+    parser.add_argument("studies", nargs="*", type=Path, help="your own study files to serve as well")
+    parser.add_argument("--port", type=int, default=4200, help="port; default: 4200")
+    parser.add_argument("--host", default=HOST, help=f"network interface; default: {HOST}")
     parser.add_argument(
-        "studies", nargs="*", type=Path, help="files of studies of one's own to serve as well"
-    )
-    parser.add_argument("--port", type=int, default=4200, help="the port to listen on (default 4200)")
-    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")
-    parser.add_argument(
-        "--known-as", action="append", default=[], help="a host name that it is reached by; may be repeated"
+        "--known-as",
+        action="append",
+        default=[],
+        help="host name of the server for other machines; repeatable",
     )
     options = parser.parse_args(arguments)
     os.umask(0o077)
-    # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
+    # A shell starts background jobs with Ctrl-C ignored; this process must still end with it.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)
     try:
@@ -67,16 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(home: Path, options: argparse.Namespace) -> None:
-    """Bring a server, deploy every study, and run what is due until a signal."""
+    """Start a server, deploy every study, and run due studies until a signal."""
     print("starting the server and the deployments …", flush=True)
-    path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # runs find the flows there
+    path = [
+        str(PROJECT_ROOT),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]  # runs import the flows from there
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     os.environ |= {
         "DPCOST_HOME": str(home),
         "DPCOST_SERVED_BY": str(os.getpid()),
         "PREFECT_RUNNER_POLL_FREQUENCY": "2",
         "PYTHONPATH": os.pathsep.join(path),
-        # What a killed runner leaves lies in the home, and goes when the next one starts.
+        # A killed runner leaves files in the home; the next runner deletes them.
         "TMPDIR": str(_empty_folder(home / "prefect" / "tmp")),
     }
     with _server(home, options) as address:
@@ -85,13 +89,15 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         from flows.unfinished import end_unfinished
 
         class InterruptedRunner(Runner):
-            """A runner that ends in the same way whichever signal comes."""
+            """A runner that ends in the same way after every signal."""
 
             def handle_sigterm(self, *args: object, **kwargs: object) -> None:
                 signal.raise_signal(signal.SIGINT)
 
         pages = address.removesuffix("/api")
-        os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # tells runs where reports are shown
+        os.environ.setdefault(
+            "DPCOST_REPORTS_URL", f"{pages}/reports"
+        )  # the address of the reports, for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
         served = {runner.add_deployment(each) for each in deployments(home_tag(home), options.studies)}
         end_unfinished(home_tag(home), served, commands=bool(holder(home)))
@@ -100,7 +106,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
 
 def _server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
-    """Return the server at ``PREFECT_API_URL`` if it answers, or one of this process with the reports."""
+    """Return the server at ``PREFECT_API_URL`` if it responds, or one of this process with the reports."""
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if address and answers(address):
         return prefect_server(home)
@@ -113,9 +119,9 @@ def _server(home: Path, options: argparse.Namespace) -> AbstractContextManager[s
 
 
 def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
-    """Return a deployment of every study, with the schedule that it names, and of the other flows.
+    """Return deployments of every study, with its schedule, and of the other flows.
 
-    Each run carries the tag, and one of a study its name.
+    Each run has the tag; the run of a study also has its name.
     """
     from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
@@ -155,21 +161,21 @@ def _listen(options: argparse.Namespace) -> socket.socket:
         return socket.create_server((options.host, options.port), family=family)
     except (OSError, OverflowError) as error:
         raise ServerError(
-            f"port {options.port} of {options.host} cannot be used ({error}); stop what listens there, or "
-            "choose another, e.g. --port 4201"
+            f"port {options.port} of {options.host} cannot be used ({error}); stop the program that uses "
+            "it, or pass another port, e.g. --port 4201"
         ) from None
 
 
 def _refuse(holder: str) -> None:
     raise ServerError(
-        f"{home()} has a standing server already (process {holder}); stop it, or set another DPCOST_HOME"
+        f"{home()} already has a permanent server (process {holder}); stop it, or set another DPCOST_HOME"
     )
 
 
 def _explained(error: Exception) -> str:
-    """Return one sentence about why the server ended; the traceback of an error that nobody foresaw."""
+    """Return one sentence about why the server ended; for an unexpected error, the traceback."""
     if isinstance(error, OSError) and error.filename:
-        return f"cannot use {error.filename}: {error.strerror}; mend that, or set another DPCOST_HOME"
+        return f"cannot use {error.filename}: {error.strerror}; correct that, or set another DPCOST_HOME"
     if isinstance(error, (ServerError, *MENDABLE)):
         return str(error)
     if sentence := wrong_setting(error):

@@ -1,4 +1,4 @@
-"""The flows: run a study, a part of it again, its report alone, the scorecard; bring data."""
+"""The flows: run a study, repeat a part of it, write its report, run the scorecard, ingest data."""
 
 import os
 from collections.abc import Iterator
@@ -51,8 +51,8 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
     """Run one study from ingest to report, and return the path of the report.
 
     Args:
-        study: The study; from the command line also the path of a study's file.
-        options: How much to compute, and where.
+        study: Name of the study; from the command line also the path of a study file.
+        options: Amount of computation, and the report folder.
     """
     with workers_of_run(options):
         return finish(begin(study, options))
@@ -61,9 +61,9 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 @flow(name="studies", flow_run_name="{options.profile}", task_runner=THREADS)
 @guarded
 def studies(studies: list[str], options: RunOptions) -> None:
-    """Run several studies of a command: one's page is written, the next computes, and one brings its data.
+    """Run several studies as a pipeline: one writes its page, the next computes, another ingests its data.
 
-    Thus no worker waits for data or pages. One that fails stops no other.
+    No worker then waits for data or pages. A failed study does not stop the others.
     """
     failures, begun = list[tuple[str, Exception]](), list[Begun]()
     with workers_of_run(options):
@@ -86,7 +86,7 @@ def studies(studies: list[str], options: RunOptions) -> None:
 
 @contextmanager
 def workers_of_run(options: RunOptions) -> Iterator[None]:
-    """Hold the home's lock for a run, and provide the workers that compute its blocks."""
+    """Hold the home's run lock, and provide the workers that compute the blocks."""
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
     with (
@@ -113,7 +113,7 @@ class Begun:
 
 
 def begin(study: str, options: RunOptions) -> Begun:
-    """Bring and prepare the data of a study, and submit its blocks to the workers."""
+    """Ingest and prepare the data of a study, and submit its blocks to the workers."""
     spec, run = find_study(study), given.run_of(study, options)
     folder = given.report_folder(spec, options)
     last = last_results(folder, run.options.recorded())
@@ -121,7 +121,7 @@ def begin(study: str, options: RunOptions) -> Begun:
     for note in notes_on(spec, brought, folder):
         say(f"note: {note}")
     make_environments(spec, options)
-    spec, tables = spec.on(brought)  # what cannot be had is left out, and named
+    spec, tables = spec.on(brought)  # unavailable data are left out and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
@@ -166,14 +166,14 @@ def rerun(
     cell: given.CellKey = None,
     options: given.RerunOptions = given.AS_LAST,
 ) -> Path:
-    """Repeat the last run of a study but for one task, or for the block of one cell.
+    """Repeat the last run of a study, computing one task, or the block of one cell, again.
 
     Args:
         study: The study.
-        task: The task to run again; all that depends on it follows.
-        cell: Of the task run_block, the one cell whose block to run again: the column cell of summary.csv
-            lists them; all blocks by default.
-        options: What is not given is the last run's.
+        task: The task to run again; tasks that depend on it follow.
+        cell: For the task run_block, the cell whose block runs again, from the column cell of summary.csv.
+            Default: all blocks.
+        options: Missing options are those of the last run.
     """
     given.check_studies(study)
     asked, command = rerun_options(study, task, cell, options.model_dump(), given.reports_folder(options.out))
@@ -188,7 +188,7 @@ def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  #
     """Write the reports of studies again from stored results, and return the index.
 
     Args:
-        studies: The studies; all that have results by default.
+        studies: The studies; default: all with results.
         out: The folder below reports/out that has them; reports/out by default.
     """
     given.check_studies(*studies)
@@ -199,7 +199,7 @@ def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  #
 @flow(name=SCORECARD)
 @guarded
 def scorecard(out: given.Folder = None) -> Path:
-    """Judge every claim on the results in a folder of reports, and return the path of the scorecard.
+    """Evaluate every claim on the results in a report folder; return the path of the scorecard.
 
     Args:
         out: The folder below reports/out that has them; reports/out by default.
@@ -214,12 +214,12 @@ def ingest(
     again: bool = False,
     offline: bool = False,
 ) -> list[Path]:
-    """Fetch datasets into the store, and return the paths of their tables.
+    """Download datasets into the store, and return the paths of their tables.
 
     Args:
-        datasets: The datasets; all by default.
-        again: Fetch and convert anew, whatever is stored; that stays if nothing else is found.
-        offline: Never use the network.
+        datasets: The datasets; default: all.
+        again: Download and convert again; stored data are kept if the download fails.
+        offline: No network access.
     """
     with exclusive_run(home()):
         tables = list(bring_datasets(datasets, again=again, offline=offline))

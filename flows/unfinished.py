@@ -1,4 +1,4 @@
-"""Runs that Prefect believes to go on although their process is gone, and late ones that nobody needs."""
+"""Runs whose process died although Prefect shows them as running, and superseded late runs."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,8 @@ _SILENT = "It sends no heartbeat."
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:
     """End the task runs of a crashed run, and start its deployment again: a hook of Prefect's flows.
 
-    The crashed run stays on record. What it computed comes from the cache. A run with a parameter that its
-    flow lacks, which crashes before it begins, has failed.
+    The crashed run stays on record. Its results come from the cache. A run with an unknown parameter crashes
+    before it begins, and is marked as failed.
     """
     from prefect.client.orchestration import get_client
     from prefect.states import Failed
@@ -49,9 +49,9 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> None:
-    """Put the history in order when a home begins to serve the deployments `served`; its runs carry the tag.
+    """Repair the history before a home serves the deployments `served`; its runs have the tag.
 
-    Nothing of the home runs now, but perhaps `commands`.
+    Nothing of the home runs at this time, except perhaps `commands`.
     """
     from prefect.client.orchestration import get_client
 
@@ -63,7 +63,7 @@ def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> Non
 
 
 def _delete_other_deployments(client: Any, tag: str, served: Collection[UUID]) -> None:
-    """Delete the deployments of studies that are gone, whose schedules would go on."""
+    """Delete the deployments of deleted studies, whose schedules would continue."""
     from prefect.client.schemas.filters import DeploymentFilter
 
     tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}})
@@ -73,7 +73,7 @@ def _delete_other_deployments(client: Any, tag: str, served: Collection[UUID]) -
 
 
 def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
-    """Mark runs that have begun, and task runs of ended ones, as crashed; start what is deployed again."""
+    """Mark unfinished runs, and task runs of ended runs, as crashed; start deployed runs again."""
     from prefect.states import Cancelled, Crashed
 
     ended: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": ["CRASHED", "FAILED", "CANCELLED"]}}}
@@ -84,10 +84,10 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
         canceled = run.state is not None and run.state.is_cancelling()
         state: Any = Cancelled(message=_DEAD) if canceled else Crashed(message=_DEAD)
         client.set_flow_run_state(run.id, state, force=True)
-        say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
+        say(f"the run {run.name} ended without a final state; it is now marked as {state.name.lower()}")
         if not canceled:
             start_again(None, run, state)
-    # After a longer break Prefect's automation may have been first.
+    # After a longer break, Prefect's automation may have marked it already.
     begun = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
     for run in _flow_runs(client, tag, ["CRASHED"]):
         if run.state and run.state.message == _SILENT and run.state.timestamp >= begun:
@@ -95,7 +95,7 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
 
 
 def _skip_late_runs(client: Any, tag: str) -> None:
-    """Cancel the runs of a schedule whose time is past, but for the last one."""
+    """Cancel the late runs of a schedule, except the last one."""
     from prefect.states import Cancelled
 
     last = dict[Any, Any]()
@@ -108,7 +108,7 @@ def _skip_late_runs(client: Any, tag: str) -> None:
 
 
 def _watch_heartbeats(client: Any, tag: str) -> None:
-    """Have Prefect's server mark runs whose heartbeats stop as crashed, by its documented automation."""
+    """Make Prefect's server mark runs without heartbeats as crashed, by its documented automation."""
     if client.find_automation(f"{AUTOMATION} ({tag})") is None:
         client.create_automation(_automation(tag))
 
@@ -146,14 +146,14 @@ def _flow_runs(client: Any, tag: str, states: Collection[str]) -> list[Any]:
 
 
 def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
-    """Mark task runs that have begun as crashed, of flow runs that have ended."""
+    """Mark unfinished task runs of ended flow runs as crashed."""
     from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
     from prefect.states import Crashed
 
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
     found = list[Any]()
-    # The server answers a page at a time.
+    # The server returns one page at a time.
     while more := client.read_task_runs(
         flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(found)
     ):

@@ -1,4 +1,4 @@
-"""What `make serve` shows: Prefect's own server, and next to it the reports and the documentation.
+"""The web application of `make serve`: Prefect's server, with reports and documentation next to it.
 
 Prefect asks for the authentication string below ``/api``, in a header that its pages send and that no other
 site can make a browser send. Reports and documentation ask for the same name and password in the browser's

@@ -61,7 +61,7 @@ def exhibits_of(
 
 @task(task_run_name="audit {cell.key}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
-    """Try to break the estimator of a cell in a worker, unless the answer is stored."""
+    """Try to break the estimator of a cell in a worker, unless the result is stored."""
     code = [headline.__name__, dpalgos.get_estimator(cell.estimator).function.__module__]
     bound = result("audit", code, asdict(cell), n_features, n_trials, seed, suffix=".json")
     if bound.is_stored() and not is_again("audit"):

@@ -1,8 +1,8 @@
 """The cache: a result is a file, named by all that it is made of.
 
-The name holds a digest of the inputs and of the code that the result depends on, so that a file that is there
-is right. It appears whole or not at all, and one that does not read any more is made again. A shared store
-(`data.store.shared`) has the same files. How long a file was not used says whether it is stale.
+The name contains a digest of the inputs and of the code that the result depends on. Therefore an existing
+file is right. It appears whole or not at all, and one that does not read any more is made again. A shared
+store (`data.store.shared`) has the same files. How long a file was not used says whether it is stale.
 """
 
 import hashlib
@@ -139,7 +139,7 @@ def is_whole(path: Path) -> bool:
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return what a Parquet file of the cache says of itself; nothing for other files."""
+    """Return the metadata of a Parquet file of the cache; nothing for other files."""
     with suppress(Exception):
         import pyarrow.parquet as pq
 

@@ -1,6 +1,6 @@
 """Cells and replicates: the unit of work, and the data that it is done on.
 
-Both are plain, frozen and JSON-able, and every random number is derived from them, so that any retry, order
+Both are plain, frozen and JSON-able, and every random number is derived from them. Therefore any retry, order
 or machine gives the same bytes.
 """
 
@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """What decides the answer and its seed: cells that differ only in an unused s have the same."""
+        """The key of the estimate and its seed: cells that differ only in an unused s have the same."""
         return f"{self._key_at_any_s}:{json.dumps(self.params, sort_keys=True)}" if self.s else self.key
 
     @property

@@ -59,7 +59,7 @@ def own_cluster(count: int) -> Iterator[int]:
 def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
     """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
-    Dask's own client may wait for good for a scheduler that is gone, or cancel all blocks: then `when_lost`
+    Dask's own client may wait forever for a scheduler that is gone, or cancel all blocks: then `when_lost`
     gets one sentence, perhaps in another thread.
     """
     check_workers(scheduler)

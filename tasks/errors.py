@@ -1,4 +1,4 @@
-"""What may leave a task: errors that the user can mend, and any other without its message.
+"""Errors that may leave a task: those that the user can correct, and any other without its message.
 
 An error's own message may quote a value of the data, and the orchestrator records and shows the messages
 of errors. So an error that nobody foresaw leaves as its type and its place.

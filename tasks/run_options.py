@@ -30,31 +30,31 @@ class RunOptions(BaseModel):
 
     profile: Profile = Field(
         default="standard",
-        description="How much to compute: smoke is a quick look, standard the whole grid, paper the papers' "
-        "repetitions.",
+        description="Amount of computation: smoke checks that everything works, standard runs the whole "
+        "grid, paper uses the papers' repetitions.",
     )
     reps: int | None = Field(
         default=None,
         ge=1,
         le=MAX_REPLICATES,
-        description="Replicates of each cell, in place of as many as the profile says.",
+        description="Replicates per cell; default: those of the profile.",
     )
     seed: int = Field(
         default=20191112,
         ge=0,
-        description="From which all randomness follows: the same seed, the same results.",
+        description="Random seed; the same seed gives the same results.",
     )
     workers: int | None = Field(
-        default=None, ge=1, le=1024, description="Blocks of work at a time; the number of cores by default."
+        default=None, ge=1, le=1024, description="Number of parallel blocks; default: one per core."
     )
     out: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of the reports; reports/out by default. Of a run on the server: one below it.",
+        description="Report folder; default: reports/out. On a server: a folder below reports/out.",
         json_schema_extra={"pattern": BELOW_REPORTS},
     )
     offline: bool = Field(
-        default=False, description="Never use the network: what is not at hand is left out or simulated."
+        default=False, description="No network access; unavailable data are left out or simulated."
     )
 
     @classmethod

@@ -38,7 +38,7 @@ class RuleError(ValueError):
 
 
 def evaluate_rule(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
-    """Return the value of the rule of a key, ``what``; refuse all but arithmetic in the given sizes."""
+    """Return the value of the rule of a key, ``what``; refuse anything except arithmetic in sizes."""
     if not isinstance(rule, str):
         return rule
     try:

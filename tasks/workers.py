@@ -1,4 +1,4 @@
-"""What computes blocks: processes of this machine or of a Dask cluster, behind one executor.
+"""Executors of blocks: processes of this machine or of a Dask cluster, behind one executor.
 
 Tasks wait for it in threads of the run's process. Workers know nothing of Prefect. Processes of this machine
 are forked from one that has loaded what most blocks need, and end with the run's process, however that ends.

@@ -1,8 +1,11 @@
-"""Collections: tables that belong together, each of which is a dataset.
+"""Collections: groups of related tables; each table is a dataset.
 
-A module here has ``tables()``, which returns the names of its datasets, ``load(name)``, which returns
-one as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, as a file of `data.datasets` has them, and
-``problems(groups)``, which returns by dataset what a study's problem says of it, for parts of the tables.
+A module here has three functions:
+
+- ``tables()`` returns the names of its datasets;
+- ``load(name)`` returns one dataset as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, like a file
+  of `data.datasets`;
+- ``problems(groups)`` returns, for each dataset of some groups, the settings of a study's problem.
 """
 
 import importlib
@@ -18,5 +21,5 @@ def collections() -> dict[str, ModuleType]:
 
 
 def collection_of() -> dict[str, ModuleType]:
-    """Return the collection of each dataset that belongs to one, by the dataset's name."""
+    """Return the collections by the names of their datasets."""
     return {name: collection for collection in collections().values() for name in collection.tables()}

@@ -1,7 +1,8 @@
-"""The tables of the league: public ones, in public units and within the bounds that ``league.toml`` declares.
+"""The public tables of the league, in public units and within the bounds that ``league.toml`` declares.
 
-Rows with a missing cell are left out, those of a large table are drawn by a fixed seed, and values are
-moved into their bounds. A category but the first becomes a column of −1 and 1; a logistic response is 0 or 1.
+Rows with a missing value are dropped. The rows of a large table are sampled with a fixed seed. Values are
+clipped to their bounds. Each category except the first becomes a column of −1 and 1. A logistic response is 0
+or 1.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ _CODEBOOK = "the codebook, or general knowledge, before the values were looked a
 
 @cache
 def declarations() -> dict[str, dict[str, Any]]:
-    """Return what ``league.toml`` says of each table of the league."""
+    """Return the declaration of each table in ``league.toml``."""
     found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {name: about for name, about in found.items() if "rows" in about}
 
@@ -42,7 +43,7 @@ def tables() -> tuple[str, ...]:
 
 
 def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what a panel's problem is on each table of some groups: its response and covariates."""
+    """Return the settings of a panel's problem on each table of some groups: response and covariates."""
     found: dict[str, dict[str, Any]] = {}
     for name, about in declarations().items():
         response, family = about["response"], about.get("family", "")
@@ -56,7 +57,7 @@ def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def developed_on(dataset: str) -> bool:
-    """Return whether estimators may be tuned on a table: a rule that knows nothing but its name."""
+    """Return whether estimators may be tuned on a table, by a rule that uses its name only."""
     name = dataset.removeprefix(_PREFIX)
     return int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0
 
@@ -107,7 +108,7 @@ def _source(package: str, item: str, sha256: str) -> Source:
 
 
 def _read(package: str, item: str, path: Path) -> pd.DataFrame:
-    """Return the rows of a file; a library that ships a table reads it."""
+    """Return the rows of a file; the library that ships a table reads it."""
     if package == "wang2018":
         return pd.DataFrame(wang2018.load(f"wang2018_{item}").PARSERS["npz"](path))
     if package == "sklearn":
@@ -123,10 +124,10 @@ def _read(package: str, item: str, path: Path) -> pd.DataFrame:
 
 
 def _in_bounds(frame: pd.DataFrame, about: dict[str, Any]) -> pd.DataFrame:
-    """Return the declared columns as numbers within their bounds, of at most 20,000 rows."""
+    """Return the declared columns as numbers within their bounds, at most 20,000 rows."""
     declared = about["columns"]
     if missing := sorted(set(declared) - set(frame)):
-        raise CorruptSource(f"the file must have the declared columns, it lacks {', '.join(missing)}")
+        raise CorruptSource(f"the file must have the declared columns, but lacks {', '.join(missing)}")
     frame = frame[list(declared)].dropna()
     if len(frame) > MOST_ROWS:
         frame = frame.sample(MOST_ROWS, random_state=0)
@@ -162,7 +163,7 @@ def columns_of(about: dict[str, Any]) -> tuple[Column, ...]:
 
 
 def _made_up(about: dict[str, Any], n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Make rows up from the declarations alone: independent columns of one unit around their centers."""
+    """Simulate rows from the declarations alone: independent columns with one unit around their centers."""
     found = {}
     for column in columns_of(about):
         if (column.lower, column.upper, column.scale) in ((0.0, 1.0, 1.0), (-1.0, 1.0, 1.0)):

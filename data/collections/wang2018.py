@@ -1,8 +1,8 @@
-"""The tables on which Wang (2018) compared private regressions, and the errors that the paper printed.
+"""The tables on which Wang (2018) compared private regressions, and the errors published in the paper.
 
-A table is a file ``wang2018/NAME.npz`` with ``X`` (n, d) and ``y`` (n,), raw; it is the dataset
-``wang2018_NAME``. Eight are known by their checksums; any other file of that folder is a table, too. The
-folder's ``README.md`` has a Markdown table of printed errors.
+A table is a file ``wang2018/NAME.npz`` with raw ``X`` (n, d) and ``y`` (n,), and is the dataset
+``wang2018_NAME``. Eight are known by their checksums. Every other file of this folder is a table too. The
+folder's ``README.md`` has a Markdown table of the published errors.
 """
 
 import re
@@ -21,7 +21,7 @@ from data.errors import CorruptSource
 from data.store.folders import home, mirror_from_environment, store_dir
 
 _FOLDER, _README = "wang2018", "README.md"
-_LARGEST = 1e100  # no public bounds are declared, for the protocol prepares columns by the data
+_LARGEST = 1e100  # no public bounds are declared, because the protocol prepares columns from the data
 _KNOWN = {  # rows, columns, sha256
     "airfoil": (1503, 5, "1cc6adb8a811bed8f2c1f11cb426f6694cfc6c373f84dc1b1618cdefd8b22b57"),
     "concrete": (1030, 8, "f16d99b5d437e25ddca03291f84281d298918a05c5d5fd46bc54856d2a19f919"),
@@ -35,7 +35,7 @@ _KNOWN = {  # rows, columns, sha256
 
 
 def tables() -> tuple[str, ...]:
-    """Return the names of the datasets: the known tables, and those that lie in the folder."""
+    """Return the names of the datasets: the known tables, and those in the folder."""
     stems = {path.stem for folder in _folders() for path in folder.glob("*.npz")}
     return tuple(f"{_FOLDER}_{name}" for name in sorted({*_KNOWN, *stems}) if re.fullmatch(r"[a-z]\w*", name))
 
@@ -50,15 +50,15 @@ def load(dataset: str) -> ModuleType:
 
 
 def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what a panel's problem is on each table: with the errors that the paper printed."""
+    """Return the settings of a panel's problem on each table, with the errors published in the paper."""
     printed = printed_errors()
     return {dataset: {"printed": printed.get(dataset, {})} for dataset in tables()}
 
 
 def printed_errors() -> dict[str, dict[float, float]]:
-    """Return dataset → ε → the least error that the paper printed of a private method.
+    """Return dataset → ε → the smallest published error of a private method.
 
-    Empty without README, and for tables that are not at hand: nothing that stands in for them is compared.
+    Empty without README and for tables that are not available: stand-ins are not compared.
     """
     path = next((path for folder in _folders() if (path := folder / _README).is_file()), None)
     rows = [] if path is None else list(_markdown_rows(path.read_text(encoding="utf-8")))
@@ -92,7 +92,7 @@ def _shape(path: Path, changed: int) -> tuple[int, int]:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, d) and y (n,), or refuse a file of another layout."""
+    """Return X (n, d) and y (n,), or refuse a file with another layout."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             X, y = np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float).ravel()

@@ -1,9 +1,9 @@
-"""The registry of datasets: one file each, found by being here; a broken one is left out and named.
+"""The registry of datasets: one file each in this folder; a broken file is left out and named.
 
-Such a file holds ``DATASET``, a `data.dataset.Dataset`; ``PARSERS``, a dictionary from a source's layout to a
-function that takes the raw file's path and returns a table with the dataset's column names (text or numbers,
-in any order); and ``stand_in(n_rows, rng)``, which makes up a table of the same schema from public knowledge.
-The tables of a collection (`data.collections`) are datasets, too.
+A file has ``DATASET``, a `data.dataset.Dataset`. ``PARSERS`` maps the layout of a source to a function that
+takes the path of the raw file. The function returns a table with the column names of the dataset (text or
+numbers, in any order). ``stand_in(n_rows, rng)`` simulates a table of the same schema from public knowledge.
+The tables of a collection (`data.collections`) are datasets too.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ from data.dataset import Dataset, suggest_name
 from data.errors import DataError
 
 _log = logging.getLogger(__name__)
-_ADDED: dict[str, ModuleType] = {}  # modules from outside, by the name of their dataset
+_ADDED: dict[str, ModuleType] = {}  # plugin modules by the name of their dataset
 
 
 def add_dataset(module: ModuleType) -> None:
-    """Add a dataset from outside; refuse the name of one that is here."""
+    """Add a plugin dataset; refuse the name of an existing dataset."""
     name = module.DATASET.name
     if name in _names() and _ADDED.get(name) is not module:
         raise DataError(f"there is a dataset {name!r} already; rename it")
@@ -35,7 +35,7 @@ def add_dataset(module: ModuleType) -> None:
 
 
 def load_registry() -> dict[str, Dataset]:
-    """Return all datasets by name; log a warning for each file that is broken, and leave it out."""
+    """Return all datasets by name; leave out each broken file with a warning."""
     registry = {}
     for name in _names():
         try:
@@ -46,7 +46,7 @@ def load_registry() -> dict[str, Dataset]:
 
 
 def get_dataset(name: str) -> Dataset:
-    """Return one dataset of the registry; refuse a broken file, and an unknown name with the nearest one."""
+    """Return one dataset of the registry; refuse a broken file or an unknown name."""
     if name not in _files(*__path__) and name not in _names():
         raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
     module = load(name)
@@ -73,7 +73,7 @@ def _files(*folders: str) -> frozenset[str]:
 
 
 def load(name: str) -> ModuleType:
-    """Return the module of a dataset, or refuse one that is broken with all faults of its ``DATASET``."""
+    """Return the module of a dataset; refuse a broken one with all faults of its ``DATASET``."""
     module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
     if name in _ADDED:
         return _ADDED[name]
@@ -93,7 +93,7 @@ def load(name: str) -> ModuleType:
 
 
 def _location(path: tuple[int | str, ...]) -> str:
-    """Write where a fault lies: ``columns[1].dtype: ``; arguments of a dataset may be given by position."""
+    """Format the place of a fault, e.g. ``columns[1].dtype: ``; arguments of a dataset may be positional."""
     if not path:
         return ""
     first, *rest = path

@@ -73,7 +73,7 @@ PARSERS = {"csv": parse_csv}
 
 
 def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Make up answers from the codebook's classes alone; affairs are rarer in good marriages."""
+    """Simulate answers from the codebook's classes alone; affairs are rarer in good marriages."""
     table = pd.DataFrame({name: rng.choice(codes, n_rows) for name, codes in _CODES.items()})
     chance = 1 / (1 + np.exp(table["rate_marriage"] - 2))
     return table.assign(affair=(rng.random(n_rows) < chance).astype(int))

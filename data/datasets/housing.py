@@ -72,10 +72,10 @@ PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}
 
 
 def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Make up block groups from general knowledge of California in 1990; nothing is fitted to the data.
+    """Simulate block groups from general knowledge of California in 1990; nothing is fitted to the data.
 
-    Used: about 500 households of three people and five rooms in a block group, household incomes near
-    35,000 dollars and skewed, values near 200,000 dollars that rise with income and are capped at 500,001.
+    A block group has about 500 households of three people and five rooms. Household incomes are skewed and
+    near 35,000 dollars. House values are near 200,000 dollars, rise with income and are capped at 500,001.
     """
     households = np.clip(rng.lognormal(np.log(420), 0.6, n_rows), 5, 9000).round()
     income = np.clip(rng.lognormal(np.log(3.6), 0.45, n_rows), 0.5, 15.0001).round(4)

@@ -19,8 +19,8 @@ DATASET = Dataset(
     title="GEO GSE106818: average and low IQ",
     description=(
         "Affymetrix 6.0 calls of 387 people, 241 of average and 146 of low IQ: the data of the paper's "
-        "SNP study. The loader follows the series-matrix format; that the matrix holds the calls is "
-        "not verified here."
+        "SNP study. The loader follows the series-matrix format. The content of the matrix is not "
+        "verified here."
     ),
     privacy_unit="one person, with all genotypes",
     n_rows=387,

@@ -82,9 +82,9 @@ CONTINENTS = {
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the panel's list of people.
 
-    A person is a family and an individual identifier. Individual identifiers are unique in the list, and
-    alone decide where the list gives another family: its release of December 2008 corrected families. The
-    list names the whole panel, children too, so that some of its rows have no genotypes here.
+    A person has a family and an individual identifier. Individual identifiers are unique in the list. They
+    alone are used if the list has another family: its release of December 2008 corrected families. The list
+    has the whole panel, including children. Some of its rows therefore have no genotypes here.
     """
     files = [companion(companions, part, bed.name) for part in ("bim", "fam", "populations")]
     plink = open_plink(bed, files[0], files[1])
@@ -127,5 +127,5 @@ PARSERS = {"plink1": parse_plink1}
 
 
 def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
-    """Simulate the panel: populations of one continent are alike, continents differ by an F_ST of .1."""
+    """Simulate the panel: populations of one continent are equal, continents differ by an F_ST of 0.1."""
     return hardy_weinberg(PANEL, 14_079, rng, population_of=CONTINENTS, divergence=0.1, missing_rate=0.0015)

@@ -22,7 +22,7 @@ DATASET = Dataset(
     title="PennCATH (lite): coronary artery disease",
     description=(
         "Copies of an allele (0, 1, 2) of 1,401 people at 4,367 SNPs; 933 have coronary artery "
-        "disease, 468 do not. About 2.3 % of the calls are missing. Nearly no signal: the honest hard "
+        "disease, 468 do not. About 2.3% of the calls are missing. Nearly no signal: the honest hard "
         "case."
     ),
     privacy_unit="one person, with all genotypes",

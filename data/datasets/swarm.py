@@ -37,7 +37,7 @@ DATASET = Dataset(
     license="CC BY 4.0",
     citation=(
         "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behavior. UCI Machine Learning "
-        "Repository, data set 524."
+        "Repository, dataset 524."
     ),
     source=Source(
         file="swarm/swarm+behavior.zip",

@@ -1,8 +1,8 @@
 """Frames of a flock in the store: a wide CSV, read as a stream, and a Parquet file of float32 columns.
 
 A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
-megabytes and written in row groups of 4,096 frames, the next one made while one is written, so that memory is
-that of a few row groups whatever the file's size. Faults are named by row and column, never by value.
+megabytes. Row groups of 4,096 frames are written while the next one is read. Memory is that of a few row
+groups for any file size. Faults are named by row and column, never by value.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
-_TOGETHER = 512  # frames of which the processor's cache holds a few columns
+_TOGETHER = 512  # frames, a few columns of which fit into the processor's cache
 
 Matrix = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ _MISSING = ["", "NaN", "nan"]
 def store_frames(
     dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int, threads: Callable[[], int]
 ) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them by some threads, and check and write them."""
+    """Read a dataset's frames, or simulate ``n_rows`` of them with some threads; check and write them."""
     module = datasets.load(dataset.name)
     if raw.is_stand_in:
         source, published, length = _simulated(module, n_rows, seed, threads), 0, module.FRAMES_PER_SIMULATION
@@ -81,7 +81,7 @@ def store_frames(
 
 
 class _Checked:
-    """Columns as they pass: incomplete frames are dropped and counted, others must keep their bounds."""
+    """A check of passing columns: incomplete frames are dropped and counted, others must be within bounds."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.rows_read = 0
@@ -95,7 +95,7 @@ class _Checked:
         upper = np.array([column.upper for column in self._dataset.columns], dtype=np.float32)
         for block in blocks:
             self.rows_read += block.shape[1]
-            # The sum of a frame is finite where all its entries are.
+            # The sum of a frame is finite if all its entries are.
             suspects = np.flatnonzero(~np.isfinite(block.sum(axis=0)))
             faulty = suspects[~np.isfinite(block[:, suspects]).all(axis=0)]
             for frame in faulty:
@@ -116,7 +116,7 @@ class _Checked:
             yield kept
 
     def finish(self, published: int) -> None:
-        """Refuse a table that has too few frames, or values beyond their public bounds."""
+        """Refuse a table with too few frames, or with values outside their public bounds."""
         name = self._dataset.name
         if published and self.rows_read != published:
             raise CorruptSource(
@@ -144,7 +144,7 @@ def _simulated(module: Any, n_rows: int, seed: int, threads: Callable[[], int]) 
 
 
 def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
-    """Gather columns into row groups of equal size; only the last may be smaller."""
+    """Collect columns into row groups of equal size; only the last may be smaller."""
     held: list[Matrix] = []
     for block in blocks:
         held.append(block)
@@ -159,7 +159,7 @@ def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
 
 
 def _by_column(block: Matrix) -> Matrix:
-    """Return a copy in which the values of each column are next to each other."""
+    """Return a copy with contiguous columns."""
     columns = np.empty(block.shape, dtype=np.float32)
     for first in range(0, block.shape[1], _TOGETHER):
         columns[:, first : first + _TOGETHER] = block[:, first : first + _TOGETHER]
@@ -177,16 +177,16 @@ def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:
 
 
 def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator[Matrix]:
-    """Read comma-separated numbers under a header as float32, (columns, rows) piece by piece, NaN for blanks.
+    """Yield comma-separated numbers under a header as float32 pieces (columns, rows), NaN for blanks.
 
-    A fault is refused by row (the first after the header is 1) and column.
+    A fault is reported by row (the first after the header is 1) and column.
     """
     _check_header(stream.readline(), names, file)
     rows = 0
     try:
         pieces = pa_csv.open_csv(
             stream,
-            # Rows of a fault are known to a reader with one thread alone.
+            # Only a reader with one thread knows the row of a fault.
             pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING
@@ -207,7 +207,7 @@ def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
         fault = f"{len(header):,} columns, {len(names):,} are expected"
     elif header != list(names):
         j = next(i for i, name in enumerate(names) if header[i] != name)
-        # What stands there is not shown: it may be data, if the file has no header.
+        # The text is not shown: it may be data if the file has no header.
         fault = f"column {j + 1:,} is not headed {names[j]!r}"
     else:
         return
@@ -215,7 +215,7 @@ def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
 
 
 def _unreadable(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
-    """Return an error that says where Arrow found a fault, without what stands there."""
+    """Return an error with the place of a fault that Arrow found, without its content."""
     if reason == "Empty CSV file":
         return CorruptSource(f"{file} has no rows; get the file again")
     if "straddles two block boundaries" in reason:

@@ -1,10 +1,10 @@
 """Genotypes in the store: one Parquet file per dataset, one row per SNP.
 
-Columns: ``snp, chromosome, position, allele_1, allele_2``, ``missing`` (people without a call) and
-``calls``, a fixed-size binary of one byte per person: how many copies of ``allele_1`` the person carries
-(0, 1 or 2), or −1 where there is no call. A row group holds 1,024 SNPs, so that writing and reading need
-memory for one block whatever the number of SNPs, and a few SNPs are read without the rest. The people
-(id, label, group, number of missing calls) stand in the file's metadata: one file, one checksum.
+The columns are ``snp, chromosome, position, allele_1, allele_2``, ``missing`` (people without a call) and
+``calls``. ``calls`` is a fixed-size binary with one byte per person: the copies of ``allele_1`` (0, 1 or 2),
+or −1 if there is no call. A row group has 1,024 SNPs. Writing and reading need memory for one block only, and
+a few SNPs can be read without the rest. The people (id, label, group, number of missing calls) are in the
+metadata of the file: one file, one checksum.
 """
 
 import json
@@ -49,7 +49,7 @@ class Genotypes:
 
 
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> GenotypeRef:
-    """Parse a dataset's genotypes, or simulate them, and check and write them."""
+    """Parse or simulate a dataset's genotypes; check and write them."""
     cohort: Cohort
     if raw.is_stand_in:
         cohort = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
@@ -119,17 +119,17 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
 
 
 def has_enough_calls(missing: npt.NDArray[np.int64], n_calls: int) -> npt.NDArray[np.bool_]:
-    """Return which people or SNPs, of ``n_calls`` calls each, lack no more than a tenth of them."""
+    """Return a mask of people or SNPs with ``n_calls`` calls that lack at most a tenth of them."""
     return np.asarray(missing <= _MAX_MISSING * n_calls)
 
 
 def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) -> Genotypes:
-    """Read stored genotypes, verified, at the SNPs at some ascending positions; at all by default."""
+    """Read and verify stored genotypes at SNPs with ascending positions; default: all."""
     snps = np.arange(ref.n_snps) if snps is None else snps
     if not len(snps):
-        raise DataError("snps must name at least one SNP; choose some")
+        raise DataError("snps must contain at least one SNP; add some")
     if snps[0] < 0 or snps[-1] >= ref.n_snps or (np.diff(snps) < 1).any():
-        raise DataError(f"snps must be ascending positions from 0 to {ref.n_snps - 1:,}; choose among those")
+        raise DataError(f"snps must be ascending positions from 0 to {ref.n_snps - 1:,}; choose from these")
     blocks = []
     with pq.ParquetFile(verified_path(ref)) as file:
         people = json.loads(file.metadata.metadata[b"dpcost.people"])
@@ -151,7 +151,7 @@ def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) 
 
 
 def stream_blocks(ref: GenotypeRef) -> Iterator[SnpBlock]:
-    """Read stored genotypes block by block, verified; errors as `read_genotypes`."""
+    """Read and verify stored genotypes block by block; errors as in `read_genotypes`."""
     with pq.ParquetFile(verified_path(ref)) as file:
         for i in range(file.num_row_groups):
             yield _block(file.read_row_group(i))
@@ -168,10 +168,10 @@ def _arrow(block: SnpBlock, absent: npt.NDArray[np.bool_], schema: pa.Schema) ->
 
 def _check_snps(dataset: Dataset, n_snps: int, n_names: int, *, published: int) -> None:
     if not n_snps:
-        raise CorruptSource(f"{dataset.name}: the files hold no SNP; get them again")
+        raise CorruptSource(f"{dataset.name}: the files have no SNP; get them again")
     if n_names < n_snps:
         raise CorruptSource(
-            f"{dataset.name}: {n_snps - n_names:,} of {n_snps:,} SNPs have the name of another; mend the file"
+            f"{dataset.name}: {n_snps - n_names:,} of {n_snps:,} SNPs share a name with another; correct it"
         )
     if published and n_snps != published:
         raise CorruptSource(

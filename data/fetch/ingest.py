@@ -1,4 +1,4 @@
-"""Conversion of a raw file to a Parquet table in the store, which holds its own provenance."""
+"""Conversion of a raw file to a Parquet table in the store with its provenance."""
 
 import hashlib
 import json
@@ -40,9 +40,9 @@ def to_parquet(
 ) -> DatasetRef:
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
-    ``stand_in_rows`` are those of a stand-in of frames, which is simulated by as many ``threads`` as there
-    are to be then; ``again`` makes the table anew. Files of which no checksum is known and that are not the
-    published table are moved out of the store, so that others are fetched next time.
+    ``stand_in_rows`` is the number of rows of a stand-in of frames, which ``threads`` threads simulate.
+    ``again`` builds the table again. A file without a known checksum that is not the published table is moved
+    out of the store; the next call then fetches another one.
     """
     path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     if not again and (stored := _stored_at(path, raw)):
@@ -68,7 +68,7 @@ def to_parquet(
 def stored_before(
     dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None
 ) -> DatasetRef | None:
-    """Return the intact table that the same code stored before; None if it has to be made."""
+    """Return the intact table that the same code stored before, or None."""
     path, _ = _path_and_rows(dataset, raw, home, stand_in_rows)
     return _stored_at(path, raw)
 
@@ -79,7 +79,7 @@ def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
 
 
 def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
-    """Return a table's file, named by its contents and code, and how many rows it is to have."""
+    """Return a table's file, named by its contents and code, and its expected number of rows."""
     fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
@@ -95,9 +95,9 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int, threads: Cal
 
 
 def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables, with their sidecar files, that the current code would write again.
+    """Return the stored tables with their sidecar files that the current code would write again.
 
-    Whether an analyst's table is still declared as it was is not known here: it stays.
+    An analyst's table always stays, because this function does not know its current declaration.
     """
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
@@ -117,12 +117,12 @@ def stale_tables(home: Path) -> list[Path]:
 
 
 def code_of_tables() -> str:
-    """Return a short digest of the code that all tables depend on, without the parsers of datasets."""
+    """Return a short digest of the code that all tables depend on, except the parsers of datasets."""
     return code_digest([__name__])[:8]
 
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
-    """Return a digest of the code and registry entry that determine the table, without the raw file."""
+    """Return a digest of the code and the registry entry that determine the table, without the raw file."""
     names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids")
     facts = [getattr(dataset, name) for name in names]
     digest = hashlib.sha256(repr((facts, companions)).encode())
@@ -150,7 +150,7 @@ def stored_table(path: Path) -> DatasetRef | None:
             ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
                 return ref
-        _log.warning("the stored table %s is damaged; it is built again", path)
+        _log.warning("the stored table %s is damaged and is built again", path)
     with suppress(*_UNREADABLE):
         if content := read_shared(name_below_home(sidecar(path))):
             ref = ref_from_dict(json.loads(content))

@@ -1,4 +1,4 @@
-"""Fetch a dataset's raw files into the store: from the mirror, the package or, by pooch, the network."""
+"""Fetch a dataset's raw files into the store: from the mirror, the package or the network (by pooch)."""
 
 import gzip
 import logging
@@ -30,15 +30,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RawFile:
-    """A verified raw file in the store, or the fact that there is none."""
+    """A verified raw file in the store, or a record that there is none."""
 
     dataset: str
     path: str  # absolute, in the store; "" for a stand-in
     sha256: str
-    source_url: str  # official, wherever the file came from
+    source_url: str  # the official address, independent of the source
     layout: str  # the name of the parser
     origin: Origin  # where this call found it
-    reasons: tuple[str, ...] = ()  # for a stand-in: each place tried and why it did not deliver
+    reasons: tuple[str, ...] = ()  # for a stand-in: each source with the reason why it failed
     companions: tuple["RawFile", ...] = ()  # the other files of the set
 
     @property
@@ -46,7 +46,7 @@ class RawFile:
         return self.origin == "stand-in"
 
     def provenance(self, table: Path) -> dict[str, Any]:
-        """Return what a reference to a table made of this file says of its origin."""
+        """Return the origin facts for a reference to a table from this file."""
         return {
             "name": self.dataset,
             "path": str(table),
@@ -69,10 +69,10 @@ def fetch(
     progress: bool = False,
     again: bool = False,
 ) -> RawFile:
-    """Return the dataset's raw files, verified, looking first where it costs least.
+    """Return the dataset's verified raw files from the cheapest source.
 
-    Each comes from the store, the mirror, the package or the official address. With ``again`` the store is
-    not looked at, and its file stays unless another place delivers one.
+    The sources are, in order, the store, the mirror, the package and the official address. With ``again``,
+    the store is skipped, and its file stays unless another source delivers one.
     """
     raw_dir, source = store_dir(home) / "raw", dataset.source
     found: list[RawFile] = []
@@ -96,10 +96,10 @@ def fetch(
 
 
 def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any) -> RawFile:
-    """Return the dataset's raw file, or a `RawFile` of origin ``"stand-in"`` if no place has it.
+    """Return the dataset's raw file, or a `RawFile` of origin ``"stand-in"`` if no source has it.
 
-    ``places`` are the arguments of `fetch`; wrong bytes are still refused. Unless this is the last try, a
-    fault that may pass is raised.
+    ``places`` are the arguments of `fetch`. Wrong bytes are still refused. Before the last try, a transient
+    fault is raised.
     """
     try:
         return fetch(dataset, **places)
@@ -110,7 +110,7 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
 
 
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
-    """Move files of unknown checksum, which are not the published ones, out of the store; return where to."""
+    """Move wrong files without a known checksum out of the store; return their new paths."""
     raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
     moved = []
     for file in dataset.source.files:
@@ -121,20 +121,20 @@ def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]
 
 
 def _stored(path: Path, file: Source) -> str:
-    """Return the checksum of the stored file; "" where there is none, or another one: it is fetched again."""
+    """Return the checksum of the stored file, or "" if it is missing or another file."""
     try:
         if not path.exists():
             return ""
         if file.sha256 in ("", sha256 := sha256_file(path)):
             return sha256
-        _log.warning("the stored copy %s holds another file; it is fetched again", path)
+        _log.warning("the stored copy %s is another file and is fetched again", path)
     except OSError as error:
-        _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
+        _log.warning("the stored copy %s cannot be read (%s) and is fetched again", path, error.strerror)
     return ""
 
 
 def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
-    """Bring a file from the first place that has it; where none does, say why of each."""
+    """Get a file from the first source that has it; if none does, report the reason of each."""
     faults: list[Unreachable | CorruptSource] = []
     for origin, bring in places.items():
         try:
@@ -172,17 +172,17 @@ def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
 
 
 def _from_package(file: Source, target: Path) -> None:
-    """Copy a file that ships with the package, unpacking it if only its gzip is there."""
+    """Copy a file that ships with the package; unpack it if only its gzip exists."""
     plain = EMBEDDED / file.file
     packed = plain.with_name(f"{plain.name}.gz")
     try:
         copy: Any = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
     except OSError:
-        raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
+        raise Unreachable(f"{packed}: the file is missing from this installation; install it again") from None
     try:
         _copy(copy, file, target, str(plain))
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise CorruptSource(f"{packed} holds a truncated or damaged archive") from None
+        raise CorruptSource(f"{packed} is a truncated or damaged archive") from None
 
 
 def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) -> None:
@@ -196,7 +196,7 @@ def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) 
             raise Unreachable(f"{file.url}: the installed package has no such file") from None
         _copy(copy, file, target, file.url)
     elif offline:
-        raise Unreachable(f"{file.url}: not asked, because of --offline")
+        raise Unreachable(f"{file.url}: not tried, because of --offline")
     else:
         _download(file, target, progress=progress)
 
@@ -208,16 +208,16 @@ def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
 
 @contextmanager
 def _arriving(file: Source, target: Path, where: str) -> Iterator[BinaryIO]:
-    """Write a file atomically; refuse one that is not the published one, by its checksum."""
+    """Write a file atomically; refuse one whose checksum is not that of the published file."""
     with atomic_file(target) as handle:
         yield handle
         handle.flush()
         if file.sha256 not in ("", sha256_file(Path(handle.name))):
-            raise CorruptSource(f"{where} holds another file than the published one, by its sha256")
+            raise CorruptSource(f"{where} is not the published file: its sha256 differs")
 
 
 def _download(file: Source, target: Path, *, progress: bool) -> None:
-    """Download a file, once: flows try again."""
+    """Download a file once; the flow repeats failed downloads."""
     import pooch
     import requests
 

@@ -1,4 +1,4 @@
-"""A table of numbers in the store: typed, checked and written; every fault counted, no value shown."""
+"""A table of numbers in the store: typed, checked and written; faults are counted, values never shown."""
 
 import hashlib
 import traceback
@@ -21,7 +21,7 @@ from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, desc
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> DatasetRef:
-    """Parse a dataset's table, or make one up, and check and write it."""
+    """Parse or simulate a dataset's table; check and write it."""
     if raw.is_stand_in:
         frame = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
     else:
@@ -49,17 +49,17 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
 
 
 def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
-    """Return the parser's table; an error of the parser names its file and no value."""
+    """Return the parser's table; an error names the parser's file, never a value."""
     parse = datasets.parser(dataset.name, raw.layout)
     try:
         frame: pd.DataFrame = parse(Path(raw.path))
     except (LookupError, TypeError, AttributeError, NameError) as error:
-        raise DataError(f"{_raised(dataset, error)}; mend it") from error
+        raise DataError(f"{_raised(dataset, error)}; correct it") from error
     return frame
 
 
 def _raised(dataset: Dataset, error: Exception) -> str:
-    """Say in which line a parser raised, and the key that was looked up if that line holds it: no value."""
+    """Return the line in which a parser raised, and the missing key if it is in that line; never a value."""
     file = Path(datasets.load(dataset.name).__file__ or "")
     frames = reversed(traceback.extract_tb(error.__traceback__))
     own = next((frame for frame in frames if Path(frame.filename) == file), None)
@@ -71,9 +71,9 @@ def _raised(dataset: Dataset, error: Exception) -> str:
 
 
 def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
-    """Turn a parser's table into the registry's columns and types, and drop the unusable rows.
+    """Convert a parser's table to the registry's columns and types, and drop unusable rows.
 
-    More than 1 % of them, or other columns than the registry's, make it another table, which is refused.
+    A table with more than 1% of such rows, or with other columns than the registry's, is refused.
     """
     for name in dataset.column_names:
         if name not in frame.columns:
@@ -107,7 +107,7 @@ def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataF
 def _numbers_and_faults(
     values: pd.Series,
 ) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.bool_]]]:
-    """Read a column as floating-point numbers, exactly, and say which rows have what fault."""
+    """Convert a column to floating-point numbers exactly, and return the rows of each fault."""
     if values.dtype == object:  # numbers among text
         values = values.astype("string")
     cells = canonical_cells(pa.array(values, from_pandas=True))
@@ -119,7 +119,7 @@ def _numbers_and_faults(
 
 
 def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
-    """Refuse values outside the public bounds; the message names columns and counts, never a value."""
+    """Refuse values outside the public bounds; the message has columns and counts, never a value."""
     require_none_outside(
         dataset,
         [(~table[column.name].between(column.lower, column.upper)).sum() for column in dataset.columns],
@@ -128,7 +128,7 @@ def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
 
 
 def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:
-    """Refuse a table with values outside the public bounds, given how many there are in each column."""
+    """Refuse a table with values outside the public bounds, given their number per column."""
     faults = ", ".join(
         f"{column.name} outside its public bounds in {count:,} {what}"
         for column, count in zip(dataset.columns, counts, strict=True)
@@ -136,12 +136,12 @@ def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> 
     )
     if faults:
         raise CorruptSource(
-            f"{dataset.name}: {faults}; get the file again or mend the bounds in the registry"
+            f"{dataset.name}: {faults}; get the file again or correct the bounds in the registry"
         )
 
 
 def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) -> None:
-    """Refuse a table of which too many rows were dropped: it is not the published one."""
+    """Refuse a table with too many dropped rows: it is not the published one."""
     dropped = sum(repair.count for repair in repairs)
     if dropped > MAX_DROPPED_FRACTION * rows_read:
         raise CorruptSource(
@@ -151,7 +151,7 @@ def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) ->
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Return the sha256 of a table's content: names, types, order of rows and every bit of its values.
+    """Return the sha256 of a table's content: names, types, order of rows and all bits of its values.
 
     Columns are ``float64`` or ``int64``; the digest is the same on every machine and for every file layout.
     """
@@ -159,6 +159,6 @@ def table_digest(table: pd.DataFrame) -> str:
     for name in table.columns:
         values = table[name].to_numpy()
         digest.update(f"{name}:{values.dtype.name}:{len(values)}\n".encode())
-        # Adding zero makes -0.0 and 0.0 one value.
+        # Adding zero makes -0.0 and 0.0 equal.
         digest.update(np.ascontiguousarray(values + 0, dtype=values.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()

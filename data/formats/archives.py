@@ -1,4 +1,4 @@
-"""Archives and delimited text: every fault is one sentence."""
+"""Archives and delimited text; every fault is one sentence."""
 
 import gzip
 import io
@@ -21,12 +21,12 @@ def is_gzip(path: Path) -> bool:
 
 
 def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
-    """Open a file that gzip may have compressed, whatever its name."""
+    """Open a file that may be compressed by gzip, with any name."""
     return gzip.open(path) if is_gzip(path) else open(path, "rb")
 
 
 def read_member(archive: Path, member: str) -> bytes:
-    """Return one file, in whatever folder, of a (compressed) tar archive."""
+    """Return one file of a (compressed) tar archive, from any of its folders."""
     try:
         with tarfile.open(archive) as opened_tar:
             handle = opened_tar.extractfile(_find(opened_tar.getnames(), member, archive))
@@ -39,7 +39,7 @@ def read_member(archive: Path, member: str) -> bytes:
 
 @contextmanager
 def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
-    """Open one file of a ``.zip`` as a stream; reading a damaged one raises the errors of `zipfile`."""
+    """Open one file of a ``.zip`` as a stream; a damaged archive raises the errors of `zipfile`."""
     try:
         opened = zipfile.ZipFile(archive)
     except (zipfile.BadZipFile, EOFError):
@@ -53,9 +53,9 @@ def damaged(archive: Path) -> CorruptSource:
 
 
 def read_delimited(payload: bytes, columns: Sequence[str], *, file: str) -> pd.DataFrame:
-    """Split headerless, comma-separated text into a table of text; `data.fetch.tables` types it.
+    """Split comma-separated text without a header into a table of text; `data.fetch.tables` sets the types.
 
-    ``file`` is what messages call the file.
+    ``file`` is the name of the file in messages.
     """
     try:
         table = pd.read_csv(

@@ -1,11 +1,12 @@
-"""The canonical form of a table's cells: the same for the same data in CSV and in Parquet, in any type.
+"""The canonical form of a table's cells: equal for equal data in CSV and in Parquet, with any type.
 
 A cell is
 
-- missing: a null, NaN, empty or blank text, or one of `MISSING` that is no declared level;
+- missing: a null, NaN, empty or blank text, or one of `MISSING` that is not a declared level;
 - a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number;
-- otherwise text, without blanks around it, in one Unicode form and in one notation for what is a moment, a
-  duration or a truth value.
+- otherwise text, without surrounding blanks, in one Unicode form. Moments, durations and truth values have
+one
+  notation.
 """
 
 import re
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What programs write for a missing value, in lower case.
+# Markers of a missing value that programs write, in lower case.
 MISSING = (
     *("", "na", "n/a", "<na>", "#na", "#n/a", "#n/a n/a", "null", "none", "nat"),
     *("nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
@@ -42,14 +43,14 @@ class Cells:
 
     @property
     def missing(self) -> npt.NDArray[np.bool_]:
-        """Where the cell is neither a number nor text."""
+        """True for cells that are neither a number nor text."""
         return np.isnan(self.numbers) & (self.texts < 0)
 
 
 def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
-    """Return a column of any type in canonical form; raise `TypeError` for lists, records and the like.
+    """Return a column of any type in canonical form; raise `TypeError` for nested types such as lists.
 
-    A cell that spells one of the declared ``levels`` is that text, whatever it means elsewhere.
+    A cell that equals one of the declared ``levels`` is text, even if it has another meaning elsewhere.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -71,7 +72,7 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
 
 
 def meanings(texts: Sequence[str]) -> list[str | float]:
-    """Return what each declared text stands for in a file: a number, or text in its canonical notation."""
+    """Return the canonical form of each declared text: a number or text."""
     cells = canonical_cells(pa.array(texts, pa.string()), texts)
     return [
         cells.values[text] if text >= 0 else float(number)
@@ -80,9 +81,9 @@ def meanings(texts: Sequence[str]) -> list[str | float]:
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the numbers rounded to single precision, so that copies stored in it agree.
+    """Return the numbers rounded to single precision; copies stored in single precision then agree.
 
-    Whole numbers of more bits are no exception: what is printed of one in single precision is shorter, too.
+    This includes whole numbers with more bits: their text in single precision is shorter too.
     """
     mantissa, exponent = np.frexp(numbers)
     numbers = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent) + 0.0  # -0 becomes 0
@@ -91,10 +92,9 @@ def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _plain_numbers(text: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Return text as numbers, fast, if every cell is null, empty or a plain decimal one.
+    """Return text as numbers by a fast path if every cell is null, empty or a plain decimal number.
 
-    None if anything else is there, which has to be looked at cell by cell: what the library takes for not a
-    number may be text.
+    Return None otherwise. The caller then checks cell by cell, because the library's NaN may be text.
     """
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
         return None
@@ -131,7 +131,7 @@ def _parse(numbers: pa.StringArray) -> npt.NDArray[np.float64]:
     """Return decimal numbers as floats, NaN for nulls."""
     try:
         parsed = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
-    except pa.ArrowException:  # beyond the range of a double
+    except pa.ArrowException:  # outside the range of a double
         parsed = pa.array(
             [None if each is None else float(each) for each in numbers.to_pylist()], pa.float64()
         )
@@ -146,7 +146,7 @@ def _decoded(value: bytes) -> str:
 
 
 def _canonical_text(value: str) -> str:
-    """Return one notation for all that mean the same moment, duration, truth value or text."""
+    """Return one notation for all texts with the same moment, duration, truth value or text."""
     lower = value.lower()
     if lower in ("true", "false"):
         return lower
@@ -159,7 +159,7 @@ def _canonical_text(value: str) -> str:
 
 
 def _moment(text: str) -> str | None:
-    """Return a date, a time of day or both in one notation, a time with a zone as universal time."""
+    """Return a date, a time of day or both in one notation; a time with a zone becomes universal time."""
     match = MOMENT.fullmatch(text)
     if not match or not (match[1] or match[2]) or (match[5] and not match[2]):
         return None
@@ -180,6 +180,6 @@ def _moment(text: str) -> str | None:
 
 
 def _duration(value: timedelta | str) -> str:
-    from pandas import Timedelta  # late: commands of the ledger start without pandas
+    from pandas import Timedelta  # imported here: commands of the ledger start without pandas
 
     return str(Timedelta(value))

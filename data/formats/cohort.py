@@ -1,4 +1,4 @@
-"""People with their genotypes, read or simulated: calls SNP by SNP, and a label for each person."""
+"""People with their genotypes, read or simulated: calls per SNP, and a label per person."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Calls = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class SnpBlock:
-    """Consecutive SNPs and everybody's calls at them: copies of ``allele_1``, or `MISSING`."""
+    """Consecutive SNPs and the calls of all people: copies of ``allele_1``, or `MISSING`."""
 
     snps: pd.DataFrame  # of columns snp, chromosome, position, allele_1, allele_2
     calls: Calls  # (n_snps, n_people)
@@ -32,32 +32,32 @@ class Cohort:
     people: tuple[str, ...]  # distinct
     labels: tuple[str, ...]
     blocks: Iterable[SnpBlock]  # read once
-    people_read: int  # before any was left out
-    repairs: tuple[Repair, ...] = ()  # who was left out, or joined otherwise, and why
+    people_read: int  # before any was dropped
+    repairs: tuple[Repair, ...] = ()  # people that were dropped or joined differently, with reasons
 
 
 def unplaced_snps(names: list[str]) -> pd.DataFrame:
-    """Return SNPs with alleles A and B whose places are not known."""
+    """Return SNPs with alleles A and B and unknown positions."""
     return pd.DataFrame({"snp": names, "chromosome": "", "position": pd.NA, "allele_1": "A", "allele_2": "B"})
 
 
 def label_people(
     people: Sequence[str], label_of: dict[str, str], *, labels_file: str, others_expected: bool
 ) -> tuple[npt.NDArray[np.bool_], tuple[str, ...], tuple[Repair, ...]]:
-    """Join people with their labels: who has one, (n_people,), the labels of those, and who was left out.
+    """Join people with their labels: a mask of labeled people (n_people,), their labels, and dropped people.
 
-    Labels are by identifier, ``""`` where they are blank. Those of people who have no genotypes are passed
-    over if ``others_expected``, and refused otherwise; messages call their file ``labels_file``.
+    Labels are by identifier, ``""`` if blank. Labels of people without genotypes are ignored if
+    ``others_expected``, and refused otherwise. Messages call their file ``labels_file``.
     """
     if len(set(people)) < len(people):
         raise CorruptSource(
-            f"{len(people) - len(set(people)):,} of {len(people):,} people are listed twice; mend the file"
+            f"{len(people) - len(set(people)):,} of {len(people):,} people are listed twice; correct the file"
         )
     strangers = len(label_of.keys() - set(people))
     if strangers and (not others_expected or strangers == len(label_of)):
         raise CorruptSource(
             f"{labels_file} labels {strangers:,} people who are not among the {len(people):,} with "
-            "genotypes; take the labels of the same people"
+            "genotypes; use the labels of the same people"
         )
     labels = [label_of.get(person, "") for person in people]
     kept = np.array([label != "" for label in labels])
@@ -80,13 +80,13 @@ def hardy_weinberg(
     divergence: float = 0.0,
     missing_rate: float = 0.0,
 ) -> Cohort:
-    """Simulate independent SNPs: each person's two alleles are drawn apart, by the population's frequency.
+    """Simulate independent SNPs; a person's two alleles are independent with the population's frequency.
 
-    Frequencies of the first allele are uniform on (.05, .5) in the ancestral population; those of the
-    populations follow the Balding–Nichols model, a Beta distribution around them. A label is a population of
-    its own, unless ``population_of`` gives several labels one. ``divergence`` is the F_ST of each population
-    from the ancestral one; with 0 all are alike. ``missing_rate`` is the share of calls that are missing, at
-    random.
+    Frequencies of the first allele are uniform on (0.05, 0.5) in the ancestral population. Those of the
+    populations follow the Balding–Nichols model, a Beta distribution around them. Each label is one
+    population, unless ``population_of`` maps several labels to one. ``divergence`` is the F_ST of each
+    population from the ancestral one; with 0 all are equal. ``missing_rate`` is the share of randomly missing
+    calls.
     """
     labels = [label for label, size in label_sizes.items() for _ in range(size)]
     populations = [(population_of or {}).get(label, label) for label in labels]

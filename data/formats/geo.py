@@ -1,13 +1,14 @@
 """Read genotype calls from a GEO series matrix (``*_series_matrix.txt``, plain or compressed by gzip).
 
-The format: ``!Series_…`` and ``!Sample_…`` lines, tab-separated with one quoted field per sample, then
-between ``!series_matrix_table_begin`` and ``!series_matrix_table_end`` a header ``ID_REF`` with the
-samples' accessions and one line of calls per probe. ``!Sample_characteristics_ch1`` lines need not be
-aligned between samples, so a sample's group is looked for in all of them.
+The file begins with ``!Series_…`` and ``!Sample_…`` lines, tab-separated with one quoted field per sample.
+The table is between ``!series_matrix_table_begin`` and ``!series_matrix_table_end``. It has a header
+``ID_REF`` with the samples' accessions and one line of calls per probe. ``!Sample_characteristics_ch1`` lines
+need not be aligned between samples. The reader therefore looks for a sample's group in all of them.
 
-Calls are ``AA``, ``AB``, ``BB``, ``NoCall``, or the codes of Affymetrix CHP files 6 = AA, 7 = BB, 8 = AB,
-11 = none; blank and ``null`` are missing. Coded are copies of allele A. Intensities, log ratios, and the
-CEL or CHP files of a ``…_RAW.tar`` are not supported, and are refused by name.
+Calls are ``AA``, ``AB``, ``BB``, ``NoCall``, or the codes of Affymetrix CHP files. The codes are 6 = AA, 7 =
+BB, 8 = AB, 11 = none. Blank and ``null`` are missing. The stored number is the copies of allele A.
+Intensities, log ratios, and the CEL or CHP files of a ``…_RAW.tar`` are not supported and are refused by
+name.
 """
 
 import zlib
@@ -27,17 +28,17 @@ CODES = {
     "6": 2, "7": 0, "8": 1, "11": _ABSENT,
 }  # fmt: skip
 _OTHER_WAY = (
-    "convert the calls of its RAW archive (CEL or CHP files, which are not supported) to AA, AB, BB in a "
-    "series matrix, or to PLINK 1 files"
+    "convert the calls of its RAW archive to AA, AB, BB in a series matrix, or to PLINK 1 files; CEL and CHP "
+    "files are not supported"
 )
 _BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"
 
 
 def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
-    """Read a series matrix, whose genotype calls are streamed so that memory stays flat.
+    """Read a series matrix; its genotype calls are streamed in constant memory.
 
-    ``phrases`` are in lower case. One of them is found in the characteristics of each sample and becomes the
-    person's label. Faults below the table's header are raised by the cohort's blocks.
+    ``phrases`` are in lower case. The characteristics of each sample contain one of them, which becomes the
+    person's label. The cohort's blocks raise faults below the table's header.
     """
     lines = _lines(path)
     accessions, labels = _samples(path.name, lines, phrases)
@@ -56,7 +57,7 @@ def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
 
 
 def _samples(file: str, lines: Iterator[str], phrases: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Read up to the table; return the samples' accessions and labels."""
+    """Read the lines before the table; return the samples' accessions and labels."""
     accessions: list[str] = []
     characteristics: list[list[str]] = []
     for line in lines:
@@ -115,7 +116,7 @@ def _blocks(file: str, lines: Iterator[str], kept: npt.NDArray[np.bool_]) -> Ite
 
 def _block(names: list[str], rows: list[bytes], kept: npt.NDArray[np.bool_]) -> SnpBlock:
     calls = np.frombuffer(b"".join(rows), dtype=np.int8).reshape(len(rows), -1)[:, kept]
-    # A series matrix names the probes alone; where they lie is the platform's table.
+    # A series matrix has only the probes; their positions are in the platform's table.
     return SnpBlock(unplaced_snps(names), calls)
 
 

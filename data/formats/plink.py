@@ -37,7 +37,7 @@ class PlinkSet:
     snps: pd.DataFrame
 
     def blocks(self, kept: npt.NDArray[np.bool_]) -> Iterator[SnpBlock]:
-        """Read the calls of the people who are kept, block by block."""
+        """Read the calls of the kept people block by block."""
         from bed_reader import open_bed
 
         with ExitStack() as stack:
@@ -55,14 +55,14 @@ class PlinkSet:
 
 
 def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
-    """Read the two tables, and check that the three files are whole and belong together."""
+    """Read the two tables, and check that the three files are complete and belong together."""
     people = _rows(fam, 6)
     snps = _rows(bim, 6)
     _check_bed(bed, bim, fam, len(people), len(snps))
     try:
         positions = [int(row[3]) for row in snps]
     except ValueError:
-        raise CorruptSource(f"{bim.name} has positions that are not whole numbers; mend it") from None
+        raise CorruptSource(f"{bim.name} has positions that are not whole numbers; correct it") from None
     table = pd.DataFrame(
         {
             "snp": [row[1] for row in snps],
@@ -77,12 +77,12 @@ def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
 
 def companion(companions: Mapping[str, Path], part: str, file: str) -> Path:
     if part not in companions:
-        raise CorruptSource(f"{file} came without its {part} file; bring all files of the set")
+        raise CorruptSource(f"{file} came without its {part} file; add all files of the set")
     return companions[part]
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if it is gzip's, whatever its name."""
+    """Return a file's bytes, decompressed if it is a gzip file with any name."""
     try:
         with open_plain(path) as handle:
             return handle.read()
@@ -91,14 +91,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _rows(path: Path, n_fields: int) -> list[list[str]]:
-    """Return the fields of a blank-separated file, without the quotation marks that some tools write."""
+    """Return the fields of a blank-separated file without quotation marks, which some tools write."""
     content = read_bytes(path)
     try:
         content.decode()
         encoding = "utf-8-sig"
     except UnicodeDecodeError:
         encoding = "latin-1"  # a letter for each byte
-    # Only ASCII blanks separate fields: other blanks may stand within a name.
+    # Only ASCII blanks separate fields: a name may contain other blanks.
     lines = (line.replace(b'"', b"").split() for line in content.splitlines())
     rows = [[field.decode(encoding) for field in line] for line in lines if line]
     if not rows:

@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, one piece after another: for designs that do not fit into memory."""
+"""Rows of a Parquet file in pieces, for designs that do not fit into memory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from data.errors import DataError
 
-# Numbers of a piece, and the fewest rows: pieces are long enough that Python does not count.
+# Numbers per piece, and the minimum number of rows: Python's overhead per piece is then negligible.
 _PIECE_NUMBERS, _FEWEST_ROWS = 1 << 18, 1024
 BUFFER_BYTES = 1 << 14  # of a column that is read: less than the processor's cache
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 class RowBlocks:
     """A reader that yields blocks of rows of some columns of a file, from the start on each call.
 
-    It is what :class:`dpalgos.Sample` takes in the place of an array. The next piece is read and decoded in a
-    thread while the present one is computed with, where there is a second core; two pieces are in memory at a
-    time. Where there is a column of responses, they come in pairs with the rows.
+    :class:`dpalgos.Sample` takes it in place of an array. If there is a second core, a thread reads and
+    decodes the next piece during the computation with the current one. Two pieces are in memory at a time.
+    With a response column, each block is a pair of rows and responses.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
@@ -38,10 +38,10 @@ class RowBlocks:
             if name not in schema.names:
                 raise DataError(f"columns must be columns of {path.name}, got {name!r}")
             if self._read_columns.count(name) > 1:
-                raise DataError(f"columns must name each column once, got {name!r} twice")
+                raise DataError(f"columns must have each column once, got {name!r} twice")
 
     def __call__(self) -> Iterator[Columns | tuple[Columns, npt.NDArray[np.generic]]]:
-        """Yield columns (m,) by their names, or pairs of columns and responses (m,), not copied."""
+        """Yield columns (m,) by name, or pairs of columns and responses (m,), without a copy."""
         return read_ahead(self._pieces())
 
     def _pieces(self) -> Iterator[Columns | tuple[Columns, npt.NDArray[np.generic]]]:
@@ -57,7 +57,7 @@ class RowBlocks:
 
 
 def read_ahead(pieces: Iterator[T]) -> Iterator[T]:
-    """Yield pieces, and read the next one in a thread meanwhile if there is a second core."""
+    """Yield pieces; if there is a second core, a thread reads the next piece at the same time."""
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_cores < 2:
         yield from pieces

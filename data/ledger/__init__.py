@@ -1,19 +1,27 @@
-"""The durable record of privacy charges: each request, the dataset it was made of, its cost and its answer.
+"""The durable record of privacy charges: each request with its dataset, cost and result.
 
-Three promises. (1) A charge is committed to the disk before the caller may draw noise, so a process that is
-killed in between has spent budget and shown nothing. (2) Whoever answers about a dataset holds its lock from
-charge to answer, so that two at once cannot overspend, and a charge without an answer that is seen under the
-lock has lost it. (3) An answer is stored once and replayed ever after: the same question costs nothing again.
+Three guarantees:
 
-There are two tables: ``budgets``, and ``charges`` with their answers, in which each charge carries the hash
-of the one before. They lie in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in ``DPCOST_LEDGER_URL``,
-in a PostgreSQL database that several machines may share. How privacy losses compose is not known here: the
-caller brings that arithmetic.
+1. A charge is committed to the disk before the caller may draw noise. A process that is killed in between has
+spent
+   budget and shown nothing.
+2. The process that makes a release holds the lock of its dataset from charge to result. Two processes at once
+cannot
+   overspend. If a process with the lock sees a charge without a result, that result is lost.
+3. A result is stored once and replayed afterwards: the same question costs nothing again.
 
-What it cannot do: see that ledger and key were both deleted, or an older copy of all of it put back (note the
-head that `verify` prints, and hand it to a later `verify`, which then can); know what was charged in a copy
-of this home; stop a person who may write to it; or know that altered data stem from data it has seen (see
-`Fingerprinter`).
+There are two tables: ``budgets``, and ``charges`` with their results. Each charge carries the hash of the one
+before. The tables are in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in ``DPCOST_LEDGER_URL``, in a
+PostgreSQL database that several machines may share. How privacy losses compose is not known here: the caller
+brings that arithmetic.
+
+Limits of the ledger:
+
+- It cannot notice that ledger and key were both deleted, or that an older copy of everything was restored. If
+  you note the head that `verify` prints and pass it to a later `verify`, that notices it.
+- It does not know charges in a copy of this home.
+- It cannot stop a person who may write to it.
+- It cannot know that altered data come from data it has seen (see `Fingerprinter`).
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)

@@ -1,10 +1,9 @@
 """Backups: the whole ledger in one file, and its restoration.
 
 A backup is an SQLite file with the ledger's tables and its key: as secret as the ledger itself, and written
-for its owner alone. What was spent must not be forgotten by putting an older state back. So a backup only
-ever replaces an earlier one that it continues, and a ledger is only replaced by a backup that continues it;
-where that cannot be seen, because the ledger is damaged or gone, a head that was noted shows it, or the owner
-says that it does not matter.
+for its owner alone. Restoring an older state must not forget what was spent. So a backup replaces only an
+earlier one that it continues, and a ledger is replaced only by a backup that continues it. If the ledger is
+damaged or gone, a noted head shows that the backup continues it, or the owner accepts an older state.
 """
 
 from __future__ import annotations
@@ -94,9 +93,9 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
                 )
             elif not _continues(backup, ledger) and not forget_newer:
                 raise LedgerError(
-                    f"the ledger {database.location} has {len(ledger.charges())} charges, and the backup "
-                    f"lacks some of them, or answers (it has {len(backup.charges())}): what was charged "
-                    "since would be forgotten, and those data could be asked again; take a later backup, or "
+                    f"the ledger {database.location} has {len(ledger.charges())} charges, the backup "
+                    f"{len(backup.charges())}, and it lacks charges or results. Restoring it would forget "
+                    "them, and their budget could be spent again; use a later backup, or "
                     "add --forget-newer if the older state is meant"
                 )
         for table in (BUDGETS, CHARGES):

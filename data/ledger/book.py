@@ -1,11 +1,11 @@
 """The ledger's two tables within one transaction: read, checked, and added to.
 
-A charge is one row of ``charges``. What was charged never changes, and its hash follows from it, from its
-budget and from the hash of the charge before: a chain, whose last hash is the head. State and answer, which
-are written once more when the answer is there, have a seal that follows from the hash. A budget's seal covers
-its last charge, so that charges cut off at the end are missed. Nothing here is keyed: who can rewrite the
-ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere, that
-an older ledger was put back.
+A charge is one row of ``charges``. The content of a charge never changes. Its hash follows from that content,
+its budget and the hash of the charge before: a chain, whose last hash is the head. State and result are
+written once more when the result exists. Their seal follows from the hash. A budget's seal covers its last
+charge, which reveals charges that were cut off at the end. Nothing here is keyed: a person who can rewrite
+the ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere,
+that an older ledger was put back.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Book:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
 
     def charges(self, **wanted: str) -> list[Charge]:
-        """Return the charges with some values, e.g. of a ``dataset`` or a ``question``, in order."""
+        """Return the charges with given values (``dataset``, ``question``), in order."""
         return [_charge_of(row) for row in self._rows(CHARGES, **wanted)]
 
     def asked(self, question: str) -> list[Charge]:
@@ -202,7 +202,7 @@ class Book:
             elif row["hash"] != _hash(budget, row):
                 faults.append(f"charge {number}, or the budget it belongs to, was edited")
             elif row["seal"] != _seal(row):
-                faults.append(f"the state or the answer of charge {number} was edited")
+                faults.append(f"the state or the result of charge {number} was edited")
             elif names.setdefault(row["content"], row["dataset"]) != row["dataset"]:
                 faults.append(f"charge {number} is about data that are bound to another dataset")
             last = last_of[row["dataset"]] = row["hash"]

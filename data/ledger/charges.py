@@ -1,4 +1,4 @@
-"""What the ledger keeps, as frozen records: budgets, questions, costs and charges."""
+"""The records of the ledger, frozen: budgets, questions, costs and charges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TotalBudget:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything that decides an answer. Two questions with the same `id` are the same."""
+    """All inputs of a release. Two questions with the same `id` are the same."""
 
     dataset: str  # the name under which its budget was opened
     content: str  # the fingerprint of the data, in any order of rows and with numbers in single precision
@@ -50,20 +50,20 @@ class Question:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What is asked of the data, as it is stored."""
+        """The request to the data, as it is stored."""
         asked = {name: getattr(self, name) for name in ("estimator", "parameters", "epsilon", "delta")}
         return asked | ({"exact": self.exact} if self.exact else {})
 
     @cached_property
     def id(self) -> str:
-        """The sha256 of everything that decides the answer, 64 hexadecimal digits."""
+        """The sha256 of all inputs of the release, 64 hexadecimal digits."""
         whole = {"dataset": self.dataset, "content": self.content, **self.asked}
         return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class PrivacyCost:
-    """What an answer costs, known before it is drawn; ``facts`` are what its record says of it later."""
+    """The cost of a release, known before it is drawn; ``facts`` appear in its record later."""
 
     rho: float  # of zero-concentrated differential privacy
     pure_epsilon: float = math.inf
@@ -130,7 +130,7 @@ def canonical_json(value: object) -> str:
 def plain(value: object, what: str, *, merge_numbers: bool = False) -> Any:
     """Return a value as JSON would give it back, or refuse what JSON cannot hold; the value is never quoted.
 
-    With ``merge_numbers`` a whole float becomes an integer, so that equal numbers are written alike.
+    With ``merge_numbers`` a whole float becomes an integer: equal numbers are written the same way.
     """
     try:
         return json.loads(canonical_json(value), parse_float=_merged if merge_numbers else float)

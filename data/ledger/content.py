@@ -1,4 +1,4 @@
-"""Which data these are: keyed fingerprints of a table, and exact digests of what an answer reads of it."""
+"""The identity of data: keyed fingerprints of a table, and exact digests of columns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Fingerprinter:
 
     It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
     an honest owner from mistakes. It cannot recognize data whose numbers were altered, however little, nor
-    data with another row, column name, unit or notation of dates. The digest of the columns ``read``, a
-    mapping to the levels that are declared of each, is exact: an answer is replayed for the same bits only.
+    data with another row, column name, unit or notation of dates. ``read`` maps the columns of a
+    release to their declared levels. Their digest is exact: a result is replayed for the same bits only.
 
     ``known`` are fingerprints of which this one must be: other columns, or another number of rows, are
     refused as soon as they are seen. With ``former`` it also computes the fingerprint of version 1.1.
@@ -98,7 +98,7 @@ class Fingerprinter:
         )
 
     def exact(self) -> str:
-        """Return the digest of the columns that an answer reads, in any order of rows."""
+        """Return the digest of the columns that a release reads, in any order of rows."""
         read = {name: sorted(self._read[name]) for name in sorted(self._read)}
         return self._part(b"exact", [read, self.n_rows, self._exact.tolist()], 32)
 
@@ -112,7 +112,7 @@ class Fingerprinter:
     def _row_hashes(self, words: Words, use: bytes) -> npt.NDArray[np.uint64]:
         """Return the sum over rows of a keyed hash of each, (lanes,), made for all rows at once.
 
-        The key is secret and the sum goes through another one, so that mixing by products will do.
+        The key is secret and the sum goes through another one. Therefore mixing by products suffices.
         """
         total = np.zeros(_LANES, dtype=np.uint64)
         for lane in range(_LANES):
@@ -132,9 +132,9 @@ class Fingerprinter:
 
 def other_data(dataset: str) -> ContentRefused:
     return ContentRefused(
-        f"the data are not those that {dataset!r} was charged for so far; pass those, or open a "
-        "dataset of another name if these are data of other people, or say that they belong to the same "
-        "people and share the one budget, and add --new-content"
+        f"the data are not those that {dataset!r} was charged for so far; pass those. If these are "
+        "data of other people, open a dataset of another name. If they belong to the same people and share "
+        "the budget, add --new-content"
     )
 
 

@@ -2,15 +2,16 @@
 
 A third one holds the number of their format; a ledger of an unknown format is refused.
 
-Who answers a question about a dataset excludes all others from charge to answer, by a lock that the system
-releases when the process ends, however it ends: of a file (flock), or PostgreSQL's advisory lock, which goes
-with the connection. A writer excludes all others for the moment of its transaction: SQLite locks its file,
-PostgreSQL holds an advisory lock. Every transaction has a connection of its own, so that forks do no harm.
+The process that makes a release about a dataset excludes all others from charge to result. The system
+releases the lock when the process ends, however it ends. It is a file's lock (flock), or PostgreSQL's
+advisory lock, which ends with the connection. A writer excludes all others for the moment of its transaction:
+SQLite locks its file, PostgreSQL holds an advisory lock. Every transaction has a connection of its own, which
+makes forks harmless.
 
-SQLite keeps a rollback journal and no write-ahead log: before 3.51.3, and Python comes with older ones, two
-processes that write and checkpoint a log at the same moment can lose pages of it. ``synchronous=EXTRA`` makes
-a commit survive a power cut. Locks of network folders cannot be trusted, so such folders are refused. In
-PostgreSQL, durable means what the server's ``fsync`` setting says.
+SQLite keeps a rollback journal and no write-ahead log. Before 3.51.3, and Python comes with older versions,
+two processes that write and checkpoint a log at the same moment can lose pages of it. ``synchronous=EXTRA``
+makes a commit survive a power cut. Locks of network folders cannot be trusted, so such folders are refused.
+In PostgreSQL, durable means what the server's ``fsync`` setting says.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ class Database(ABC):
         if fault:  # not in the driver's own words: they may quote what is stored
             raise LedgerUnavailable(
                 f"the ledger {self.location} cannot be {'written' if write else 'read'} ({fault}); check "
-                "that it is there, that you may write to it and that its disk has room, then ask again (the "
-                "same question costs nothing twice); a damaged one: dpcost ledger restore FILE",
+                "that it exists, is writable and that its disk has room. Then repeat the command: "
+                "the same question is not charged twice. For a damaged one: dpcost ledger restore FILE",
                 transient=fault == BUSY,
             )
 

@@ -1,8 +1,8 @@
 """The ledger's key: 32 random bytes in ``home/ledger.key`` that only their owner can read.
 
-Fingerprints of the data are keyed with it, because with a plain hash a reader of the ledger could test
-guesses: with one row unknown, hashing every candidate table tells which one was charged. Below the key stand
-the ledgers that were written with it, so that one that was deleted is missed.
+Fingerprints of the data are keyed with it. With a plain hash, a reader of the ledger could test guesses. If
+one row is unknown, hashing every candidate table shows which one was charged. Below the key are the ledgers
+that were written with it. A deleted one is noticed by that.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def was_used(home: Path, name: str) -> bool:
 def mark_used(home: Path, name: str) -> None:
     """Note in the key's file that a ledger was written with it, once.
 
-    Call it when the ledger's first transaction is on the disk: a process that is killed in between leaves a
-    ledger without a note, and never a note without a ledger.
+    Call it after the ledger's first transaction is on the disk. A process that is killed in between then
+    leaves a ledger without a note, and never a note without a ledger.
     """
     if not was_used(home, name):
         # What was committed stands without the note, too; the next transaction writes it.

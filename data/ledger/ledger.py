@@ -121,14 +121,14 @@ class Ledger:
 
         With it comes the dataset's account, this charge included.
 
-        If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it. A
-        charge without an answer whose process is gone, which frees the lock, has lost it: it is refused, for
-        noise is never drawn a second time under one charge; ``again=True`` makes it a second charge.
+        If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it. If
+        a charge has no answer and its process is gone, which frees the lock, the result is lost. The request
+        is refused: noise is never drawn a second time under one charge. ``again=True`` makes a second charge.
 
         ``require_room`` gets the dataset's charges so far and the new one, and raises `BudgetExhausted` if
-        they cost more than the budget together. ``allow_new_content`` is the owner's word that other data
-        than before share the name's one budget; data that are known under another name are refused all the
-        same (`ContentRefused`).
+        they cost more than the budget together. With ``allow_new_content`` the owner states that other data
+        than before share the budget of the name. Data that are known under another name are still refused
+        (`ContentRefused`).
         """
         with self._database.answering(question.dataset):
             with self._writing() as book:
@@ -142,17 +142,17 @@ class Ledger:
             yield charge, account
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store the answer to a charge, once, and return it; only then may it be shown.
+        """Store the result of a charge, once, and return it; only then may it be shown.
 
-        The answer is anything that JSON can hold; floats come back bit by bit.
+        The result is anything that JSON can hold; floats come back bit by bit.
         """
         answer = plain(answer, "answer")
         with self._writing() as book:
             asked = book.asked(charge.question.id)
             if not asked or asked[-1].id != charge.id:
                 raise LedgerError(
-                    f"charge {charge.id:.90} is not the last one of its question, so that it gets no answer; "
-                    "ask for the answer"
+                    f"charge {charge.id:.90} is not the last one of its question, and gets no result; "
+                    "repeat the request"
                 )
             if asked[-1].answer is None:
                 book.release(charge, answer)
@@ -195,9 +195,8 @@ class Ledger:
     def restore(self, path: Path, *, noted: str | None = None, forget_newer: bool = False) -> VerifyReport:
         """Replace the ledger by a backup, unless later charges would be lost.
 
-        If the last head that was ``noted`` is in the backup, nothing that was known then is forgotten: needed
-        where the ledger itself cannot say, because it is damaged or gone. ``forget_newer`` is the owner's
-        word that an older state is meant.
+        If the last head that was ``noted`` is in the backup, nothing that was known then is forgotten. It is
+        needed if the ledger is damaged or gone. With ``forget_newer`` the owner accepts an older state.
         """
         backup.restore_backup(self._database, self._home, path, noted=noted, forget_newer=forget_newer)
         return self.verify(noted)
@@ -224,7 +223,7 @@ class Ledger:
 
 
 def _answered(book: Book, question: Question, again: bool) -> Charge | None:
-    """Return the charge with the answer to a question; None: charge it. A lost answer is refused."""
+    """Return the charge with the result of a question, or None: charge it. A lost result is refused."""
     for asked in (question, question.former):
         charges = book.asked(asked.id) if asked else []
         if charges and charges[-1].answer is not None:
@@ -232,8 +231,8 @@ def _answered(book: Book, question: Question, again: bool) -> Charge | None:
         if charges and not again:
             raise AnswerLost(
                 f"this request was charged to {question.dataset!r} at {charges[-1].charged} (epsilon "
-                f"{question.epsilon:g}, delta {question.delta:g}), and its answer was lost before it was "
-                "stored; asking again costs as much again: if you want that, add --again"
+                f"{question.epsilon:g}, delta {question.delta:g}), and its result was lost before it was "
+                "stored. A repeated request is charged again; to do so, add --again"
             )
     return None
 

@@ -1,11 +1,11 @@
 """Prepare the frames of a flock for classification: scale their features and add an intercept.
 
-Features are (value − center) / scale, clipped at ±3, so that 3 is a public bound on every entry. With public
-constants per type of feature the guarantee covers that. With each column's own mean and standard deviation,
-as the paper may have done, it does not.
+Features are (value − center) / scale, clipped at ±3: 3 is a public bound on every entry. With public
+constants per type of feature, the guarantee covers this step. With each column's own mean and standard
+deviation, as the paper may have done, it does not.
 
-A unit of privacy is a frame. Frames of one simulation are alike: with rows split at random they are in both
-parts, which flatters every estimator; splitting by simulation keeps them together.
+The unit of privacy is a frame. Frames of one simulation are similar. With rows split at random, they are in
+both parts, which makes every estimator look too good. Splitting by simulation keeps them together.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
-_TOGETHER = 16  # columns that are computed at a time: float32 entries of a row in one line of the cache
+_TOGETHER = 16  # columns per step: float32 entries of a row in one cache line
 
 
 @dataclass(frozen=True)
 class Scales:
-    """How the columns of a table of frames become features, small enough to store in the place of them."""
+    """The transformation from columns of frames to features, stored in place of the features."""
 
     ref: FramesRef
     center: tuple[float, ...]
@@ -45,14 +45,14 @@ class Scales:
 
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
-    """Return the centers and scales of a table's columns, public ones or those of the data."""
+    """Return the centers and scales of a table's columns, either public or from the data."""
     require_units(units)
     names = dataset.frame_columns
     if units == "standardised":
         center, scale = _moments(ref, len(names))
         if not (scale > 0).all():
             name = names[int(np.argmin(scale))]
-            raise DataError(f"column {name!r} of {ref.name} is constant; scale by public constants instead")
+            raise DataError(f"column {name!r} of {ref.name} is constant; use public constants instead")
         return Scales(ref, tuple(center.tolist()), tuple(scale.tolist()), names)
     center, scale = public_units(dataset, dataset.columns)
     boids = dataset.n_boids
@@ -74,7 +74,7 @@ def load_frames(about: Scales) -> PreparedTable:
         y[start : start + len(labels)] = labels
         start += len(labels)
     X[:, d] = 1.0
-    X.flags.writeable = False  # a wide design, which an estimator would copy else
+    X.flags.writeable = False  # a wide design, which an estimator would otherwise copy
     length = ref.frames_per_simulation
     return PreparedTable(
         X=X,

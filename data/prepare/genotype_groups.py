@@ -1,22 +1,21 @@
-"""Prepare the SNP studies: choose SNPs, and write two groups' difference, or one group, as rows of people.
+"""Prepare the SNP studies: choose SNPs, and write one group or the difference of two as rows of people.
 
 The unit of privacy is a person. With g the number of copies of an allele (0, 1 or 2) and m people drawn from
 each group, the estimand's estimate
 
     (1/m) Σ_first g − (1/m) Σ_second g  =  (1/2m) Σ_people ±2(g − 1)
 
-is a mean of 2m rows in [−2, 2], one per person. Replacing one row moves a coordinate by at most
-2·2/(2m) = 2/m: just what `dp_sparse_mean` with ``value_bound=2`` takes for 2m rows. The paper's m rows
-x1 − x2, also in [−2, 2], cost 2·2/m = 4/m, since a pair is its unit; the mean is the same. Both need the
-groups and their sizes to be public.
+is a mean of 2m rows in [−2, 2], one per person. Replacing one row changes a coordinate by at most 2·2/(2m) =
+2/m. `dp_sparse_mean` with ``value_bound=2`` uses this sensitivity for 2m rows. The paper's unit is a pair.
+Its m rows x1 − x2, also in [−2, 2], have the same mean and sensitivity 2·2/m = 4/m. In both cases the groups
+and their sizes must be public.
 
 Tracing attacks the mean of one group; its rows are g − 1 in [−1, 1].
 
-Counted are copies of the allele that the file names first. Missing calls are replaced by 1, the public
-center, so that they pull a difference towards zero. A person with more than a public share of calls missing
-is left out, a rule on each person's own record. SNPs at even distances, or chosen among people outside both
-groups, who are taken as public, are public choices; SNPs chosen among the people who are compared are not
-private.
+g counts copies of the file's first allele. Missing calls are replaced by 1, the public center, which shrinks
+a difference towards zero. A person with more than a public share of missing calls is dropped, by a rule on
+the person's own record. SNPs at even distances are a public choice. So are SNPs chosen from people outside
+both groups, who are taken as public. SNPs chosen from the compared people are not private.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,7 +51,7 @@ class GroupDifference:
 
     @property
     def public_rows(self) -> FloatArray | None:
-        """The panel's people as rows of either group, as those of X, (2k, d); None without a panel."""
+        """The panel's people as rows of each group, like those of X, (2k, d); None without a panel."""
         return np.concatenate([self.panel, -self.panel]) if len(self.panel) else None
 
     @property
@@ -88,10 +87,10 @@ def choose_by_frequency(
     n_snps: int,
     selection: Literal["all_subjects", "public_panel"],
 ) -> IntArray:
-    """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
+    """Return the SNPs with the highest minor-allele frequency, in ascending order; ties go to the first.
 
-    Frequencies are those among both groups, or among the people outside them: half the mean count, or
-    its complement. SNPs without enough calls are passed over.
+    Frequencies are those of both groups, or of the people outside them: half the mean count, or its
+    complement. SNPs without enough calls are skipped.
     """
     among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
     n_people = int(among.sum())
@@ -115,19 +114,19 @@ def choose_by_frequency(
 
 
 def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:
-    """Return SNPs at even distances in the file's order, without a look at any call."""
+    """Return SNPs at even distances in the file's order, without reading any call."""
     _check_number(n_snps, n_snps_stored)
     return np.arange(n_snps, dtype=np.int64) * n_snps_stored // n_snps
 
 
 def group_difference(genotypes: Genotypes) -> GroupDifference:
-    """Code the calls of both groups; people without enough calls are left out."""
+    """Code the calls of both groups; people without enough calls are dropped."""
     compared = genotypes.group != NO_GROUP
     eligible = has_enough_calls(genotypes.missing, genotypes.n_snps_stored)
     rows = [np.flatnonzero(compared & eligible & (genotypes.group == code)) for code in (0, 1)]
     for members, name in zip(rows, genotypes.group_names, strict=True):
         if not len(members):
-            raise DataError(f"group {name!r} has nobody left, both groups need people; check the labels")
+            raise DataError(f"group {name!r} is empty; check the labels")
     calls = genotypes.calls[np.concatenate(rows)]
     absent = calls == MISSING
     if absent.all():
@@ -150,8 +149,8 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
 def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> DrawnPeople:
     """Draw m people of each group per replicate, uniformly and without replacement.
 
-    Replicate r depends on ``rngs[r]`` alone, and its draw of m people begins that of any larger m from a
-    generator in the same state.
+    Replicate r depends on ``rngs[r]`` only. Its draw of m people is the beginning of a draw of any larger m
+    from a generator in the same state.
     """
     if not 1 <= m <= min(sizes):
         raise DataError(
@@ -160,7 +159,7 @@ def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generat
         )
     first, second = [], []
     for rng in rngs:
-        # Whole permutations, whatever m is: that makes smaller draws the beginnings of larger ones.
+        # Whole permutations for any m: smaller draws are then the beginnings of larger ones.
         first.append(rng.permutation(sizes[0])[:m])
         second.append(sizes[0] + rng.permutation(sizes[1])[:m])
     return DrawnPeople(np.array(first).reshape(-1, m).T, np.array(second).reshape(-1, m).T)

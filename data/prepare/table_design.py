@@ -1,8 +1,8 @@
 """A registered table in public units, or standardized by the full data; and random draws of its rows.
 
-Public units are the registry's constants, so the guarantee on a fit covers the preparation as well; z-scores
-by the full data are the papers' and not private, and no guarantee covers that step. Whatever units a fit
-uses, errors are measured in standard deviations of all the rows, so that fits compare.
+Public units are the registry's constants, and the guarantee of a fit covers this preparation. The papers use
+z-scores from the full data, which are not private; no guarantee covers that step. Errors are always measured
+in standard deviations of all rows. Fits in different units are then comparable.
 """
 
 import io
@@ -31,10 +31,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedTable:
-    """Rows in stated units, and the way from coefficients to standard deviations.
+    """Rows in stated units, and the matrix that converts coefficients to standard deviations.
 
-    ``to_standard @ coef`` are means or slopes in standard deviations of all the rows, the intercept left out;
-    computed from the data, it is for measuring errors only.
+    ``to_standard @ coef`` are means or slopes in standard deviations of all rows, without the intercept. The
+    matrix is computed from the data and is for measuring errors only.
     """
 
     X: npt.NDArray[np.floating[Any]]  # (n, d), C-contiguous; the intercept's column of ones is the last
@@ -56,9 +56,9 @@ def prepare_table(
 ) -> PreparedTable:
     """Prepare covariates for a mean, or with a response for a regression.
 
-    ``"public"`` units are ``(value - center) / scale`` with the registry's constants, and an intercept for a
-    regression; ``"standardised"`` ones are z-scores by the full data (divisor n), and no intercept unless the
-    response is raw: counts and labels of a generalized linear model stay as they are.
+    ``"public"`` units are ``(value - center) / scale`` with the registry's constants; a regression has an
+    intercept. ``"standardised"`` units are z-scores from the full data (divisor n). They have an intercept
+    only if the response is raw: counts and labels of a generalized linear model are not transformed.
     """
     require_units(units)
     names = (*covariates, response) if response else tuple(covariates)
@@ -73,9 +73,9 @@ def prepare_table(
             f"the table of {dataset.name} lacks {missing}; run `dpcost ingest {dataset.name} --again`"
         )
     values = table[list(names)].to_numpy(dtype=np.float64)
-    # Of a constant column rounding may leave a standard deviation.
+    # Rounding may give a constant column a positive standard deviation.
     mean, std = values.mean(axis=0), np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
-    # In public units some covariates may be constant: their coefficients are then no part of any error.
+    # In public units some covariates may be constant: their coefficients are not part of the error.
     constant = [name for name, spread in zip(names, std, strict=True) if not spread > 0]
     if units == "public" and not set(covariates) <= set(constant):
         constant = [name for name in constant if name == response]
@@ -95,7 +95,7 @@ def prepare_table(
     # A slope in these units is one scale of y per scale of x; in z-scores, one standard deviation each.
     if response:
         factors = (std[:d] / scale[:d]) * (scale[-1] / std[-1])
-    else:  # a column without a standard deviation counts towards no error
+    else:  # a constant column does not count towards the error
         factors = np.divide(scale, std, out=np.zeros(d), where=std > 0)
     X = np.column_stack([scaled[:, :d], np.ones(len(scaled))]) if intercept else scaled[:, :d]
     return PreparedTable(
@@ -112,7 +112,7 @@ def require_units(units: str) -> None:
 
 
 def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArray, FloatArray]:
-    """Return the registry's centers and scales of columns, or refuse one that has none."""
+    """Return the registry's centers and scales of columns; refuse a column without them."""
     for column in columns:
         if column.scale is None:
             raise DataError(
@@ -126,7 +126,7 @@ def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArra
 
 
 def table_bytes(prepared: PreparedTable) -> bytes:
-    """Serialize as Parquet: columns by their numbers, since they may have any name; the rest as metadata."""
+    """Serialize as Parquet: columns by number, because they may have any name; the rest as metadata."""
     assert prepared.to_standard is not None
     facts = {"column_names": list(prepared.column_names), "to_standard": prepared.to_standard.tolist()}
     columns = {str(j): column for j, column in enumerate(prepared.X.T)}
@@ -161,7 +161,7 @@ def draw_rows(n_rows: int, m: int, rngs: Sequence[np.random.Generator]) -> npt.N
         raise DataError(
             f"m must be between 1 and the {n_rows:,} rows there are, got {m}; choose another size"
         )
-    # The rows left out are as random as the rows drawn; fewer are cheaper.
+    # The held-out rows are as random as the drawn rows; drawing the smaller set is cheaper.
     complement = m > n_rows // 2
     n_drawn = n_rows - m if complement else m
     masks = np.full((len(rngs), n_rows), complement)
@@ -175,13 +175,13 @@ def draw_training_rows(
 ) -> Mask:
     """Draw n training rows per replicate, (n_rows, R); the other rows are for the test.
 
-    By groups, as many whole groups are drawn as fit. Replicate r depends on ``rngs[r]`` alone.
+    With groups, as many whole groups are drawn as fit. Replicate r depends on ``rngs[r]`` only.
     """
     n_rows = len(table.X)
     if not 1 <= n < n_rows:
         raise DataError(
-            f"n must be between 1 and {n_rows - 1:,}, so that some of the {n_rows:,} rows are left to test "
-            f"on, got {n}; choose another size"
+            f"n must be between 1 and {n_rows - 1:,}, because some of the {n_rows:,} rows are for the test, "
+            f"got {n}; choose another size"
         )
     masks = np.zeros((len(rngs), n_rows), dtype=bool)
     if not whole_groups:
@@ -202,10 +202,10 @@ def draw_training_rows(
 
 
 def by_use(table: PreparedTable, mask: Mask) -> tuple[PreparedTable, Mask]:
-    """Return copies of the rows, those of the same replicates next to each other, and of the mask (n, R).
+    """Return copies of the rows and of the mask (n, R), with rows of the same replicates next to each other.
 
-    From one set of replicates to the next a single replicate comes or goes (a Gray code), so that few
-    replicates use a row of a block.
+    Between neighboring sets of replicates, one replicate is added or removed (a Gray code). Few replicates
+    then use a row of a block.
     """
     order = np.lexsort(np.logical_xor.accumulate(mask, axis=1).T[::-1])
     X, y = table.X[order], None if table.y is None else table.y[order]

@@ -1,4 +1,4 @@
-"""Simulated data of the papers' experiments, one function per model, found by its name; and of stand-ins."""
+"""Simulated data of the papers' experiments and of stand-ins: one function per model, found by name."""
 
 import importlib
 import pkgutil
@@ -18,18 +18,18 @@ Shape = Literal["gaussian", "student", "exponential"]
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """One draw of a simulated data set."""
+    """One draw of a simulated dataset."""
 
     X: FloatArray  # (n, d)
     y: FloatArray | None  # (n,); None for means
-    truth: FloatArray  # (d,): what estimates are compared with
-    noise_std: float = 1.0  # of entries about their means, or of responses; of signs, their bound
+    truth: FloatArray  # (d,): the true value
+    noise_std: float = 1.0  # standard deviation of entries or responses; for signs, their bound
     information: FloatArray | None = None  # covariance of (y − E[y|x]) x, or its diagonal if it is diagonal
 
 
 @cache
 def models() -> dict[str, str]:
-    """Return the module of each model: every module of this package names its own in ``MODELS``."""
+    """Return the module of each model: every module of this package lists its models in ``MODELS``."""
     modules = [
         importlib.import_module(f"{__name__}.{entry.name}") for entry in pkgutil.iter_modules(__path__)
     ]
@@ -44,7 +44,7 @@ def simulator(model: str) -> Callable[..., Simulated]:
 
 
 def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:
-    """Draw noise of mean 0 and variance 1; the Student law has 5 degrees of freedom."""
+    """Draw noise with mean 0 and variance 1; Student's t has 5 degrees of freedom."""
     if kind == "gaussian":
         return np.asarray(rng.standard_normal(shape))
     if kind == "exponential":
@@ -57,7 +57,7 @@ def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, 
 def uniform_rows(
     rng: np.random.Generator, n: int, d: int, reach: float = 1.0, *, single_precision: bool = False
 ) -> FloatArray:
-    """Draw rows with entries uniform on ±``reach``; in single precision they have half the memory."""
+    """Draw rows with entries uniform on ±``reach``; single precision halves the memory."""
     X = rng.random((n, d), dtype=np.float32 if single_precision else np.float64)
     X *= 2 * reach
     X -= reach
@@ -65,7 +65,7 @@ def uniform_rows(
 
 
 def half_width(design: str, d: int, support: int) -> float:
-    """Return h of a design whose entries are uniform on ±h."""
+    """Return h for a design with entries uniform on ±h."""
     half_widths: dict[str, float] = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
     if design not in half_widths:
         raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")

@@ -1,30 +1,38 @@
 """Simulated flocks of boids with the columns of the UCI swarm files: the stand-in for them.
 
-One simulation is 200 boids after Reynolds (1987) on a torus of the published extent (x ±1414, y ±1012), seen
-in 16 frames spaced 3 steps apart after 20 steps of burn-in. A simulation draws
+One simulation has 200 boids after Reynolds (1987) on a torus of the published extent (x ±1414, y ±1012). It
+has 16 frames, 3 steps apart, after a burn-in of 20 steps. A simulation draws
 
-- how much it flocks, f ~ Beta(.22, .22): nearly all or nothing;
-- the boids' common speed, uniform on (2, 17) pixels a step;
-- the weight of separation, uniform on (0, .8), and per boid a radius of perception, uniform on (20, 400);
-- where the boids are: each is with probability .4 f + .6 U in one of two crowds, normal with a standard
-  deviation uniform on (40, 250), else anywhere;
-- where they head: a boid takes the flock's direction (± .1) with probability f, else its own.
+- the degree of flocking, f ~ Beta(0.22, 0.22), which is usually near 0 or 1;
+- the boids' common speed, uniform on (2, 17) pixels per step;
+- the weight of separation, uniform on (0, 0.8), and per boid a radius of perception, uniform on (20, 400);
+- the position of each boid: with probability 0.4 f + 0.6 U in one of two crowds, else uniform. A crowd is
+  normal with a standard deviation uniform on (40, 250);
+- the heading: a boid takes the flock's direction (± 0.1) with probability f, else its own.
 
-In a step a boid adds to its velocity: .45 f of what it lacks to the mean heading of the boids it perceives,
-at its own speed (alignment); .008 f of the way to their center (cohesion); the weight times the repulsion
-from boids within 40 pixels, 1000 / distance² each, at most its speed (separation); normal noise of
-.15 + 1.8 (1 − f). Then it is brought back to its speed.
+In each step, four terms are added to a boid's velocity, which is then rescaled to its speed:
 
-Recorded per boid are place and velocity; the mean heading of those it perceives, as a unit vector (A); the
-repulsion (S), mostly 0 and heavy-tailed; the way to their center in units of radius / 2.68, so that its
-length is at most the published 2.68 (C); how many it perceives (nAC) and keeps away from (nS). A and C are
-0 for a boid that perceives none. All frames of a simulation have one label: flocking with probability
-logistic(20 (f − ½)), then flipped with probability .025, for those who were asked disagree.
+- alignment: 0.45 f of the difference to the mean heading of the perceived boids, at the boid's own speed;
+- cohesion: 0.008 f of the vector to their center;
+- separation: the weight times the repulsion from boids within 40 pixels, 1000 / distance² each, at most the
+  boid's speed;
+- normal noise with standard deviation 0.15 + 1.8 (1 − f).
 
-What was chosen how: f, the weights of alignment and cohesion, the noise, the label and the spacing of
-frames were given; speeds, radii, crowds, separation and repulsion were adjusted by hand to the published
-summary and to the error of non-private iterative hard thresholding. So the flock is a stand-in, and no
-evidence about the real data. One boid in eight perceives none; of the real ones it may be every other.
+The recorded features per boid are
+
+- position and velocity;
+- the mean heading of the perceived boids as a unit vector (A);
+- the repulsion (S), mostly 0 and heavy-tailed;
+- the vector to their center in units of radius / 2.68, whose length is at most the published 2.68 (C);
+- the number of boids it perceives (nAC) and avoids (nS).
+
+A and C are 0 for a boid that perceives none. All frames of a simulation have one label: flocking with
+probability logistic(20 (f − ½)). The label is flipped with probability 0.025, because the raters disagree.
+
+f, the weights of alignment and cohesion, the noise, the label and the frame spacing were fixed in advance.
+Speeds, radii, crowds, separation and repulsion were adjusted by hand. The targets were the published summary
+and the error of non-private iterative hard thresholding. The flock is therefore a stand-in and no evidence
+about the real data. One boid in eight perceives none; in the real data it may be every second one.
 """
 
 from collections.abc import Callable, Iterator
@@ -70,11 +78,11 @@ class _Flocks:
 def simulate(
     n_frames: int, seed: int, *, threads: Callable[[], int] = lambda: 1
 ) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
-    """Simulate flocks until there are so many frames: yield frames (k, 2400) and their labels (k,).
+    """Simulate ``n_frames`` frames of flocks: yield frames (k, 2400) and their labels (k,).
 
-    Simulation i, of 16 rows in order of time, depends on the seed and i alone, so that fewer simulations are
-    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, …
-    As many threads work as ``threads`` says whenever it is asked.
+    Simulation i has 16 rows in order of time and depends only on the seed and i. Fewer simulations are then
+    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, … ``threads`` returns the current
+    number of threads.
     """
     simulations = range(-(-n_frames // FRAMES))
 

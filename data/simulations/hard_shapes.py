@@ -1,7 +1,7 @@
-"""Laws on which intervals fail that trust clipping: far tails, outliers, rare columns and events.
+"""Difficult distributions for intervals with clipping: heavy tails, outliers, rare columns and events.
 
-The truth is the least-squares answer, the mean or the coefficients of the population, in closed form.
-``d`` is the law's own: a study states it.
+The true value is the population's least squares coefficient, mean or coefficient, in closed form. Each
+distribution has its own ``d``, which a study must state.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ _LEVELS = (0.4, 0.25, 0.15, 0.08, 0.05, 0.04, 0.02, 0.01)
 
 
 def hard_regression(rng: np.random.Generator, n: int, d: int, *, law: RegressionLaw = "square") -> Simulated:
-    """Draw rows with a column of ones, and responses that are no line or have far errors."""
+    """Draw rows with a column of ones, and responses that are nonlinear or have extreme errors."""
     X = rng.standard_normal((n, 3))
     error, truth = rng.standard_normal(n), np.zeros(4)
     if law == "lognormal":
@@ -72,7 +72,7 @@ def hard_regression(rng: np.random.Generator, n: int, d: int, *, law: Regression
 
 
 def hard_mean(rng: np.random.Generator, n: int, d: int, *, law: MeanLaw = "lognormal") -> Simulated:
-    """Draw rows of independent entries of one law."""
+    """Draw rows with independent entries of one distribution."""
     shape = (n, d)
     laws: dict[str, tuple[FloatArray, float]] = {
         "lognormal": (np.exp(1.5 * rng.standard_normal(shape)), float(np.exp(1.125))),
@@ -89,7 +89,7 @@ def hard_mean(rng: np.random.Generator, n: int, d: int, *, law: MeanLaw = "logno
 
 
 def hard_events(rng: np.random.Generator, n: int, d: int) -> Simulated:
-    """Draw events of a logistic regression, 2 to 3 % of the rows, with a column of ones."""
+    """Draw events of a logistic regression, 2 to 3% of the rows, with a column of ones."""
     X = np.column_stack([rng.standard_normal((n, d - 1)), np.ones(n)])
     truth = np.append(np.linspace(1, -1, d - 1) / np.sqrt(d - 1), -4.0)
     return Simulated(X=X, y=(rng.random(n) < 1 / (1 + np.exp(-X @ truth))).astype(float), truth=truth)

@@ -1,4 +1,4 @@
-"""Means, linear regressions and generalized linear models: of the papers and of rows of a stated shape."""
+"""Means, linear regressions and generalized linear models: those of the papers and those of stated shapes."""
 
 from typing import Literal
 
@@ -38,7 +38,7 @@ def gaussian_mean(
 
 
 def shaped_mean(rng: np.random.Generator, n: int, d: int, *, rows: Shape = "gaussian") -> Simulated:
-    """Draw rows of independent entries of standard deviation 1 around means spread evenly over ±½."""
+    """Draw rows with independent entries of standard deviation 1 around means evenly spaced over ±½."""
     truth = np.linspace(-0.5, 0.5, d)
     return Simulated(X=truth + centered_noise(rng, rows, (n, d)), y=None, truth=truth)
 
@@ -78,7 +78,7 @@ def shaped_regression(
 ) -> Simulated:
     """Draw rows and errors of a law, coefficients of length about ½ and responses.
 
-    The standard deviation of an error is 0.7. Where errors are unequal, the variance of one is (1 + x²)/2
+    The standard deviation of an error is 0.7. With unequal errors, the variance of an error is (1 + x²)/2
     times 0.7² for the first entry x of its row.
     """
     X = centered_noise(rng, rows, (n, d))
@@ -99,8 +99,8 @@ def sign_regression(
     """Draw covariates uniform on {±1}^d, equal coefficients on the first few, noise uniform on [−1, 1].
 
     The absolute or the Euclidean norm of the coefficients is 1; |y| is at most 2, or 1 + √``sparsity``.
-    ``correlation`` is that of every two columns: an entry is its row's common sign with the root of it as
-    probability, else a sign of its own.
+    ``correlation`` is the correlation of all pairs of columns. An entry is the common sign of its row with
+    probability √``correlation``, else an independent sign.
     """
     support = min(sparsity, d)
     truth = np.zeros(d)
@@ -138,7 +138,7 @@ def uniform_glm(
 
 
 def _unit_coefficients(rng: np.random.Generator, d: int, sparsity: int | None) -> tuple[np.ndarray, int]:
-    """Draw coefficients of length 1, all or the first few of which are not zero; return how many, too."""
+    """Draw coefficients of length 1, with all or the first few nonzero; also return their number."""
     support = d if sparsity is None else min(sparsity, d)
     direction = rng.standard_normal(support)
     return np.append(direction / np.linalg.norm(direction), np.zeros(d - support)), support

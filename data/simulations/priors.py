@@ -1,6 +1,6 @@
-"""The priors that the papers' lower bounds attack, with data drawn given the parameter.
+"""The priors of the papers' lower bounds, with data drawn given the parameter.
 
-Rows are independent given the parameter, so that of 2n rows the first n can be members and the others not.
+Rows are independent given the parameter. The first n of 2n rows can be members, the others non-members.
 """
 
 import numpy as np

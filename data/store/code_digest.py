@@ -1,8 +1,9 @@
-"""A digest of the code that a result depends on: of whole packages, and of the plugins that it names.
+"""A digest of the code that a result depends on: whole packages, and the plugins that the result uses.
 
-A plugin is a file that is found by its name: an estimator, a dataset, a simulator, a kind of problem. A
-result depends on the plugins that its key names, on those that these import, on all other files of the
-packages that compute it, and on the versions of the libraries. Any change of such a file changes the digest.
+A plugin is a file that the program finds by name: an estimator, a dataset, a simulator, a kind of problem. A
+result depends on the plugins in its key and on those that they import. It also depends on all other files of
+the packages that compute it, and on the versions of the libraries. A change of such a file changes the
+digest.
 """
 
 import dis
@@ -26,7 +27,7 @@ PLUGINS = (
 TABLES = ("data",)
 NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")
 PAGES = (*NUMBERS, "reports", "flows/claims.toml")
-# What of these neither computes a number nor shows it.
+# Files that neither compute nor show a number.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn")
 _ON_PAGES_ALONE = ("tasks/report", "tasks/scorecard", "tasks/advice", "dpalgos/theory.py")
 LIBRARIES = (
@@ -38,9 +39,9 @@ _SUFFIXES = {".py", ".toml", ".jinja", ".css", ".js", ".json", ".md"}
 
 
 def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
-    """Return a sha256 over what results depend on whose code begins in some modules.
+    """Return a sha256 over everything that results of some modules depend on.
 
-    Where all of them are of the package `data` the results are tables; `of_page` says that they are pages.
+    If all modules are in the package `data`, the results are tables. `of_page` means that they are pages.
     """
     return _code_digest(tuple(sorted(set(modules))), of_page)
 
@@ -58,7 +59,7 @@ def _code_digest(modules: tuple[str, ...], of_page: bool) -> str:
 
 
 def file_of(module: str) -> Path:
-    """Return the file of a module, of ours or of somebody's plugin; it need not exist."""
+    """Return the file of a module or of a plugin; it need not exist."""
     path = _root(module.partition(".")[0]).joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_name(f"{path.name}.py")
     if path.exists():
@@ -71,7 +72,7 @@ def file_of(module: str) -> Path:
 
 @cache
 def _files(package: str, of_page: bool) -> frozenset[Path]:
-    """Return the files of a package, or of one of its folders, but for its plugins."""
+    """Return the files of a package or of one of its folders, except plugins."""
     root = _root(package.partition("/")[0])
     left_out = {root / name for name in (*PLUGINS, *_ELSEWHERE, *(() if of_page else _ON_PAGES_ALONE))}
     folder_or_file = root / package
@@ -86,7 +87,7 @@ def _files(package: str, of_page: bool) -> frozenset[Path]:
 
 
 def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield a plugin's file, and those of the plugins that it imports."""
+    """Yield the file of a plugin, and the files of the plugins that it imports."""
     yield path
     for other in _imported_plugins(path) - known:
         yield from _with_imports(other, known | {path})
@@ -95,7 +96,7 @@ def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[
 @cache
 def _imported_plugins(path: Path) -> frozenset[Path]:
     modules: list[str] = []
-    with suppress(OSError, SyntaxError, ValueError):  # an import of the plugin says so
+    with suppress(OSError, SyntaxError, ValueError):  # importing the plugin reports the fault
         modules += _imported(compile(path.read_bytes(), path, "exec"))
     return frozenset(
         file_of(name) for name in modules if name.replace(".", "/").rpartition("/")[0] in PLUGINS
@@ -103,9 +104,9 @@ def _imported_plugins(path: Path) -> frozenset[Path]:
 
 
 def _imported(code: CodeType) -> Iterator[str]:
-    """Yield the names of modules that code imports, and of what it takes from them, in functions, too.
+    """Yield the names of imported modules and objects, including imports in functions.
 
-    Two threads must not make syntax trees at once: CPython 3.11 raises a SystemError then.
+    Two threads must not build syntax trees at once: CPython 3.11 then raises a SystemError.
     """
     module = ""
     for each in dis.get_instructions(code):
@@ -119,7 +120,7 @@ def _imported(code: CodeType) -> Iterator[str]:
 
 
 def _root(package: str) -> Path:
-    """Return the folder that holds a package: in a wheel, `dpalgos` lies next to the application's folder."""
+    """Return the parent folder of a package: in a wheel, `dpalgos` is next to the application's folder."""
     return PROJECT_ROOT if (PROJECT_ROOT / package).exists() else PROJECT_ROOT.parent
 
 

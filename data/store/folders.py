@@ -1,4 +1,4 @@
-"""The home: its folders, who may use it and on which disk; atomic writing of files."""
+"""DPCOST_HOME: its folders, owner and disk; atomic writing of files."""
 
 import errno
 import fcntl
@@ -40,11 +40,11 @@ _WRITE_FAULTS = {
     errno.EPERM: "permission is denied; make the folder writable",
     errno.EEXIST: "a file stands where a folder is needed; move it away",
     errno.ENOTDIR: "a file stands where a folder is needed; move it away",
-    errno.EISDIR: "a folder stands where the file should go; move it away",
+    errno.EISDIR: "a folder has the name of the file; move it away",
     errno.EIO: "the disk reports an input/output error; check the disk",
 }
 LOCK = "run.lock"  # the file that the first run of a home creates
-# Their locks may hold on one machine alone, or not at all, and a database file on them can be damaged.
+# Their locks may hold on one machine only or not at all, and a database file on them can be damaged.
 NETWORK_TYPES = frozenset(
     (
         *("9p", "afp", "afs", "beegfs", "ceph", "cifs", "davfs", "glusterfs", "gpfs", "lustre"),
@@ -55,10 +55,10 @@ LOCAL_FUSE = ("fuse.fuse-overlayfs", "fuse.overlayfs")  # what containers of ord
 
 
 def home() -> Path:
-    """Return the folder of everything that lasts and is not a report: ``DPCOST_HOME``, or the default.
+    """Return the folder of everything permanent except reports: ``DPCOST_HOME``, or the default.
 
-    The default is ``.dpcost`` in a checkout, elsewhere the platform's folder for the data of users. It need
-    not exist yet.
+    The default is ``.dpcost`` in a checkout, elsewhere the platform's folder for user data. It need not
+    exist.
     """
     chosen = os.environ.get("DPCOST_HOME")
     if not chosen:
@@ -67,8 +67,8 @@ def home() -> Path:
         return Path(chosen).expanduser().resolve()
     except (OSError, RuntimeError):
         raise StoreError(
-            f"DPCOST_HOME must be a folder that can be reached, got {chosen!r}: its user, a link "
-            "in it or the folder you are in does not exist; give the whole path"
+            f"DPCOST_HOME must be a reachable folder, got {chosen!r}: its user, a link in it or the "
+            "current folder does not exist; set it to an absolute path"
         ) from None
 
 
@@ -91,7 +91,7 @@ def _total(folder: Path) -> dict[str, int]:
     sizes = []
     for parent, _, names in os.walk(folder):
         for name in names:
-            with suppress(OSError):  # a run may remove what it has just made
+            with suppress(OSError):  # a run may have just removed it
                 sizes.append(os.stat(os.path.join(parent, name)).st_size)
     return {"files": len(sizes), "bytes": sum(sizes)}
 
@@ -109,7 +109,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def file_identity(path: Path) -> tuple[int, int]:
-    """Return device and inode of a file: the same for all of its names and links."""
+    """Return device and inode of a file: the same for all its names and links."""
     about = path.stat()
     return about.st_dev, about.st_ino
 
@@ -119,18 +119,28 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def sha256_files(path: Path) -> str:
+    """Return the sha256 of a file; of a folder, that of the names and checksums of its files."""
+    if not path.is_dir():
+        return sha256_file(path)
+    listed = [
+        f"{each.name} {sha256_file(each)}" for each in sorted(path.iterdir()) if each.name[:1] not in "._"
+    ]
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()
+
+
 def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     """Return the content of a regular file; raise `OSError` for one of more than ``limit`` bytes."""
     with open_regular(path) as handle:
         large = os.fstat(handle.fileno()).st_size > limit
         content = b"" if large else handle.read(limit + 1) or b""
-    if large or len(content) > limit:  # it may grow meanwhile
+    if large or len(content) > limit:  # it may grow during the read
         raise OSError(errno.EFBIG, f"it has more than {limit / 1e6:g} MB", str(path))
     return content
 
 
 def read_json(path: Path) -> Any:
-    """Return the JSON document in a regular file; raise `ValueError` if it is none."""
+    """Return the JSON document in a regular file; raise `ValueError` if it is not JSON."""
     try:
         return json.loads(read_small(path, limit=100_000_000))
     except RecursionError:
@@ -138,14 +148,14 @@ def read_json(path: Path) -> Any:
 
 
 def private_folder(folder: Path) -> Path:
-    """Create a folder that its owner alone can enter, and return it; one that is there stays as it is."""
+    """Create a folder that only its owner can enter, and return it; an existing folder is not changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def closed_folder(folder: Path) -> Path:
-    """Create a folder that its owner alone can enter, or close one that others can, and return it."""
+    """Create a folder that only its owner can enter, or close an existing one to others; return it."""
     mode = private_folder(folder).stat().st_mode
     if mode & 0o077:
         try:
@@ -159,7 +169,7 @@ def closed_folder(folder: Path) -> Path:
 
 
 def close_home() -> None:
-    """Make a home's tables and non-private answers readable by its owner only."""
+    """Make a home's tables and non-private results readable by its owner only."""
     for folder in (store_dir(home()), home() / "cache"):
         closed_folder(folder)
 
@@ -172,12 +182,11 @@ def atomic_write(path: Path, content: bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """Write a file atomically and durably: readers see the old content or the new, even after a power cut.
+    """Write a file atomically and durably: readers see the old or the new content, even after a power cut.
 
-    The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
-    the folder is flushed as well. After any error the hidden file is gone and `path` is as before, so that
-    what was written can be verified. A private file can be read by its owner alone. Anything but a regular
-    file stays.
+    The bytes go to a hidden file in the same folder. This file is flushed to the disk and renamed, and the
+    folder is flushed too. After an error, the hidden file is deleted and `path` is unchanged. Only its owner
+    can read a private file. A path that is not a regular file is refused.
     """
     check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -208,14 +217,14 @@ def check_replaceable(path: Path) -> None:
     with suppress(OSError):  # there is nothing yet
         if not stat.S_ISREG(path.lstat().st_mode):
             raise StoreError(
-                f"cannot write {path}: a link, folder, pipe or device stands there; choose another name"
+                f"cannot write {path}: it is a link, folder, pipe or device; choose another name"
             )
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Delete temporary files of killed writers, up to two folders below; return the bytes freed.
+    """Delete temporary files of killed writers, up to two folders below; return the freed bytes.
 
-    A process that still writes a file holds its lock; a file made a moment ago may not be locked yet.
+    A process that still writes a file holds its lock. A new file may not be locked yet.
     """
     freed = 0
     for pattern in (".*.part", "*/.*.part", "*/*/.*.part"):
@@ -248,7 +257,7 @@ def account(uid: int) -> str:
 
 
 def require_own_home(home: Path) -> None:
-    """Refuse a home that another account uses, with its ledger and passwords; root may use any."""
+    """Refuse a home of another account, which has a ledger and passwords; root may use any home."""
     try:
         owner = (home / LOCK).stat().st_uid
     except PermissionError:
@@ -256,7 +265,7 @@ def require_own_home(home: Path) -> None:
             owner = home.stat().st_uid
         except OSError:
             return
-    except OSError:  # nobody uses it yet, or it cannot be one
+    except OSError:  # unused, or not a valid home
         return
     if os.geteuid() not in (0, owner):
         raise StoreError(
@@ -267,14 +276,14 @@ def require_own_home(home: Path) -> None:
 
 
 def require_local_disk(what: str, folder: Path) -> None:
-    """Refuse a folder on a network file system; it need not exist yet. ``what`` names it in the message."""
-    import psutil  # when it is needed: every command needs folders
+    """Refuse a folder on a network file system; it need not exist. ``what`` names it in the message."""
+    import psutil  # imported here, because every command imports this module
 
     whole = folder.resolve()
     mounts = [each for each in psutil.disk_partitions(all=True) if whole.is_relative_to(each.mountpoint)]
     if not mounts:
         return
-    # Of two at one place, the later one covers the other.
+    # The later of two mounts at one place covers the earlier one.
     disk = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
     kind = disk.fstype.lower()
     if kind in NETWORK_TYPES or (kind.startswith("fuse.") and kind not in LOCAL_FUSE):

@@ -1,8 +1,7 @@
-"""The files that a command writes for its user: none takes the place of what the user needs or made.
+"""Checks of the files that a command writes for its user.
 
-An input of the command is never replaced, nor is a file that its study or release file names, nor one of the
-home; any other file that is there is replaced with ``--force`` alone. All of this is checked before anything
-is computed or charged.
+A command never replaces its inputs, the files that its study or release file names, or files of DPCOST_HOME.
+It replaces any other existing file only with ``--force``. All checks precede computation and charges.
 """
 
 import os
@@ -24,18 +23,18 @@ def check_outputs(
 ) -> None:
     """Refuse files that may not be written.
 
-    Of ``inputs``, folders stand for all files in them; addresses and what is not there count for nothing.
+    A folder in ``inputs`` means all its files; addresses and missing files are ignored.
     """
     named = [file for file in files if file is not None]
     protected = {identity: file for each in inputs if named for identity, file in _identities(each)}
     for i, file in enumerate(named):
         _check(file, protected, force=force)
         if _spelled(file) in map(_spelled, named[:i]):
-            raise StoreError(f"{file} would be written twice; give each output a name of its own")
+            raise StoreError(f"{file} would be written twice; use a different name for each output")
 
 
 def claim_report(folder: Path) -> None:
-    """Refuse a folder for a report that holds other files; mark one that is not there as a run's."""
+    """Refuse a report folder with other files; create and mark a missing one."""
     if folder.is_dir():
         known = {"manifest.json", _BEGUN} & {each.name for each in folder.iterdir()}
         if any(folder.iterdir()) and not known:
@@ -44,13 +43,13 @@ def claim_report(folder: Path) -> None:
                 "another folder, or move them"
             )
         return
-    with suppress(OSError):  # whatever it is, writing the report will say so
+    with suppress(OSError):  # writing the report will give the reason
         folder.mkdir(parents=True)
         (folder / _BEGUN).touch()
 
 
 def files_named_by(file: Path) -> Iterator[Path]:
-    """Yield a study or release file, and the files that it and those name."""
+    """Yield a study or release file, and recursively the files that it names."""
     todo, seen = [file], set[Path]()
     while todo:
         one = todo.pop()
@@ -73,7 +72,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _identities(source: object) -> Iterator[tuple[_Identity, Path]]:
-    """Yield the identity of a file, or of all files in a folder, and the file."""
+    """Yield the identity and the path of a file, or of all files in a folder."""
     path = Path(str(source))
     with suppress(OSError, ValueError):
         for file in path.rglob("*") if path.is_dir() else [path]:
@@ -100,5 +99,5 @@ def _check(file: Path, protected: dict[_Identity, Path], *, force: bool) -> None
 
 
 def _spelled(file: Path) -> str:
-    """Return a file's path without links and detours."""
+    """Return a file's path with links resolved."""
     return str(file.parent.resolve() / file.name)

@@ -1,4 +1,4 @@
-"""References to what the store holds: small enough to pass between tasks, exact enough to verify."""
+"""References to stored files: small enough to pass between tasks, exact enough to verify."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from data.store.shared import bring
 MAX_DROPPED_FRACTION = 0.01
 LEFT_OUT = "left out"
 OWN_FILE = "a file of your own"  # the origin of an analyst's table
-_EXACT = ConfigDict(extra="forbid")  # what was stored has these fields and no others
+_EXACT = ConfigDict(extra="forbid")  # stored references have exactly these fields
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What was done to rows, values or people for one reason; one with several is counted under the first."""
+    """A repair of rows, values or people for one reason; items with several reasons count under the first."""
 
     reason: str
     count: int
@@ -37,11 +37,11 @@ def describe_repairs(repairs: Sequence[Repair]) -> str:
 
 @dataclass(frozen=True, config=_EXACT)
 class DatasetRef:
-    """A Parquet table in the store and where it came from; small enough to pass between tasks."""
+    """A Parquet table in the store with its origin; small enough to pass between tasks."""
 
     name: str
-    path: str  # absolute; or below the home, where others are to find it in theirs
-    sha256: str  # of the Parquet file's bytes; this alone identifies the data
+    path: str  # absolute; or below DPCOST_HOME, for other machines
+    sha256: str  # of the Parquet file's bytes; it identifies the data
     source_sha256: str  # of the raw file; "" for a stand-in
     source_url: str
     layout: str
@@ -49,8 +49,8 @@ class DatasetRef:
     data_source: Literal["real", "stand-in", "simulated"]
     n_rows: int
     rows_read: int  # of the raw file
-    repairs: tuple[Repair, ...] = ()  # what was dropped in between and why
-    reasons: tuple[str, ...] = ()  # for a stand-in: each place tried and why it did not deliver
+    repairs: tuple[Repair, ...] = ()  # dropped rows with reasons
+    reasons: tuple[str, ...] = ()  # for a stand-in: each source with the reason why it failed
 
     @property
     def n_units(self) -> int:
@@ -60,7 +60,7 @@ class DatasetRef:
         return dict(to_jsonable_python(self))
 
     def metadata(self, **more: Any) -> dict[str, str]:
-        """Return what the Parquet file says of itself, the same in every run."""
+        """Return the metadata of the Parquet file, the same in every run."""
         about = {
             "dataset": self.name,
             **{key: getattr(self, key) for key in ("data_source", "source_sha256", "source_url", "layout")},
@@ -76,9 +76,9 @@ class DatasetRef:
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
 class UserTableRef(DatasetRef):
-    """A table of which several rows may be one user's; a column holds users as numbers 0, 1, …."""
+    """A table in which a user may have several rows; a column has users as numbers 0, 1, …."""
 
-    n_users: int  # with a row that was kept
+    n_users: int  # users with at least one kept row
 
     @property
     def n_units(self) -> int:
@@ -100,7 +100,7 @@ class GenotypeRef(DatasetRef):
 class FramesRef(DatasetRef):
     """Frames of a flock in the store."""
 
-    label_counts: tuple[int, int]  # frames labeled 0, and 1
+    label_counts: tuple[int, int]  # number of frames with label 0 and 1
     frames_per_simulation: int  # consecutive rows; 0 for real frames, whose origin is not known
     table_sha256: str  # of the names of columns, the order of rows and every bit of the values
 
@@ -109,7 +109,7 @@ _ANY_REF: TypeAdapter[DatasetRef] = TypeAdapter(GenotypeRef | FramesRef | UserTa
 
 
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
-    """Return the reference that `to_dict` wrote, of whichever class it was."""
+    """Return the reference that `to_dict` wrote, with its class."""
     return _ANY_REF.validate_python(plain)
 
 

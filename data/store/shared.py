@@ -1,9 +1,9 @@
 """The store and the cache that several machines share at one address.
 
 With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
-results in the home are also copied there under the same name, and what a machine lacks is brought from there.
-Estimators and parsers read files, so they never know. A table that comes is believed only if its sha256 is
-the one that its reference gives. Ledger, locks and the server's database stay on the machine.
+results are also copied there under the same name. A machine fetches missing files from there. Estimators and
+parsers only read local files. A fetched table is accepted only if its sha256 is that of its reference.
+Ledger, locks and the server's database stay on the machine.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ def shared_address() -> str:
 
 
 def check_shared_store() -> None:
-    """Refuse an address where nothing can be written and read again, before anything is started."""
+    """Refuse an address that cannot be written and read again, before anything starts."""
     if shared_address():
         probe = f"probe-{os.getpid()}"
         write_shared(probe, b"probe")
@@ -63,7 +63,7 @@ def share(path: Path) -> None:
 
 
 def bring(path: Path, sha256: str = "") -> bool:
-    """Copy a file from the shared store into the home; return whether it was there, with this checksum."""
+    """Copy a file from the shared store into the home; return whether it existed with this checksum."""
     if not shared_address() or not path.is_relative_to(home()):
         return False
     try:
@@ -89,7 +89,7 @@ def write_shared(name: str, content: bytes) -> None:
 
 
 def read_shared(name: str) -> bytes | None:
-    """Return a small file of the shared store; None if it is not there, or there is no shared store."""
+    """Return a small file of the shared store, or None if it or the store does not exist."""
     if not shared_address():
         return None
     try:
@@ -101,11 +101,11 @@ def read_shared(name: str) -> bytes | None:
 
 @dataclass(frozen=True)
 class SharedFile:
-    """A file of the shared store, by its place below the address."""
+    """A file of the shared store, by its path below the address."""
 
     name: str
     bytes: int
-    written: float  # seconds since 1970, 0 where the file system does not say
+    written: float  # seconds since 1970; 0 if unknown
 
 
 def shared_files(folder: str) -> list[SharedFile]:
@@ -116,7 +116,7 @@ def shared_files(folder: str) -> list[SharedFile]:
 
 
 def remove_shared(names: Sequence[str]) -> None:
-    """Remove files of the shared store; one that is not there any more is no fault."""
+    """Remove files of the shared store; missing files are ignored."""
     for name in names:
         try:
             with _as_one_sentence(reading=True):
@@ -126,7 +126,7 @@ def remove_shared(names: Sequence[str]) -> None:
 
 
 def _written(about: dict[str, Any]) -> float:
-    """Return when a file was written, which each file system calls by another name."""
+    """Return when a file was written; file systems use different keys."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = about.get(name)
         if isinstance(value, datetime):
@@ -147,19 +147,19 @@ def _folder(address: str) -> Any:
             f"{VARIABLE} must be an address such as s3://bucket/folder or file:///folder, got {address!r}"
         )
     try:
-        # Another machine may have written since: nothing that is known of a folder is kept.
+        # Another machine may have written since: no folder listing is cached.
         system, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
         raise StoreError(
             f"{_shown()} needs a package that is not installed ({error}); for s3:// install dpcost[s3]"
         ) from None
     except ValueError as error:
-        raise StoreError(f"{_shown()} is no address that can be used: {error}") from None
+        raise StoreError(f"{_shown()} is not a usable address: {error}") from None
     return DirFileSystem(root, system)
 
 
 def _local_path(folder: Any, name: str) -> Path | None:
-    """Return a file's path where the address is a folder of this machine: there it is written atomically."""
+    """Return a file's path if the address is a local folder, where it is written atomically."""
     from fsspec.implementations.local import LocalFileSystem
 
     return Path(folder.path, name) if isinstance(folder.fs, LocalFileSystem) else None
@@ -172,7 +172,7 @@ def _shown() -> str:
 
 @contextmanager
 def _as_one_sentence(*, reading: bool = False) -> Iterator[None]:
-    """Turn errors of a file system into one sentence; a missing file is no error for a reader."""
+    """Turn errors of a file system into one sentence; for a reader, a missing file is not an error."""
     try:
         yield
     except (StoreError, _OtherContent):

@@ -9,38 +9,40 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
-from data.formats.canonical import NUMBER, Cells, meanings
-from data.store.folders import atomic_file, sha256_file, store_dir
+from data.formats.canonical import Cells, meanings
+from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
-from data.tables.reading import Watch, cells_of, opened_table, refuse_unclear, require_columns
+from data.tables.reading import (
+    Watch,
+    cells_of,
+    opened_table,
+    refuse_unclear,
+    require_columns,
+)
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
-ColumnType = Literal["number", "whole number", "text", "empty"]
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
-_MOST_COLUMNS = 1_000  # that a study file can declare
 # What data files often hold for "not asked", "refused" or "does not know".
 _CODES = (-9999, -999, -200, -99, -9, -8, -7, -1, 7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
-_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
 
 
 class UserIds:
     """The ids of users, read piece by piece and turned into numbers 0, 1, …; no message holds one.
 
     Ids are compared in their canonical form (:mod:`data.formats.canonical`): ``7``, ``7.0`` and ``007`` are
-    one user, and so is a name in either Unicode form: parts of a user's rows must not be protected alone.
-    ``dpalgos.estimate`` applies the same rule to the ids of an array.
+    one user, and so is a name in either Unicode form. Otherwise parts of a user's rows would be protected
+    alone. ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
     def __init__(self, path: Path, column: str) -> None:
@@ -75,12 +77,12 @@ class UserIds:
             )
         if self._has_numbers and self._texts:
             raise DataError(
-                f"{where} mixes numbers with text, so that a user might have two ids; write all ids one way, "
+                f"{where} mixes numbers with text, and a user might have two ids; write all ids one way, "
                 "e.g. with a letter before each"
             )
         if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers from 2^53 on; ids must be whole numbers or text, so "
+                f"{where} has fractions, or numbers of 2^53 or more; ids must be whole numbers or text; "
                 "write e.g. a letter before each"
             )
         ids = np.concatenate([np.zeros(0), *self._pieces])
@@ -104,23 +106,6 @@ class DeclaredTable:
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 where it was the lower or the upper one, else 0
 
 
-def table_schema(path: Path, marks: Marks = PLAIN) -> tuple[dict[str, ColumnType], int]:
-    """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    with opened_table(path, marks) as (names, batches):
-        _check_header(path, names)
-        types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
-        n_rows = 0
-        for batch in batches:
-            n_rows += batch.num_rows
-            for name in names:
-                cells = cells_of(path, batch, name, repr(name))
-                if marks == PLAIN:
-                    refuse_unclear(path, cells)
-                type_here = _type_of(cells)
-                types[name] = max(types[name], type_here, key=_TYPES.index)
-    return types, n_rows
-
-
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
     ids = UserIds(path, user_id)
@@ -132,9 +117,9 @@ def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
 
 
 def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
-    """Check a CSV or Parquet file against its declaration and store it, or reuse the one stored before."""
+    """Check a table against its declaration and store it, or reuse the one stored before."""
     try:
-        content = sha256_file(path)
+        content = sha256_files(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
     described = json.dumps(
@@ -146,7 +131,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     if stored := stored_table(target):
         return replace(stored, path=str(target))
     read = read_declared(path, declaration)
-    if sha256_file(path) != content:
+    if sha256_files(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
     arrow = pa.table(read.table)
     with atomic_file(target) as handle:
@@ -159,14 +144,14 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         sha256=sha256_file(target),
         source_sha256=content,
         source_url="",
-        layout=path.suffix.removeprefix("."),
+        layout=path.suffix.removeprefix(".") or "parquet",
         origin=OWN_FILE,
         data_source="real",
         n_rows=arrow.num_rows,
         rows_read=len(read.kept),
         repairs=(
             *read.repairs,
-            *(replace(one, what="value", done="moved to the nearer bound") for one in read.moved),
+            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.moved),
         ),
         **counted,
     )
@@ -187,7 +172,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     kept, repairs = _filled(columns, values)
     if repairs and declaration.missing == "refuse":
         faults.append(
-            f"{_listed([repair.reason for repair in repairs])}; mend those rows, take "
+            f"{_listed([repair.reason for repair in repairs])}; correct those rows, use "
             'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
             "public constant"
         )
@@ -217,13 +202,13 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
-def cut_codes(column: DeclaredColumn) -> str:
-    """Return the common codes for a missing cell beyond the bounds of numbers; none if some are declared."""
+def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
+    """Return the common codes for a missing cell outside the bounds of numbers; none if some are declared."""
     if column.categories or column.missing or column.derived or column.log:
         return ""
-    below = [code for code in _CODES if code < min(column.lower, 0)][-5:]
-    above = [code for code in _CODES if code > max(column.upper, 0)][:5]
-    return ", ".join(map(str, [*below, *above]))
+    lower = [code for code in _CODES if code < min(column.lower, 0)][-5:]
+    upper = [code for code in _CODES if code > max(column.upper, 0)][:5]
+    return ", ".join(map(str, [*lower * below, *upper * above]))
 
 
 def undeclared_cells(
@@ -332,15 +317,19 @@ def _undeclared(
         if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
-            codes = f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column)) else ""
+            sides = {"below": bool((finite := numbers[np.isfinite(numbers)]).min() < column.lower)}
+            sides["above"] = bool(finite.max() > column.upper)
+            codes = (
+                f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column, **sides)) else ""
+            )
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
     texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
     return [
-        f"{_listed(faults)}; mend the file or [[data.columns]]"
+        f"{_listed(faults)}; correct the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)
-        + (', or take missing = ["99"], say, for codes, or outside = "clip"')
+        + (', or use missing = ["99"] for such codes, or outside = "clip"')
         * any("outside" in fault for fault in faults)
     ]
 
@@ -387,31 +376,6 @@ def _filled(
 def _listed(faults: Sequence[str]) -> str:
     more = f", and {len(faults) - MOST_FAULTS} more such faults" * (len(faults) > MOST_FAULTS)
     return ", ".join(faults[:MOST_FAULTS]) + more
-
-
-def _check_header(path: Path, names: Sequence[str]) -> None:
-    if len(names) > _MOST_COLUMNS:
-        raise DataError(
-            f"{path} has {len(names):,} columns, and a study declares at most {_MOST_COLUMNS:,}; keep those "
-            "that you need"
-        )
-    blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
-    if blank:
-        raise DataError(f"{path}: column number {blank} has no name; name it in the header")
-    are_numbers = pc.match_substring_regex(pa.array([name.strip().lower() for name in names]), NUMBER)
-    if 2 * sum(are_numbers.to_pylist()) > len(names):
-        raise DataError(
-            f"{path} seems to lack a header: most of its column names are numbers; write names above the rows"
-        )
-
-
-def _type_of(cells: Cells) -> ColumnType:
-    if (cells.texts >= 0).any():
-        return "text"
-    numbers = cells.numbers[np.isfinite(cells.numbers)]
-    if not len(numbers):
-        return "number" if np.isinf(cells.numbers).any() else "empty"
-    return "whole number" if (numbers == np.rint(numbers)).all() else "number"
 
 
 def _numbers(cells: Cells) -> npt.NDArray[np.float64]:

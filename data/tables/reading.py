@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -24,7 +24,7 @@ from data.dataset import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import Cells, canonical_cells
 from data.formats.row_groups import BUFFER_BYTES, read_ahead
-from data.store.folders import file_identity
+from data.tables.sources import Source, files_of, is_address, is_folder
 
 SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 8 * 2**20
@@ -39,9 +39,6 @@ _GROUPED = rf"^[^\d.,]{{0,4}}({_GROUPS})[^\d.,]{{0,4}}$"
 
 Watch = Callable[[pa.RecordBatch], None]
 """Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
-
-Source = Path | str
-"""A path, or an address that fsspec understands, such as ``s3://bucket/table.parquet``."""
 
 Numbers = dict[str, npt.NDArray[np.float64]]
 
@@ -89,7 +86,7 @@ def pieces_of_numbers(
     if is_empty and not may_be_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     if fault := next((fault for fault, is_there in faults.items() if is_there), None):
-        raise DataError(f"{path}: {fault}; mend or remove those rows")
+        raise DataError(f"{path}: {fault}; correct or remove those rows")
 
 
 class StreamedTable:
@@ -177,8 +174,11 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 
 @contextmanager
 def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces."""
+    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows."""
     suffix = PurePath(path).suffix.lower()
+    if is_folder(path) and not (is_address(path) and suffix in SUFFIXES):
+        yield _folder(path)
+        return
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
     if not is_address(path) and not Path(path).is_file():
@@ -198,6 +198,30 @@ def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str]
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
 
 
+def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """Return the columns of a folder's first file, and the rows of all of its files."""
+    files = files_of(path)
+    with opened_table(files[0]) as (names, _):
+        pass
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with opened_table(file) as (own, pieces):
+                _require_alike(set(own), set(names))
+                for batch in pieces:
+                    yield batch.select(names)
+
+    return names, batches()
+
+
+def _require_alike(columns: set[str], others: set[str]) -> None:
+    if columns != others:
+        raise DataError(
+            "the files of a folder must all have the same columns, got others in a later file; "
+            "write them with the same columns, or choose the folder of one table"
+        )
+
+
 def n_rows_stated(source: Source) -> int | None:
     """Return how many rows Parquet files say that they have; None where they must be read."""
     if is_address(source) or not (is_folder(source) or str(source).lower().endswith(".parquet")):
@@ -207,10 +231,6 @@ def n_rows_stated(source: Source) -> int | None:
         return sum(int(pq.read_metadata(each).num_rows) for each in files)
     except (OSError, pa.ArrowException):
         return None  # reading it says what is wrong
-
-
-def is_address(source: Source) -> bool:
-    return "://" in str(source)
 
 
 def _opened(path: Source) -> AbstractContextManager[BinaryIO]:
@@ -230,7 +250,7 @@ def _opened(path: Source) -> AbstractContextManager[BinaryIO]:
 def _malformed(path: Source) -> DataError:
     return DataError(
         f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
-        "or not UTF-8); mend it"
+        "or not UTF-8); correct it"
     )
 
 
@@ -387,63 +407,7 @@ def alike(watch: Watch) -> Watch:
     def checked(batch: pa.RecordBatch) -> None:
         nonlocal columns
         columns = columns or set(batch.schema.names)
-        if set(batch.schema.names) != columns:
-            raise DataError(
-                "the files of a folder must all have the same columns, got others in a later file; "
-                "write them alike, or choose the folder of one table"
-            )
+        _require_alike(set(batch.schema.names), columns)
         watch(batch)
 
     return checked
-
-
-def is_folder(source: Source) -> bool:
-    """Return whether a source is a folder; an address stands for one."""
-    return is_address(source) or Path(source).is_dir()
-
-
-def files_of(folder: Source) -> list[Source]:
-    """Return the Parquet files of a folder by name; hidden names and those with _ in front are left out."""
-    entries: list[tuple[Source, bool]]
-    if is_address(folder):
-        entries = _at_address(str(folder))
-    else:
-        entries = [(path, path.is_dir()) for path in Path(folder).iterdir()]
-    seen = [(source, inner) for source, inner in entries if PurePosixPath(source).name[:1] not in "._"]
-    if any(inner for _, inner in seen):
-        raise DataError(
-            f"{folder} has folders inside, and which rows are meant is not clear; keep files only"
-        )
-    if others := [source for source, _ in seen if not str(source).lower().endswith(".parquet")]:
-        raise DataError(
-            f"{folder} may hold .parquet files only, since each is a part of the table, got "
-            f"{PurePosixPath(others[0]).name!r}; move it away"
-        )
-    if not seen:
-        raise DataError(f"{folder} has no .parquet files; check the path")
-    inodes: dict[tuple[int, int], Path] = {}
-    for path in (Path(str(source).removeprefix("file://")) for source, _ in seen):
-        if path.exists() and (first := inodes.setdefault(file_identity(path), path)) != path:
-            raise DataError(
-                f"{folder} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
-                "count twice; remove one of the two links"
-            )
-    return sorted((source for source, _ in seen), key=str)
-
-
-def _at_address(folder: str) -> list[tuple[Source, bool]]:
-    import fsspec
-
-    try:
-        system, root = fsspec.core.url_to_fs(folder)
-        listed = system.ls(root, detail=True)
-    except Exception as error:  # each file system has its own
-        raise DataError(
-            f"{folder} cannot be listed ({type(error).__name__}); check the address, its package and "
-            "credentials"
-        ) from None
-    return [
-        (system.unstrip_protocol(entry["name"]), entry["type"] == "directory")
-        for entry in listed
-        if entry["name"].rstrip("/") != root.rstrip("/")
-    ]

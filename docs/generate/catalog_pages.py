@@ -10,6 +10,7 @@ from pathlib import Path
 import dpalgos
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
+from flows.cli.catalogs import RELEASE_COLUMNS, release_rows
 from generate.docstrings import escaped
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -17,7 +18,7 @@ _COLUMNS = ("keyword", "default", "meaning")
 MODELS = {
     "none": "Not private",
     "central": "A trusted curator",
-    "user": "A trusted curator, whole users protected",
+    "user": "A trusted curator, all rows of a user protected",
     "local": "Nobody is trusted",
 }
 
@@ -137,6 +138,6 @@ def theory_page(entry: Estimator) -> str:
     source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
     page = [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", ""]
     if rows := entry.releases_table():
-        cells = (map(escaped, row.values()) for row in rows)
-        page += [heading("Releases", "-"), table(rows[0], cells), ""]
+        cells = (map(escaped, row) for row in release_rows(rows))
+        page += [heading("Releases", "-"), table(RELEASE_COLUMNS, cells), ""]
     return "\n".join([*page, source, ""])

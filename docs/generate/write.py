@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from generate import catalog_pages, evidence, gallery, league
+from generate import catalog_pages, commands, evidence, gallery, league
 
 
 def write_pages(docs: Path, reports: Path) -> None:
@@ -15,7 +15,13 @@ def write_pages(docs: Path, reports: Path) -> None:
     folder = docs / "generated"
     gallery.copy_reports(reports)
     league.copy_page(reports)
-    parts = (catalog_pages.pages(), evidence.pages(), league.pages(), gallery.pages(reports))
+    parts = (
+        catalog_pages.pages(),
+        commands.pages(),
+        evidence.pages(),
+        league.pages(),
+        gallery.pages(reports),
+    )
     pages = {path: content for part in parts for path, content in part.items()}
     pages["changes.txt"] = _news(docs.parent)
     for path, content in pages.items():

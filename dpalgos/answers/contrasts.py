@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dpalgos.answers.names import readings
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
-
-# Names that are empty, are numbers, or begin with an operator: hypotheses would be read otherwise than meant.
-_UNCLEAR = re.compile(r"\s*([-+*/=,(]|$|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,32 +73,67 @@ class WaldResults:
     note: str = ""
 
 
-def constraints_of(r_matrix: Any, terms: Sequence[str]) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+def constraints_of(
+    r_matrix: Any, terms: Sequence[str], columns: Sequence[str] = ()
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Return R (q, k), q (q,) and a name for each row.
 
-    ``r_matrix`` is text such as ``"age - 10 * smoker = 0, bmi = 2"``, an array (q, k) or (k,), or a pair of R
-    and q. Text is refused where it could be read in two ways: of a column "2", ``x = 2`` names two terms.
+    ``r_matrix`` is text such as ``"age - 10 * smoker = 0, `pre-post` = 2"``, an array (q, k) or (k,), or a
+    pair of R and q. Text is refused if it has two meanings: ``a-b = 0`` of terms "a", "b" and "a-b".
     """
+    if not isinstance(r_matrix, str):
+        R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
+        return R, values, tuple(f"c{j}" for j in range(len(R)))
+    found = dict[bytes, tuple[FloatArray, FloatArray, tuple[str, ...]]]()
+    refusal: InputError | None = None
+    aliases = [f"t{j}_" for j in range(len(terms))]
+    for reading in readings(r_matrix, terms, columns) or [[r_matrix]]:
+        text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)
+        try:
+            R, values = _constraints(text, aliases, repr(r_matrix), terms)
+        except InputError as error:
+            refusal = error
+            continue
+        shown = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
+        names = [_restored(each.strip(), terms) for each in shown.split(",")]
+        found[R.tobytes() + values.tobytes()] = R, values, tuple(names)
+    if len(found) > 1:
+        raise InputError(
+            f"r_matrix can be read in {len(found)} ways, got {r_matrix!r}; write a name with marks in "
+            'back-quotes or Q("…"), put blanks around - for a difference, or pass an array'
+        )
+    if not found:
+        assert refusal is not None
+        raise refusal
+    return next(iter(found.values()))
+
+
+def _constraints(
+    given: Any, names: Sequence[str], shown: str, terms: Sequence[str]
+) -> tuple[FloatArray, FloatArray]:
+    """Return R (q, k) and q (q,) of hypotheses about names."""
     from patsy import DesignInfo, PatsyError
 
-    if isinstance(r_matrix, str) and (unclear := [term for term in terms if _UNCLEAR.match(term)]):
-        raise InputError(
-            f"r_matrix must be an array with a weight for each of {len(terms)} terms where a name is no "
-            f"word, as {unclear[0]!r}, got {r_matrix!r}; pass one, or rename the column"
-        )
     try:
-        found = DesignInfo(list(terms)).linear_constraint(r_matrix)
-    except (PatsyError, ValueError, TypeError):
-        shown = r_matrix if isinstance(r_matrix, str) else f"an array of shape {np.shape(r_matrix)}"
+        with np.errstate(all="ignore"):
+            found = DesignInfo(list(names)).linear_constraint(given)
+    except (PatsyError, ValueError, TypeError, ZeroDivisionError):
         raise InputError(
             f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
-            f"a weight for each, got {shown!r}"
+            f"a weight for each, got {shown}"
         ) from None
     R, values = np.asarray(found.coefs, dtype=float), np.asarray(found.constants, dtype=float).ravel()
     if not np.isfinite(R).all() or not R.any(axis=1).all():
         raise InputError("r_matrix must have finite weights, and no row of zeros, got others")
-    names = [part.strip() for part in r_matrix.split(",")] if isinstance(r_matrix, str) else []
-    return R, values, tuple(names) if len(names) == len(R) else tuple(f"c{j}" for j in range(len(R)))
+    return R, values
+
+
+def _placeholder(number: int) -> str:
+    return f"\0{number}\0"
+
+
+def _restored(text: str, terms: Sequence[str]) -> str:
+    return re.sub("\0(\\d+)\0", lambda one: terms[int(one[1])], text)
 
 
 def joint_test(off: FloatArray, sd: FloatArray, covariance: FloatArray, note: str) -> WaldResults:

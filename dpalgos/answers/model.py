@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
+from dpalgos.answers.names import find_name
 from dpalgos.answers.nested import nested
 from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.half_widths import check_level, normal_quantile
-from dpalgos.intervals.released import Away, ReleasedRegression
+from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.typing import FloatArray
 
 NESTED = (
@@ -43,12 +44,12 @@ class ReleasedModel(ShowsCoefficients):
         Terms of a formula → their coefficients, as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
-    response, intercept : str
+    response, intercept, offset : str
         Their names, or "".
     promise : str
         What the release protects.
-    away : Away, optional
-        Of a nested model: how far it is from the released one.
+    omitted : OmittedEffect, optional
+        Of a nested model: what it omits from the released one.
     rows_of : callable
         Returns the rows (n, k) of the terms and the offset (n,), from rows of data.
     """
@@ -61,8 +62,9 @@ class ReleasedModel(ShowsCoefficients):
     columns: tuple[str, ...] = ()
     response: str = ""
     intercept: str = ""
+    offset: str = ""
     promise: str = ""
-    away: Away | None = None
+    omitted: OmittedEffect | None = None
     rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
 
     @property
@@ -105,11 +107,11 @@ class ReleasedModel(ShowsCoefficients):
         intercept : bool
             Whether it keeps the intercept, if there is one.
         """
-        if self.away is not None:
+        if self.omitted is not None:
             raise InputError("submodel is of the whole model; nest this one in that")
         wanted = self._kept(terms, intercept)
         kept = [j for j, term in enumerate(self.terms) if term in wanted]
-        combinations, away = nested(self.released, self.matrix, self.shift, kept)
+        combinations, omitted = nested(self.released, self.matrix, self.shift, kept)
         rows_of = self.rows_of
 
         def rows(given: Any) -> tuple[FloatArray, FloatArray]:
@@ -125,7 +127,7 @@ class ReleasedModel(ShowsCoefficients):
             shift=combinations @ self.shift,
             groups={name: own for name, own in groups.items() if own},
             intercept=self.intercept if self.intercept in names else "",
-            away=away if len(kept) < len(self.terms) else None,
+            omitted=omitted if len(kept) < len(self.terms) else None,
             rows_of=rows,
         )
 
@@ -135,9 +137,10 @@ class ReleasedModel(ShowsCoefficients):
         Parameters
         ----------
         r_matrix : str, array_like or tuple
-            ``"age - 10 * smoker = 0"``, several between commas; an array (q, k), or a pair of it and q.
+            ``"age - 10 * smoker = 0, `pre-post` = 1"``; an array (q, k), or a pair of it and q. A name with
+            marks stands in back-quotes or in ``Q("…")``.
         """
-        R, null, names = constraints_of(r_matrix, self.terms)
+        R, null, names = constraints_of(r_matrix, self.terms, self.columns)
         found = self._along(R)
         ends = _ends(found)
         sd = (ends[1] - ends[0]) / (2 * normal_quantile(self.level))
@@ -153,9 +156,9 @@ class ReleasedModel(ShowsCoefficients):
 
     def wald_test(self, r_matrix: Any) -> WaldResults:
         """Test hypotheses R β = q together; arguments are those of :meth:`t_test`."""
-        R, null, _ = constraints_of(r_matrix, self.terms)
+        R, null, _ = constraints_of(r_matrix, self.terms, self.columns)
         one = self.t_test((R, null))
-        covariance = self.released.covariance(R @ self.matrix, self.away)
+        covariance = self.released.covariance(R @ self.matrix, self.omitted)
         return joint_test(one.effect - null, one.sd, covariance, one.note)
 
     def wald_test_terms(self) -> Any:
@@ -199,8 +202,10 @@ class ReleasedModel(ShowsCoefficients):
 
     def summary(self) -> Summary:
         """Return the table with its facts."""
-        remarks = [self.promise, self.nested_note if self.away is not None else ""]
-        title = f"{self.response or 'y'} ~ {' + '.join(t for t in self.terms if t != self.intercept)}"
+        remarks = [self.promise, self.nested_note if self.omitted is not None else ""]
+        parts = [term for term in self.terms if term != self.intercept]
+        parts += [f"offset({self.offset})"] if self.offset else []
+        title = f"{self.response or 'y'} ~ {' + '.join(parts) or '1'}"
         return Summary(title=title, coefficients=self.coefficients(), remarks=list(filter(None, remarks)))
 
     def __repr__(self) -> str:
@@ -211,8 +216,8 @@ class ReleasedModel(ShowsCoefficients):
 
     def _along(self, combinations: FloatArray, level: float | None = None) -> Interval:
         """Return the intervals of combinations (q, k) of the coefficients."""
-        away = None if self.away is None else self.away.along(combinations)
-        found = self.released.along(combinations @ self.matrix, level, away)
+        omitted = None if self.omitted is None else self.omitted.along(combinations)
+        found = self.released.along(combinations @ self.matrix, level, omitted)
         assert found.center is not None
         return replace(found, center=found.center + (combinations @ self.shift)[:, None])
 
@@ -221,11 +226,12 @@ class ReleasedModel(ShowsCoefficients):
         if isinstance(terms, str):
             raise InputError(f"terms must be a list of names, got {terms!r}; pass [{terms!r}]")
         found = {self.intercept} if intercept and self.intercept else set()
-        for name in terms:
-            own = self.groups.get(name, (name,) if name in self.terms else ())
-            if not own:
-                raise InputError(unknown_name("term", name, list(dict.fromkeys([*self.groups, *self.terms]))))
-            found |= {*own}
+        known = list(dict.fromkeys([*self.groups, *self.terms]))
+        for each in terms:
+            name = find_name(each, known, self.columns)
+            if name is None:
+                raise InputError(unknown_name("term", each, known))
+            found |= {*self.groups.get(name, (name,))}
         if not found:
             raise InputError("terms must name a coefficient, got none; name one")
         return found

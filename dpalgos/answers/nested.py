@@ -6,7 +6,7 @@
 in white coordinates, B known. With least squares' β̃ and the rows' second moments H it is least squares of the
 nested model, exactly; in a generalized linear model it is one Newton step from the whole one.
 
-Nothing is read but what :class:`dpalgos.intervals.released.ReleasedRegression` holds: released and public
+Nothing is read but what :class:`dpalgos.intervals.regression.ReleasedRegression` holds: released and public
 numbers, so that a nested model is post-processing and costs no ε. (A test replays it on other rows.)
 
 What its intervals count. β_S solves P_S'(Q(θ_t − θ_S) + g) = 0, with a gradient g released at θ_t. Its error
@@ -35,7 +35,7 @@ No interval: where the combination has none in the whole model, for the reason t
 
 import numpy as np
 
-from dpalgos.intervals.released import Away, ReleasedRegression
+from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.models.normal_curvature import normal_curvature
 from dpalgos.typing import FloatArray
 
@@ -47,35 +47,35 @@ _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of c
 
 def nested(
     released: ReleasedRegression, matrix: FloatArray, shift: FloatArray, kept: list[int]
-) -> tuple[FloatArray, Away]:
-    """Return the combinations L (|S|, k) of shown coefficients, and how far the nested model is away.
+) -> tuple[FloatArray, OmittedEffect]:
+    """Return the combinations L (|S|, k) of shown coefficients, and what the nested model omits.
 
     Shown coefficients are ``matrix`` (k, m) times those that were released, plus ``shift`` (k,); ``kept`` are
-    those that the nested model has. ``away.moved`` is of the kept ones.
+    those that the nested model has. The ``moved`` part is of the kept ones.
     """
     first = int(released.has_offset)
-    to_shown = matrix[:, first:] @ released.outer[0]
+    to_shown = matrix[:, first:] @ released.outer
     back: FloatArray = np.linalg.inv(to_shown)
     curvature = released.curvature
-    metric = (curvature.vectors[0] * np.sqrt(curvature.values[0])).T @ back
+    metric = (curvature.vectors * np.sqrt(curvature.values)).T @ back
     combinations = np.linalg.lstsq(metric[:, kept], metric, rcond=None)[0]
-    whole = matrix @ released.coefficients[:, 0] + shift
+    whole = matrix @ released.coefficients + shift
     placed: FloatArray = np.zeros(len(matrix))
     placed[kept] = combinations @ whole
     white: FloatArray = back @ (whole - placed)
-    moved: FloatArray = np.zeros((len(kept), 1))
+    moved: FloatArray = np.zeros(len(kept))
     unsure = moved
     if not released.family.is_linear:
         with np.errstate(all="ignore"):
-            moved = _second_order(released, white, back[:, kept])[:, None]
+            moved = _second_order(released, white, back[:, kept])
         known = np.isfinite(moved)
         unsure = np.where(known, _HALF * np.abs(moved), np.inf)
         moved = np.where(known, moved, 0.0)
     if released.family.has_counts:
-        explained = float(((curvature.vectors[0].T @ white) ** 2) @ curvature.values[0] / curvature.total[0])
-        away = np.abs(combinations @ whole - whole[kept]) * _CLIPPED_METRIC
-        unsure = unsure + (away + explained * np.abs(to_shown @ curvature.ones[:, 0])[kept])[:, None]
-    return combinations, Away(white[:, None], moved, unsure)
+        explained = float(curvature.along(white) ** 2 @ curvature.values / curvature.total)
+        metric_bias = np.abs(combinations @ whole - whole[kept]) * _CLIPPED_METRIC
+        unsure = unsure + metric_bias + explained * np.abs(to_shown @ curvature.ones)[kept]
+    return combinations, OmittedEffect(white, moved, unsure)
 
 
 def _second_order(released: ReleasedRegression, white: FloatArray, tangent: FloatArray) -> FloatArray:
@@ -84,31 +84,31 @@ def _second_order(released: ReleasedRegression, white: FloatArray, tangent: Floa
     ``white`` is r; ``tangent`` (d, |S|) brings the nested model's coefficients to white ones.
     """
     family, theta = released.family, released.center.theta
-    mean = released.curvature.ones / np.maximum(1.0, np.linalg.norm(released.curvature.ones, axis=0))
-    origin = released.middle - (mean * theta).sum(axis=0)
+    mean = released.curvature.ones / max(1.0, float(np.linalg.norm(released.curvature.ones)))
+    origin = released.middle - float(mean @ theta)
 
     def step(left_out: FloatArray, gap: FloatArray) -> FloatArray:
-        curvature = normal_curvature(family, theta - left_out[:, None], mean, origin)[0]
+        curvature = normal_curvature(family, theta - left_out, mean, origin)
         inner = tangent.T @ curvature @ tangent
         if not np.isfinite(inner).all():
             return np.full(len(inner), np.nan)
         return np.asarray(np.linalg.pinv(inner, hermitian=True) @ (tangent.T @ gap))
 
-    first = step(0 * white, normal_curvature(family, theta, mean, origin)[0] @ white)
+    first = step(0 * white, normal_curvature(family, theta, mean, origin) @ white)
     found = first
     for _ in range(_ROUNDS):
         left_out = white - tangent @ found
-        found = found + step(left_out, _gap(released, left_out, mean[:, 0]))
+        found = found + step(left_out, _gap(released, left_out, mean))
     return found - first
 
 
 def _gap(released: ReleasedRegression, left_out: FloatArray, mean: FloatArray) -> FloatArray:
     """Return E u (ψ'(η) − ψ'(η − ρ)), ρ = u'r, (d,), on normal rows u of mean ``mean`` and moments I."""
-    theta = released.center.theta[:, 0]
+    theta = released.center.theta
     slope = _scaled(theta - mean * (mean @ theta), theta)
     other = _scaled(left_out - mean * (mean @ left_out) - slope * (slope @ left_out), left_out)
     first, second = (axis.ravel() for axis in np.meshgrid(_NODES, _NODES, indexing="ij"))
-    predictor = float(released.middle[0]) + (slope @ theta) * first
+    predictor = released.middle + (slope @ theta) * first
     omitted = mean @ left_out + (slope @ left_out) * first + (other @ left_out) * second
     means = released.family.mean(np.stack([predictor, predictor - omitted], axis=1))
     gap = np.outer(_WEIGHTS, _WEIGHTS).ravel() * (means[:, 0] - means[:, 1])

@@ -1,6 +1,6 @@
 """A released model as plain data, for the record of a release, and back.
 
-All of it was released, or is public: what :class:`dpalgos.intervals.released.ReleasedRegression` holds, the
+All of it was released, or is public: what :class:`dpalgos.intervals.regression.ReleasedRegression` holds, the
 names of the coefficients, and the public map to their units.
 """
 
@@ -11,14 +11,19 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError
-from dpalgos.intervals.released import Center, ReleasedRegression
-from dpalgos.mechanisms.for_intervals.mean_residual import InterceptShift
-from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
-from dpalgos.mechanisms.for_intervals.tails import Tail
+from dpalgos.intervals.regression import Center, InterceptShift, ReleasedRegression, ScoreCurvature
+from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import get_family
 from dpalgos.typing import FloatArray
 
-_ARRAYS = ("moments", "moments_std", "outer", "middle", "coef", "clip", "n_rows", "lost")
+# Shapes by the number of coefficients d. Records of 2.0 have an axis of replicates, of length 1, besides.
+_VECTOR, _SQUARE, _NUMBER = "d", "dd", ""
+_ARRAYS = {"moments": _SQUARE, "outer": _SQUARE, "coef": _VECTOR, "lost": _VECTOR}
+_ARRAYS |= {"moments_std": _NUMBER, "middle": _NUMBER, "clip": _NUMBER, "n_rows": _NUMBER}
+_CURVATURE = {"vectors": _SQUARE, "values": _VECTOR, "variances": _SQUARE, "hidden": _VECTOR, "ones": _VECTOR}
+_CURVATURE |= {"total": _NUMBER, "noise": _NUMBER, "heavy": _NUMBER}
+_CENTER = {"theta": _VECTOR, "step": _VECTOR, "score_std": _NUMBER}
+_SHIFT = {"moved": _VECTOR, "image": _SQUARE, "variance": _VECTOR, "bias": _VECTOR, "gross": _VECTOR}
 
 
 def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
@@ -28,6 +33,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
     found = {
         "response": model.response,
         "intercept": model.intercept,
+        "offset": model.offset,
         "promise": model.promise,
         "terms": list(model.terms),
         "groups": {name: list(own) for name, own in model.groups.items()},
@@ -37,7 +43,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
         "family": released.family.name,
         "level": released.level,
         "has_offset": released.has_offset,
-        "arrays": {name: getattr(released, name).tolist() for name in _ARRAYS},
+        "arrays": _plain({name: getattr(released, name) for name in _ARRAYS}),
         "curvature": _plain(released.curvature._asdict()),
         "center": _plain(released.center._asdict()),
         "intercept_shift": _plain(released.shift._asdict()),
@@ -49,13 +55,16 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
 def model_of(content: Mapping[str, Any]) -> ReleasedModel:
     """Return the model that plain data hold; refuse what is none."""
     try:
-        curvature, shift = _arrays(content["curvature"]), _arrays(content["intercept_shift"])
-        hidden, gross = (
-            np.asarray(each, dtype=bool) for each in (curvature.pop("hidden"), shift.pop("gross"))
+        d = len(content["arrays"]["coef"])
+        curvature, shift = (
+            _shaped(content["curvature"], _CURVATURE, d),
+            _shaped(content["intercept_shift"], _SHIFT, d),
         )
+        hidden, gross = (each.astype(bool) for each in (curvature.pop("hidden"), shift.pop("gross")))
         model = ReleasedModel(
             response=str(content["response"]),
             intercept=str(content["intercept"]),
+            offset=str(content.get("offset", "")),  # version 2.0 did not store it
             promise=str(content["promise"]),
             terms=tuple(content["terms"]),
             groups={name: tuple(own) for name, own in content["groups"].items()},
@@ -67,10 +76,10 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
                 family=get_family(content["family"]),
                 has_offset=bool(content["has_offset"]),
                 curvature=ScoreCurvature(**curvature, hidden=hidden),
-                center=Center(**_arrays(content["center"])),
+                center=Center(**_shaped(content["center"], _CENTER, d)),
                 shift=InterceptShift(**shift, gross=gross),
                 tail=None if content["tail"] is None else Tail(**_arrays(content["tail"])),
-                **_arrays(content["arrays"]),
+                **_shaped(content["arrays"], _ARRAYS, d),
             ),
         )
         model.coefficients()  # refuses arrays that do not go together
@@ -87,6 +96,18 @@ def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arrays(content: Mapping[str, Any]) -> dict[str, FloatArray]:
     return {name: np.array(part, dtype=float) for name, part in content.items()}
+
+
+def _shaped(content: Mapping[str, Any], shapes: Mapping[str, str], d: int) -> dict[str, Any]:
+    """Return arrays in the shapes of one answer, and numbers; one number stands for a whole array."""
+
+    def shaped(part: Any, axes: str) -> Any:
+        array, shape = np.array(part, dtype=float), tuple(d for _ in axes)
+        if not axes:
+            return float(array.item())
+        return np.full(shape, array.item()) if array.size == 1 else array.reshape(shape)
+
+    return {name: shaped(content[name], axes) for name, axes in shapes.items()}
 
 
 def _is_finite(content: Any) -> bool:

@@ -70,7 +70,25 @@ class RecordingTranscript(Transcript):
         self.releases: list[ReleasedVector] = []
         self.drawn: list[FloatArray] = []
         self._script, self._drawn = script or (), drawn
-        self._n_recorded, self._by_column = 0, False
+        self._n_recorded, self._by_column, self._is_one_of_several = 0, False, False
+
+    def restart(self, r: int) -> None:
+        """Forget all releases, and go on with the script of one replicate."""
+        super().restart(r)
+        self._script = [published[..., r : r + 1] for published in self._script[len(self.releases) :]]
+        self.releases, self.drawn, self._n_recorded, self._is_one_of_several = [], [], 0, True
+
+    def join(self, parts: Sequence[Transcript]) -> None:
+        """Add the releases of all replicates' transcripts."""
+        super().join(parts)
+        self._n_recorded = len(self.events)
+        recorded = [part.releases for part in parts if isinstance(part, RecordingTranscript)]
+        events = iter(self.events[-len(parts[0].events) :])
+        for releases in zip(*recorded, strict=True):
+            value, published = (
+                _side_by_side([getattr(one, name) for one in releases]) for name in ("value", "published")
+            )
+            self.releases.append(ReleasedVector(value, published, (next(events),)))
 
     @property
     def values(self) -> list[FloatArray]:
@@ -107,8 +125,18 @@ class RecordingTranscript(Transcript):
         # A run on the neighbor may ask for more releases than the script has: caught when compared.
         index, kept = len(self.releases), np.array(value)
         published = self._script[index] if index < len(self._script) else noisy()
+        if self._is_one_of_several:
+            published = published[: len(kept)]
         self.releases.append(ReleasedVector(kept, published, tuple(events), self._by_column))
         return published
+
+
+def _side_by_side(vectors: Sequence[FloatArray]) -> FloatArray:
+    """Return vectors (k_r, 1) as one array (k, R); replicates whose vectors are shorter have zeros."""
+    joined = np.zeros((max(map(len, vectors)), len(vectors)), dtype=vectors[0].dtype)
+    for r, vector in enumerate(vectors):
+        joined[: len(vector), r] = vector[:, 0]
+    return joined
 
 
 class BatchNoise(Noise):
@@ -124,7 +152,7 @@ class BatchNoise(Noise):
 
     def select(self, replicates: slice) -> "BatchNoise":
         """Return a source of fresh draws for some of the trials."""
-        return BatchNoise(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
         """Draw Gumbel variables for all trials, and yield those of a few at a time."""

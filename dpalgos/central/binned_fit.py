@@ -62,7 +62,7 @@ class BinnedFitParams(PrivateParams, OffsetParams):
                 f"residual_bound must be {instead} for family={self.family!r}, got {self.residual_bound!r}"
             )
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         """Return the family."""
         return get_family(self.family)
 
@@ -122,7 +122,7 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
     """
     sample.check_response()
     coef = for_columns("coef", params.coef, sample.n_features)
-    sample, family = params.covariates(sample), params.made()
+    sample, family = params.covariates(sample), params.family_object()
     bins = Bins(sample, coef[coef.size - sample.n_features :, 0])
     budget = params.split_budget(shares_of(RELEASES, params))
     edges = bin_edges(transcript, bins, budget.gaussian_multiplier(BY_PREDICTOR, _N_SEARCHES))

@@ -59,8 +59,8 @@ from dpalgos.intervals.means import (
     interval_epsilon,
     interval_shares,
 )
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_entry_squares
-from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
+from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_entry_squares
+from dpalgos.intervals.tails import TAIL, release_tail
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns

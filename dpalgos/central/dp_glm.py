@@ -24,8 +24,8 @@ Calibrations
     c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the largest
     sensitivity that β may reach (within ``coef_bound``, if that is given), so that it holds before the run.
 
-An interval (:mod:`dpalgos.intervals.from_start`; tight only, no classes) takes half of μ², and is around
-whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ², and
+is around whitened steps from the answer.
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.
@@ -41,8 +41,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.intervals.regression import RegressionIntervalParams
+from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
@@ -124,24 +124,24 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_family(self.made())
+        self.check_family(self.family_object())
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         return get_family(
             self.family, response_bound=self.response_bound, n_classes=self.n_classes, private=True
         )
 
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        return self.made(), self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
+        return self.family_object(), self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
 
     def family_of(self, published: Published) -> tuple[Family, Published]:
-        return self.made(), published
+        return self.family_object(), published
 
     @property
     def step(self) -> float:
         if self.step_size is not None:
             return self.step_size
-        family = self.made()
+        family = self.family_object()
         # Where curvature has no bound of its own (Poisson), it is the mean, about a response at most.
         curvature = min(family.curvature_bound, max(family.residual_bound, 1.0))
         return 1 / (curvature * self.covariate_bound**2)
@@ -153,8 +153,8 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
     @property
     def printed_residual(self) -> float:
         """R + c1, a bound on |y| + ψ', or the clip of residuals where ψ' has none."""
-        c1 = self.made().derivative_bound
-        return 1.0 + c1 if np.isfinite(c1) else self.made().residual_bound
+        c1 = self.family_object().derivative_bound
+        return 1.0 + c1 if np.isfinite(c1) else self.family_object().residual_bound
 
 
 def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witnesses:

@@ -20,8 +20,8 @@ Calibration ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with 
 splitting ε and δ evenly over the steps; its certificate counts with ‖β‖ = C. No quantiles: what the noise
 covers would depend on them.
 
-An interval (:mod:`dpalgos.intervals.from_start`; ``truncation="bound"``, residuals not clipped; tight only)
-takes half of μ², and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, residuals not clipped;
+tight only) takes half of μ², and is around whitened steps from the answer.
 
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
 exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.
@@ -38,8 +38,8 @@ from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
 from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, register, witnessed
 from dpalgos.central.dp_glm import NoisyDescentParams, noisy_descent
 from dpalgos.central.dp_glm import witnesses as descent_witnesses
+from dpalgos.central.preconditioned.from_start import START_RELEASES
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import START_RELEASES
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive

@@ -93,7 +93,7 @@ class DPSparseGLMParams(SparseFamilyParams):
     def step(self) -> float:
         if self.step_size is not None:
             return self.step_size
-        curvature = float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
+        curvature = float(self.family_object().second_derivative(np.zeros((1, 1)))[0, 0])
         return 2 / (curvature * self.covariate_bound**2)
 
 
@@ -160,7 +160,10 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnes
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family, budget = params.made(), (params.epsilon, params.delta, params.sparsity, params.n_iterations)
+    family, budget = (
+        params.family_object(),
+        (params.epsilon, params.delta, params.sparsity, params.n_iterations),
+    )
     if params.calibration == "tight":
         rounds = tight_rounds(planned_rounds(*budget), params.sparsity, params.n_iterations)
     else:

@@ -13,8 +13,8 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ², and is around whitened steps from the
-answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ², and is around whitened steps
+from the answer.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
@@ -25,18 +25,16 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Neighbors, Published, Release, Witnesses, pair, register, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.intervals.regression import RegressionIntervalParams
+from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import positive
+from dpalgos.release.symmetric import from_upper_triangles, svec, unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import (
     eigenvalue_sensitivity,
-    from_upper_triangles,
     row_moments,
-    svec,
-    unsvec,
 )
 from dpalgos.typing import FloatArray
 

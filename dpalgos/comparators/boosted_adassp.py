@@ -16,8 +16,8 @@ Calibrations
     states.
 Either way λ = max(0, 1.96 √d σ B_x² − max(0, released least eigenvalue − 1.96 σ B_x²)), as in their code.
 
-An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ², and is around whitened steps from the
-answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ², and is around whitened steps
+from the answer.
 
 Departure: this is the first version of the authors' code. The later one takes σ = μ(ε, δ), the privacy
 parameter itself and not its inverse, for every release whatever T is, which is not (ε, δ)-private.
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, witnessed
+from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript

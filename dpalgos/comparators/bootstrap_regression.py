@@ -29,9 +29,10 @@ from dpalgos.interval import Interval
 from dpalgos.intervals.half_widths import IntervalParams, normal_quantile
 from dpalgos.mechanisms.sensitivity import ball_mean, interval, outer_product
 from dpalgos.params import positive
+from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments, svec, unsvec
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _N_BOOTSTRAPS = 500

@@ -50,14 +50,16 @@ from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import IN_BALL, ReleasedOffset, ball_witnesses, interval_in_ball, interval_shares
-from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
+from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import (
     Ball,
+    counts_above,
     far_along_axes,
     mean_offset,
     mean_squares,
@@ -126,14 +128,16 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     return [opposite, None, outside, opposite, spread, last, *ball_witnesses(center)]
 
 
+OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=lambda p: p.spreads_differ)
+OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=lambda p: p.spreads_differ)
 RELEASES = witnessed(
     witnesses,
     Release("center", 0.08, "2r/n", when=lambda p: p.spreads_differ),
     Release("center", 0.1, "2r/n", when=lambda p: p.mean_bound is not None and not p.spreads_differ),
-    Release("rows outside a level", 0.03, "1", search_level, lambda p: p.spreads_differ),
+    OUTSIDE_LEVEL,
     Release("mean", "the rest", "2r/n"),
     Release("spread", 0.05, "√2 r₀²/n", when=lambda p: p.spreads_differ),
-    Release("rows outside the ball", 0.06, "1", search_level, lambda p: p.spreads_differ),
+    OUTSIDE_BALL,
     *IN_BALL,
 )
 
@@ -216,17 +220,22 @@ def _private_ball(
         )
         return offset, truncate(ball.center + offset, bound), np.minimum(multiplier * sensitivity, bound)
 
-    def searched(ball: Ball, levels: FloatArray, factor: float, label: str) -> FloatArray:
+    def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
         """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
-        wanted = factor * root_d / gaussian_mu(params.epsilon, params.delta)
-        return search_level(
-            transcript,
-            levels,
-            np.minimum(wanted, sample.n_rows / 2),
-            sample.grouped(lambda group: ball.distances(group) * group.weights, together=True),
-            noise_multiplier=budget.gaussian_multiplier(label, counts_needed(_N_LEVELS)),
-            label=label,
+        target = factor * root_d / gaussian_mu(params.epsilon, params.delta)
+        distances: Grouped[FloatArray] = sample.grouped(
+            lambda group: ball.distances(group) * group.weights, together=True
         )
+        above, times = counts_above(distances, levels), {release.label: counts_needed(_N_LEVELS)}
+        chosen = search_by_counts(
+            Spend.of_budget(transcript, budget, times, [release.label]),
+            release,
+            _N_LEVELS,
+            lambda middle: above(middle[0])[None],
+            (1, sample.n_replicates),
+            np.minimum(target, sample.n_rows / 2),
+        )[0]
+        return np.asarray(levels[chosen, np.arange(sample.n_replicates)])
 
     center: FloatArray = np.zeros((d, sample.n_replicates))
     error = np.full(sample.n_replicates, bound)
@@ -238,7 +247,7 @@ def _private_ball(
 
     levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
     ball = Ball(center, ball.radius)
-    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, "rows outside a level"))
+    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, OUTSIDE_LEVEL))
     offset, center, error = moved(ball)
     moves, z = outer_product(ball.radius, sample.n_rows, d), budget.gaussian_multiplier("spread")
     squares = transcript.gaussian(
@@ -248,5 +257,5 @@ def _private_ball(
     spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
     levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
     ball = Ball(center, ball.radius, np.sqrt(spread))
-    radius = searched(ball, levels, _OUTSIDE_BALL, "rows outside the ball")
+    radius = searched(ball, levels, _OUTSIDE_BALL, OUTSIDE_BALL)
     return Ball(center, radius, ball.unit)

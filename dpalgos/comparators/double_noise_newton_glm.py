@@ -95,7 +95,7 @@ def double_noise_newton_glm(
     sample: Sample, params: DoubleNoiseNewtonGLMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    family, n, row = params.made(), sample.n_rows, params.covariate_bound
+    family, n, row = params.family_object(), sample.n_rows, params.covariate_bound
     risk = Risk(family, sample, row_bound=row)
     budget = params.split_budget(shares_of(RELEASES, params))
     multiplier = {part: budget.gaussian_multiplier(part, params.n_iterations) for part in budget.shares}

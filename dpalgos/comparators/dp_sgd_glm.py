@@ -20,8 +20,8 @@ post-processing of the steps before it.
                            not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
                            hardened form, which random batches have not.
 
-An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ² with batches in turn, else leaves
-(ε/2, δ/2) to the steps, and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn, else
+leaves (ε/2, δ/2) to the steps, and is around whitened steps from the answer.
 
 Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by their own norm.
 
@@ -39,8 +39,14 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, reserved, rest, rest_budget
-from dpalgos.intervals.regression import RegressionIntervalParams
+from dpalgos.central.preconditioned.from_start import (
+    START_RELEASES,
+    interval_from,
+    reserved,
+    rest,
+    rest_budget,
+)
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -100,7 +106,7 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family, n_batches = params.made(), min(_N_BATCHES, int(sample.n_rows.min()))
+    family, n_batches = params.family_object(), min(_N_BATCHES, int(sample.n_rows.min()))
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
     steps = _random_steps if params.batches == "poisson" else _steps_in_turn
     released, budget = steps(sample, params, n_batches, transcript)
@@ -115,7 +121,7 @@ def _random_steps(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
 ) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget | None]:
     """Return β ↦ the noisy mean gradient of a fresh random batch, and the budget of an interval."""
-    family, rate = params.made(), 1 / n_batches
+    family, rate = params.family_object(), 1 / n_batches
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
     used, n_batch = _used(sample), rate * sample.n_rows
     steps = _N_EPOCHS * n_batches
@@ -142,7 +148,7 @@ def _steps_in_turn(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
 ) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget]:
     """Return β ↦ the noisy mean gradient of the batch whose turn it is, and the budget of an interval."""
-    family, used = params.made(), _used(sample)
+    family, used = params.family_object(), _used(sample)
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]

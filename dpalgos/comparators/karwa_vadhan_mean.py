@@ -41,8 +41,8 @@ from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register,
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import OF_ENTRIES, RowSpread, entry_interval, entry_witnesses, interval_shares
-from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
-from dpalgos.mechanisms.for_intervals.tails import Unseen
+from dpalgos.intervals.spread import TruncatedEntries
+from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive

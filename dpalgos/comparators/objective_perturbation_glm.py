@@ -34,8 +34,8 @@ Calibrations
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
 
-An interval (:mod:`dpalgos.intervals.from_start`; tight only) leaves (ε/2, δ/2) to the minimum, and is around
-whitened steps from it, which take the ridge's bias away.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum,
+and is around whitened steps from it, which take the ridge's bias away.
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
@@ -52,9 +52,9 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register, scaled, witnessed
+from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget
-from dpalgos.intervals.regression import RegressionIntervalParams
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -132,7 +132,7 @@ def objective_perturbation_glm(
     """Return the coefficients, (d, R)."""
     if params.sparsity is not None:
         check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, n = params.made(), sample.n_rows
+    family, n = params.family_object(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
     epsilon, delta = rest(params, sample)
     least_ridge = useful_ridge(epsilon, delta, int(n.min()), sample.n_features)

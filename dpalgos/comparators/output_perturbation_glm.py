@@ -80,7 +80,7 @@ def output_perturbation_glm(
     sample: Sample, params: OutputPerturbationGLMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    family, n = params.made(), sample.n_rows
+    family, n = params.family_object(), sample.n_rows
     gradient_bound = family.residual_bound * params.covariate_bound
     minimum = reached_minimum(
         family,

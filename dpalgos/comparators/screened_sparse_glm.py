@@ -95,7 +95,7 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
     @property
     def curvature(self) -> float:
         """γ = ψ''(0) m, of the loss at 0 in a typical coordinate."""
-        return self.second_moment * float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
+        return self.second_moment * float(self.family_object().second_derivative(np.zeros((1, 1)))[0, 0])
 
     @property
     def step(self) -> float:
@@ -116,7 +116,9 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
 def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatArray:
     """Return a, (R,): σ_x ‖β‖₁, and at most log 3 in logistic models; 0 at β = 0."""
     largest = _PREDICTOR_BOUND if params.family == "logistic" else np.inf
-    return np.asarray(np.minimum(largest, params.covariate_bound * params.made().predictor_norm(coef, 1)))
+    return np.asarray(
+        np.minimum(largest, params.covariate_bound * params.family_object().predictor_norm(coef, 1))
+    )
 
 
 def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> Witnesses:
@@ -164,10 +166,15 @@ def screened_sparse_glm(
         params.epsilon, params.delta, params.sparsity, step_shares(params), params.selection_share
     )
     support = screened(
-        transcript, sample, params.made(), params.screened_to, batch_sizes(params.sparsity), selection
+        transcript,
+        sample,
+        params.family_object(),
+        params.screened_to,
+        batch_sizes(params.sparsity),
+        selection,
     )
     bound = partial(predictor_bound, params)
-    selected = SelectedScores(sample, support, params.made(), params.covariate_bound, bound)
+    selected = SelectedScores(sample, support, params.family_object(), params.covariate_bound, bound)
     coef, noise_std = selected_steps(
         selected,
         steps,
@@ -178,7 +185,7 @@ def screened_sparse_glm(
         n_averaged=params.n_averaged,
     )
     if params.n_iterations == 1:
-        longer = one_step_factor(params.made(), coef, noise_std, second_moment=params.second_moment)
+        longer = one_step_factor(params.family_object(), coef, noise_std, second_moment=params.second_moment)
         coef, noise_std = longer * coef, longer * noise_std
     transcript.note("noise_std", noise_std)
     if params.threshold is not None:

@@ -33,11 +33,11 @@ from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import truncate
-from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound

@@ -29,7 +29,7 @@ Calibrations
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
     a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
-An interval (:mod:`dpalgos.intervals.from_start`) leaves (.75 ε, δ/2) to the point, and is around
+An interval (:mod:`dpalgos.central.preconditioned.from_start`) leaves (.75 ε, δ/2) to the point, and is around
 whitened steps from it.
 
 Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
@@ -49,8 +49,8 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent, PureEvent
 from dpalgos.catalog import Form, Published, Release, Witnesses, register, scaled, witnessed
-from dpalgos.intervals.from_start import START_RELEASES, interval_from, rest, rest_budget
-from dpalgos.intervals.regression import RegressionIntervalParams
+from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray

@@ -98,6 +98,15 @@ class _Names:
         """Return code with the names that the formula writes."""
         return re.sub(self.pattern, lambda alias: self.written[alias[0]], code)
 
+    def canonical(self, code: str) -> str:
+        """Return code with the exact names of columns, quoted, and the values of literals."""
+
+        def exact(alias: re.Match[str]) -> str:
+            name = self.columns.get(alias[0])
+            return repr(self.literals[alias[0]]) if name is None else f"Q({name!r})"
+
+        return re.sub(self.pattern, exact, code)
+
     def alias(self, table: dict[str, Any], value: Any, written: str) -> str:
         for alias, known in table.items():
             if known == value and (table is self.columns or self.written[alias] == written):

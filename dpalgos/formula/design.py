@@ -145,8 +145,14 @@ class FormulaDesign:
             name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
             for name, each in sorted(self.declared.items())
         }
+        exact, reading = self.reading.names.canonical, self.reading
+        codes = {
+            "response": exact(reading.response),
+            "factors": [list(map(exact, term)) for term in _in_order(reading, self.declared)],
+            "offset": exact(reading.offset),
+        }
         sides = [each.name for each in (self.response, self.offset) if each]
-        return {"terms": self.terms, "columns": columns, "sides": sides}
+        return {"terms": self.terms, "columns": columns, "sides": sides, **codes}
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -166,6 +172,11 @@ class FormulaDesign:
         """Return the terms' columns, (n, k), and the offset, (n,), by which coefficients predict rows."""
         found = self.code.values(rows)
         return found, self.offset.values(rows) if self.offset else np.zeros(len(found))
+
+    @property
+    def offset_code(self) -> str:
+        """The offset as the formula writes it, without ``offset(…)``; "" if there is none."""
+        return self.reading.names.shown(self.reading.offset)
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:

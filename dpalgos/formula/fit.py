@@ -70,6 +70,7 @@ class FormulaResult(Result):
             groups=design.groups,
             columns=tuple(design.declared),
             response=design.response.name if design.response else "",
+            offset=design.offset_code,
             intercept=INTERCEPT if design.has_intercept else "",
             rows_of=rows_of,
         )
@@ -189,7 +190,8 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
         ``"cost ~ age + C(region) + age:smoker + log1p(visits)"``: ``+ : * ** - /``, ``I(…)``, ``log``,
         ``log1p``, ``sqrt``, ``bs(x, df=4)``, ``C(g, Treatment("reference"))``; in logistic and Poisson
         regressions ``offset(log(days))``, or ``exposure(days)`` for the same. A name with other marks stands
-        in back-quotes, or in ``Q("…")``.
+        in back-quotes, or in ``Q("…")``. Quoted or not, it is the same column: ``- age`` also removes
+        ``Q("age")``, which statsmodels keeps.
     frame : pandas.DataFrame or mapping of arrays
         Rows; values beyond the bounds are moved to them.
     epsilon, delta : float

@@ -14,7 +14,7 @@ answer. With an interval the answer is its midpoint: nothing is shrunk.
 
 Released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it: the mean of
 svec(g_i g_i')/C², or of squares (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and shares of vectors
-by size ‖g_i‖/C, which bound the bias (:mod:`dpalgos.mechanisms.for_intervals.tails`).
+by size ‖g_i‖/C, which bound the bias (:mod:`dpalgos.intervals.tails`).
 
 References
 ----------

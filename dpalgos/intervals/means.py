@@ -1,7 +1,7 @@
 """Intervals of means: of truncated entries, or of offsets from a center that are clipped to a ball.
 
 Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
-may have moved the mean: for entries per column (:mod:`dpalgos.mechanisms.for_intervals.spread`), for offsets
+may have moved the mean: for entries per column (:mod:`dpalgos.intervals.spread`), for offsets
 in a ball (:mod:`dpalgos.steps.clipping`) of radius r.
 Where noise is of pure ε both take .4 of it.
 """
@@ -14,13 +14,13 @@ import numpy as np
 from dpalgos.catalog import Neighbors, Release, pair, with_interval
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
-from dpalgos.mechanisms.for_intervals.spread import (
+from dpalgos.intervals.spread import (
     SCORE_MOMENTS,
     TruncatedEntries,
     release_entry_squares,
     release_second_moments,
 )
-from dpalgos.mechanisms.for_intervals.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
+from dpalgos.intervals.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
@@ -126,7 +126,7 @@ def entry_interval(
     """Release the spread of truncated entries, whose squares are relative; return the interval.
 
     ``noise_std`` is that of the mean; ``noise`` is that of
-    :func:`dpalgos.mechanisms.for_intervals.spread.release_entry_squares`.
+    :func:`dpalgos.intervals.spread.release_entry_squares`.
     """
     squares, std, tail = release_entry_squares(transcript, spread.squares, spread.above, n_rows, **noise)
     half = (entries.upper - entries.lower) / 2

@@ -1,227 +1,327 @@
-"""Intervals of regressions: around the steps that an estimator has released, with a few numbers more.
+"""Intervals of linear combinations of coefficients, from all that a regression released for them.
 
-    center   β̃ = W Σ_t w_t (θ_t + Q⁻¹ g_t)
-    ends     β̃_j ± ( z √(T_j + u_j) + b_j )
-    T_j      = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + what noise in Q adds,   l_j = row j of W Q⁻¹
+    Cov(L β̃) = Λ ( s² I + S/n + Cov(N δ) ) Λ'  +  Λ ( Cov(N r) + κ r'Qr Q/(p n) ) Λ',   Λ = L W Q⁻¹
 
-g_t is the mean of scores of white rows u = W x at θ_t, each clipped to norm C, with noise of standard
-deviation s_t. All of it was released by the estimator, so that the center costs nothing; it is not shrunk. Q
-is the curvature of the mean of clipped scores, S their second moments. Released for the interval
-(``INTERVAL_RELEASES``) are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not
-clipped, cut to norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to
-[−1, 1]; a count of rows with |residual| max(1, ‖u‖/√d) > 6Λ. With ``interval_target="least squares"``: the
-mean of scores clipped to 3C, shares of rows by score, and in linear models the count. In logistic models,
-whose residuals are bounded, neither mean residual nor count.
+Λ brings noise of the weighted gradients, s, and of scores, whose second moments are S, to the combinations. N
+is the noise of Q, of which the variance of each entry is known, and δ the step from the points to β̃. The
+second part is of nested models alone (:mod:`dpalgos.answers.nested`).
 
-Proofs: :mod:`dpalgos.mechanisms.for_intervals`. All else follows from released and public numbers.
-
-What follows is heuristics, and affects accuracy only. Clipped scores have mean zero at the coefficients where
-errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
-slopes cover least squares' coefficient, else the robust-regression coefficient. The intercept, the
-coefficient of a column of ones, which the released mean of z shows, is moved by the mean residual cut at Λ,
-towards the mean of the errors; by 1.4 times what that exceeds its noise errors may be skewed beyond Λ, too,
-and far rows may lie at 12 Λ. The second target takes one step more, and adds what its clipping may hide
-(:mod:`dpalgos.mechanisms.for_intervals.tails`) to the half-widths.
-
-For generalized linear models Q is taken at the last point. What it changes on the way is a bias along the
-intercept, half the squared length of the step times the relative slope of ψ'' at a typical predictor.
+Nothing here reads a row: all follows from released and public numbers.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors, Release, pair, shares_of, with_interval
-from dpalgos.errors import InputError
-from dpalgos.interval import FEW, Interval
-from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.released import ReleasedRegression, center_of
-from dpalgos.mechanisms.clip_levels import search_level
-from dpalgos.mechanisms.for_intervals.mean_residual import (
-    FAR,
-    RESIDUAL,
-    InterceptShift,
-    far_rows_stand_out,
-    release_mean_residual,
-)
-from dpalgos.mechanisms.for_intervals.score_curvature import (
-    COUNTS,
-    CURVATURE,
-    release_curvature,
-)
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail, shares_above
-from dpalgos.mechanisms.preconditioned.steps import Steps
-from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family, get_family
-from dpalgos.models.normal_curvature import clipped_score
-from dpalgos.models.white_rows import WhiteRows
-from dpalgos.params import choice
-from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps
-from dpalgos.typing import FloatArray
+from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, Interval
+from dpalgos.intervals.half_widths import interval_by_variance, reach_along
+from dpalgos.intervals.tails import Tail
+from dpalgos.models.families import Family
+from dpalgos.models.newton_steps import NewtonSteps, combination_weights
+from dpalgos.typing import BoolArray, FloatArray
 
-RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
-ROBUST, LEAST_SQUARES = "robust", "least squares"
-WIDE = "wide gradient"
-
-_WIDER = 3.0
+RESOLVED = 2.6  # noise standard deviations by which an eigenvalue stands out
+_UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that look as expected
+_LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
+_LOWER = 0.6  # standard deviations of an eigenvalue
+_WHITE = 0.0025  # variance of entries that the whitening leaves
+_CURVED_MARGIN = 1.2  # of the variance, for curvature that differs among steps
+_UNSURE = 0.5  # of what clipping, or a second order, does to normal rows
+_ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
+_TINY = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegressionIntervalParams(IntervalParams):
-    """The keywords of regressions that have intervals."""
+class ScoreCurvature(NamedTuple):
+    """The released curvature Q of the mean of clipped scores, and what is known of it.
 
-    interval_target: str = choice(
-        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
-        "else the robust-regression coefficient; 'least squares' under any errors, at its price",
-        (ROBUST, LEAST_SQUARES),
-        default=ROBUST,
-    )
-
-    def check_family(self, family: Family) -> None:
-        """Refuse intervals of coefficients of classes."""
-        if self.interval is not None and family.needs_classes:
-            raise InputError(
-                f"interval must be None for family={family.name!r}, got {self.interval!r}: its coefficients "
-                "are known up to a common vector"
-            )
-
-
-def resolves(params: RegressionIntervalParams, n_rows: float, n_features: int) -> bool:
-    """Return whether there will be an interval, from public numbers alone."""
-    size = n_rows * gaussian_mu(params.epsilon, params.delta)
-    return bool(params.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
-
-
-def interval_shares(params: RegressionIntervalParams, n_rows: float, n_features: int) -> dict[str, float]:
-    """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
-    return shares_of(INTERVAL_RELEASES, params) if resolves(params, n_rows, n_features) else {}
-
-
-def family_of(params: RegressionIntervalParams) -> Family:
-    """Return the family of an interval's scores, which are clipped and need no bound of responses."""
-    return get_family(str(getattr(params, "family", "gaussian")))
-
-
-def interval_witnesses(d: int) -> list[Neighbors]:
-    """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
-    first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
-    return [
-        pair(first, none),
-        pair(first, last),
-        pair(first, last, far),
-        pair(none, none, far, -far),
-        pair(none, none, far, 0.0),
-        pair(first, first, far, -far),
-        pair(first, none, far, 0.0),
-        pair(none, none, far, 0.0),
-    ]
-
-
-def interval_of(
-    transcript: Transcript,
-    params: RegressionIntervalParams,
-    budget: SplitBudget,
-    made: Steps,
-    middle: FloatArray | None = None,
-) -> Interval | None:
-    """Release what the interval around released steps needs, and return it; None without a level.
-
-    ``budget`` has the parts of :func:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
+    ``values`` (d,) are its eigenvalues along the columns of ``vectors`` (d, d). ``variances`` (d, d) are
+    those of entries between the vectors: off the diagonal twice that. ``hidden`` (d,) says which values noise
+    may have made. ``ones`` (d,) are the white coefficients of a column of ones, ``total`` the mean weight of
+    a row, and ``heavy`` how heavy the tails of rows look next to normal ones, at least 1.
     """
-    steps, scores, white, level = made.released, made.rows, made.white, params.interval
-    sample, n_rows = scores.sample, scores.sample.n_rows
-    if level is None:
-        return None
-    if not resolves(params, float(n_rows.min()), sample.n_features):
-        return Interval.missing(sample.n_features, sample.n_replicates, FEW)
-    wide, bounded = params.interval_target == LEAST_SQUARES, np.isfinite(scores.family.residual_bound)
-    if wide:
-        steps = _wide_step(transcript, budget, scores, steps)
-    middle = np.zeros(len(n_rows)) if middle is None else middle
-    curvature = release_curvature(transcript, budget, scores, white, steps, middle)
-    center = center_of(curvature, steps)
-    at, outer = scores.at(center.theta), scores.whitening
-    lost: FloatArray = np.zeros_like(center.theta)
-    if bounded:
-        row = white.mean_row
-        typical = middle - (row * steps.end).sum(axis=0)
-        score = clipped_score(scores.family, center.theta, row, typical, steps.level)
-        lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
-    moments, moments_std = release_second_moments(
-        transcript,
-        at.clipped_second_moments(steps.level),
-        bound=steps.level,
-        n_rows=n_rows,
-        multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
-    )
-    coef, tail = scores.coef(center.theta - lost), None
-    shift = InterceptShift(np.zeros_like(coef))
-    if not wide and not bounded:
-        shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
-    if wide:
-        above = shares_above(sample, at.norms(), steps.level)
-        tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
-        if scores.family.is_linear:
-            shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
-    released = ReleasedRegression(
-        level=level,
-        family=scores.family,
-        curvature=curvature,
-        center=center,
-        moments=moments,
-        moments_std=moments_std,
-        outer=outer,
-        middle=middle,
-        coef=coef,
-        shift=shift,
-        tail=tail,
-        clip=steps.level,
-        n_rows=n_rows,
-        lost=lost,
-    )
-    return replace(released.along(np.eye(len(coef))), released=released)
+
+    vectors: FloatArray
+    values: FloatArray
+    variances: FloatArray
+    hidden: BoolArray
+    ones: FloatArray
+    total: float
+    noise: float
+    heavy: float = 1.0
+
+    @property
+    def std(self) -> FloatArray:
+        """The standard deviations of the values, (d,)."""
+        return np.asarray(np.sqrt(self.variances.diagonal()))
+
+    def of_values(self, values: FloatArray) -> FloatArray:
+        """Return the matrix (d, d) of some values (d,) along the directions."""
+        return np.asarray((self.vectors * values) @ self.vectors.T)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Q, (d, d)."""
+        return self.of_values(self.values)
+
+    def inverse(self) -> FloatArray:
+        return self.of_values(1 / self.values)
+
+    def noise_covariance(self, vector: FloatArray) -> FloatArray:
+        """Return the covariance (d, d) of the noise of Q times a vector (d,)."""
+        own = self.vectors.T @ vector
+        crossed = self.variances * np.outer(own, own) / 2
+        of_rows = self.variances @ own**2 / 2
+        return np.asarray(self.vectors @ (crossed + np.diag(of_rows)) @ self.vectors.T)
+
+    def along(self, vector: FloatArray) -> FloatArray:
+        """Return the coordinates (d,) of a vector along the directions."""
+        return np.asarray(self.vectors.T @ vector)
 
 
-def _wide_step(
-    transcript: Transcript, budget: SplitBudget, scores: WhiteRows, steps: ReleasedSteps
-) -> ReleasedSteps:
-    """Release a gradient at the end of the steps, of scores clipped at three times their level."""
-    level, multiplier = _WIDER * steps.level, budget.gaussian_multiplier(WIDE)
-    sensitivity = ball_mean(level, scores.sample.n_rows)
-    released = transcript.gaussian(
-        scores.at(steps.end).clipped_mean(level),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=WIDE,
-    )
-    std = transcript.noise_std(sensitivity, multiplier, len(released))
-    return ReleasedSteps(steps.end[None], released[None], std[None], level, steps.end)
+class Center(NamedTuple):
+    """White coefficients ``theta`` (d,) that released steps lead to.
+
+    ``step`` (d,) leads from the weighted points to them; ``score_std`` is that of the noise in the weighted
+    gradients.
+    """
+
+    theta: FloatArray
+    step: FloatArray
+    score_std: float
 
 
-def _is_wide(params: Any) -> bool:
-    return with_interval(params) and params.interval_target == LEAST_SQUARES
+class InterceptShift(NamedTuple):
+    """What the mean residual changes at a column of ones, (d,) each; ``image`` (d, d) leaves its rows."""
+
+    moved: FloatArray
+    image: FloatArray
+    variance: FloatArray
+    bias: FloatArray
+    gross: BoolArray
+
+    @classmethod
+    def none(cls, d: int) -> "InterceptShift":
+        return cls(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool))
 
 
-def _needs_residual(params: Any) -> bool:
-    return with_interval(params) and not (_is_wide(params) or np.isfinite(family_of(params).residual_bound))
+class CombinationError(NamedTuple):
+    """What is known of the error of k combinations; ``lever`` (k, d) brings scores to them.
+
+    ``scores`` (d, d) is the covariance of noise and sampling in the scores' coordinates, ``sampling`` (k,)
+    the variance of sampling alone.
+    """
+
+    scores: FloatArray
+    variance_std: FloatArray
+    sampling: FloatArray
+    lever: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        """The variances, (k,)."""
+        return _squares(self.lever, self.scores)
+
+    def clipping_bias(self, tail: Tail, threshold: float, moments: FloatArray, n_rows: float) -> FloatArray:
+        """Return how far clipping the scores may have moved combinations, (k,)."""
+        length = (self.lever**2).sum(axis=1)
+        reach = reach_along(self.sampling * n_rows, np.asarray(moments.trace()), length)
+        return tail.moved((threshold * np.sqrt(length) * reach)[:, None])[:, 0]
 
 
-def _counts_far_rows(params: Any) -> bool:
-    return _is_wide(params) and family_of(params).is_linear
+class OmittedEffect(NamedTuple):
+    """How far a nested model is from the whole one: r (d,), in white coordinates.
+
+    ``moved`` (k,) is what its second order adds to its coefficients, or combinations of them, ``unsure`` (k,)
+    a bound on the bias that is left.
+    """
+
+    white: FloatArray
+    moved: FloatArray
+    unsure: FloatArray
+
+    def along(self, combinations: FloatArray) -> "OmittedEffect":
+        """Return the same of combinations (q, k) of its coefficients."""
+        return self._replace(moved=combinations @ self.moved, unsure=np.abs(combinations) @ self.unsure)
 
 
-INTERVAL_RELEASES = (
-    Release(COUNTS, 0.012, "1", search_level, with_interval),
-    Release(CURVATURE, 0.04, "√2 L/n", release_curvature, with_interval),
-    Release(SCORE_MOMENTS, 0.015, "sqrt(min(d, 2))/n", release_second_moments, with_interval),
-    Release(RESIDUAL, 0.055, "2/n", release_mean_residual, _needs_residual),
-    Release(FAR, 0.03, "1", release_mean_residual, _needs_residual),
-    Release(WIDE, 0.25, "6 C/n", _wide_step, _is_wide),
-    Release(TAIL, 0.1, "sqrt(2)/n", release_tail, _is_wide),
-    Release(FAR, 0.15, "1", far_rows_stand_out, _counts_far_rows),
-)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleasedRegression:
+    """What intervals of linear combinations of coefficients follow from: all released, or public.
+
+    Attributes
+    ----------
+    level : float
+        Of confidence.
+    family : Family
+    curvature : ScoreCurvature
+    center : Center
+    moments, moments_std
+        Second moments of clipped scores, (d, d), and the noise in them.
+    outer : (d, d) array
+        W, which brings white coefficients to coefficients.
+    middle : float
+        A typical predictor.
+    coef : (d,) array
+        The center in coefficients.
+    shift : InterceptShift
+    tail : Tail or None
+        Shares of rows by size.
+    clip : float
+        The threshold of scores.
+    n_rows : float
+    lost : (d,) array
+        By which clipping has moved white coefficients, as far as rows are normal.
+    has_offset : bool
+        Whether an offset, with a coefficient of 1, is before the coefficients.
+    """
+
+    level: float
+    family: Family
+    curvature: ScoreCurvature
+    center: Center
+    moments: FloatArray
+    moments_std: float
+    outer: FloatArray
+    middle: float
+    coef: FloatArray
+    shift: InterceptShift
+    tail: Tail | None
+    clip: float
+    n_rows: float
+    lost: FloatArray
+    has_offset: bool = False
+
+    def after_offset(self) -> "ReleasedRegression":
+        """Return what is released of a regression whose first column is an offset, of coefficient 1."""
+        return replace(self, has_offset=True)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The centers of the coefficients' intervals, (d,), an offset's among them."""
+        coef = self.coef + self.shift.moved
+        return np.insert(coef, 0, 1.0) if self.has_offset else coef
+
+    def along(
+        self, combinations: FloatArray, level: float | None = None, omitted: OmittedEffect | None = None
+    ) -> Interval:
+        """Return the intervals of the combinations L β, of the rows of ``combinations`` (k, d)."""
+        known, own = np.hsplit(combinations, [int(self.has_offset)])
+        shift, size, outer = self.shift, np.abs(own), own @ self.outer
+        error = self._error(own)
+        clipped = _UNSURE * np.abs(outer @ self.lost)
+        if self.tail is not None:
+            clipped = clipped + error.clipping_bias(self.tail, self.clip, self.moments, self.n_rows)
+        curved = self._curvature_bias(outer)
+        center = own @ (self.coef + shift.moved) + known.sum(axis=1)
+        unknown: FloatArray = np.zeros_like(center)
+        variance, sampling = error.variance, error.sampling
+        if omitted is not None:
+            lever = outer @ self.curvature.inverse()
+            noise, sampled = self._metric_error(omitted)
+            center, curved = center + omitted.moved, curved + omitted.unsure
+            variance = variance + _squares(lever, noise + sampled)
+            sampling = sampling + _squares(lever, sampled)
+            unknown = self._unknown(lever, omitted)
+        takes_part = size > _ROUNDING * size.max(axis=1, keepdims=True, initial=0)
+        biases = {CLIPPED: size @ shift.bias + clipped, BENT: curved, HIDDEN: unknown}
+        flags = {HIDDEN: unresolved(self.curvature, outer), GROSS: (takes_part & shift.gross).any(axis=1)}
+        return interval_by_variance(
+            self.level if level is None else level,
+            variance=(self._margin * variance + own**2 @ shift.variance)[:, None],
+            variance_std=error.variance_std[:, None],
+            sampling=sampling[:, None],
+            biases={reason: bias[:, None] for reason, bias in biases.items()},
+            flags={reason: flag[:, None] for reason, flag in flags.items()},
+            center=center[:, None],
+        )
+
+    def covariance(self, combinations: FloatArray, omitted: OmittedEffect | None = None) -> FloatArray:
+        """Return the covariances of the combinations (k, d), (k, k)."""
+        own = combinations[:, int(self.has_offset) :]
+        error = self._error(own)
+        found = error.lever @ error.scores @ error.lever.T
+        if omitted is not None:
+            lever = own @ self.outer @ self.curvature.inverse()
+            noise, sampled = self._metric_error(omitted)
+            found = found + lever @ (noise + sampled) @ lever.T
+        return np.asarray(self._margin * found + (own * self.shift.variance) @ own.T)
+
+    @property
+    def _margin(self) -> float:
+        return 1.0 if self.family.is_linear else _CURVED_MARGIN
+
+    def _error(self, own: FloatArray) -> CombinationError:
+        rows = own @ (self.outer - self.shift.image)
+        return error_of(self.curvature, self.center, self.moments, self.moments_std, rows, self.n_rows)
+
+    def _metric_error(self, omitted: OmittedEffect) -> tuple[FloatArray, FloatArray]:
+        """Return the covariances of what noise and sampling of Q do to Q r, (d, d) each."""
+        curvature = self.curvature
+        explained = float(curvature.along(omitted.white) ** 2 @ curvature.values) * curvature.heavy
+        explained = explained / (curvature.total if self.family.is_linear else 1.0) / self.n_rows
+        return curvature.noise_covariance(omitted.white), explained * curvature.matrix
+
+    def _unknown(self, lever: FloatArray, omitted: OmittedEffect) -> FloatArray:
+        """Return what directions of which only a bound is known may change in a nested model, (k,)."""
+        curvature = self.curvature
+        bound = np.where(curvature.hidden, curvature.values, 0.0) * np.abs(curvature.along(omitted.white))
+        return np.asarray(np.abs(lever @ curvature.vectors) @ bound)
+
+    def _curvature_bias(self, outer: FloatArray) -> FloatArray:
+        """Return what the curvature may change on the way, (k,): along the intercept."""
+        if self.family.is_linear:
+            return np.zeros(len(outer))
+        width, curvature, step = 1e-3, self.curvature, self.center.step
+        ends = np.array([[self.middle - width], [self.middle + width]])
+        low, high = self.family.second_derivative(ends)[:, 0]
+        skew = abs(high - low) / (width * max(high + low, 1e-12))
+        size = step @ step + self.center.score_std**2 * (1 / curvature.values**2).sum()
+        return np.asarray(np.abs(outer @ curvature.ones) * skew * size / 2)
+
+
+def _squares(lever: FloatArray, scores: FloatArray) -> FloatArray:
+    """Return the variances (k,) to which levers (k, d) bring a covariance (d, d)."""
+    return np.asarray(((lever @ scores) * lever).sum(axis=1))
+
+
+def center_of(curvature: ScoreCurvature, steps: NewtonSteps) -> Center:
+    """Return the mean of Newton steps from all points, with the weights of least noise."""
+    newton = steps._replace(gradients=steps.gradients @ curvature.inverse())
+    unknown = _WHITE + (_UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2
+    weights = combination_weights(steps, unknown)
+    step = weights @ newton.gradients
+    return Center(weights @ steps.points + step, step, float(np.sqrt(weights**2 @ steps.stds**2)))
+
+
+def error_of(
+    curvature: ScoreCurvature,
+    center: Center,
+    moments: FloatArray,
+    moments_std: float,
+    rows: FloatArray,
+    n_rows: float,
+) -> CombinationError:
+    """Return the error of combinations, to which ``rows`` (k, d) bring white coordinates.
+
+    Eigenvalues count as somewhat less than they were released: those that stand out of the noise are more
+    often too high than too low, and then a step along them was too short.
+    """
+    low = curvature._replace(values=curvature.values - _LOWER * curvature.std)
+    step = curvature.along(center.step) * curvature.values / low.values
+    lever = rows @ low.inverse()
+    parts = (lever @ curvature.vectors) ** 2
+    length = parts.sum(axis=1)
+    sampling = _squares(lever, moments) / n_rows
+    noise = center.score_std**2 * np.eye(len(center.step))
+    doubt = parts @ (2 * curvature.std / curvature.values) ** 2 / np.maximum(length, _TINY)
+    unsure = (moments_std * length / n_rows) ** 2 + 2 * sampling**2 / n_rows
+    unsure = unsure + doubt * (length * center.score_std**2 + sampling) ** 2
+    scores = noise + curvature.noise_covariance(curvature.vectors @ step) + moments / n_rows
+    return CombinationError(scores, np.sqrt(unsure), sampling, lever)
+
+
+def unresolved(curvature: ScoreCurvature, outer: FloatArray) -> BoolArray:
+    """Return which of k combinations take part in a direction whose eigenvalue noise may have made, (k,)."""
+    part = (outer @ curvature.vectors) ** 2
+    return np.asarray(part @ curvature.hidden.astype(float) > _LARGEST_PART * part.sum(axis=1))

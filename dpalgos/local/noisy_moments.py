@@ -44,14 +44,14 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance
+from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
-from dpalgos.mechanisms.for_intervals.score_curvature import unresolved_coordinates
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.symmetric import unsvec
 from dpalgos.steps.clipping import truncate
-from dpalgos.steps.moments import unsvec
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ def _interval(
     with np.errstate(over="ignore"):  # absurd bounds: an interval without ends
         bound = sampling(inverse)
         variance = known + second**2 + bound
-    hidden = unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0)
+    hidden = _unresolved_coordinates(*np.linalg.eigh(gram), gram_std) | (raised > 0)
     biases = {}
     if beyond is not None:
         biases[CLIPPED] = np.abs(np.einsum("rij,jk,kr->ir", inverse, beyond, coef))
@@ -369,3 +369,14 @@ def _unit_scaling(d: int, row_bound: float, center: float, weight: float, box: f
     return GramReport(
         n_features=d, row_bound=row_bound * box, covariate_bound=box, center=center * box**2, weight=weight
     )
+
+
+def _unresolved_coordinates(eigenvalues: FloatArray, vectors: FloatArray, noise: FloatArray) -> BoolArray:
+    """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made.
+
+    ``vectors`` (R, d, d) are eigenvectors of released second moments, as columns; ``noise`` (R,) is that in
+    svec.
+    """
+    floor = RESOLVED * np.sqrt(eigenvalues.shape[1]) * noise
+    part = np.einsum("rjk,rk->jr", vectors**2, (eigenvalues < floor[:, None]).astype(float))
+    return np.asarray(part > 0.01)

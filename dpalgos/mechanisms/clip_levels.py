@@ -1,19 +1,18 @@
-"""Levels at which to clip, by a private binary search: about a wanted number of norms lies above the level.
+"""Thresholds found by a private binary search: about a target number of rows exceeds the threshold.
 
-A count of rows above a public level moves by 1 when a row is replaced; each halving of m candidate levels is
-one Gaussian release of a count, ⌈log₂ m⌉ of them whatever the data. The answer errs by about the noise of one
-count, so that the wanted number should exceed it.
+A count of rows above a public threshold moves by 1 when a row is replaced. Each halving of m candidates is
+one Gaussian release of a count: ⌈log₂ m⌉ of them whatever the data. The result errs by about the noise of one
+count, so that the target should exceed it.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Grouped
-from dpalgos.steps.clipping import at_the_last_level, counts_above
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.cautions import at_the_last_level
+from dpalgos.release.declared import Release
+from dpalgos.release.spend import Spend
+from dpalgos.typing import FloatArray, IntArray, Number
 
 
 def counts_needed(n_candidates: int) -> int:
@@ -21,61 +20,38 @@ def counts_needed(n_candidates: int) -> int:
     return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
-def search_level(
-    transcript: Transcript,
-    candidates: FloatArray,
-    wanted: FloatArray,
-    norms: Grouped[FloatArray],
-    *,
-    noise_multiplier: float,
-    label: str,
-) -> FloatArray:
-    """Release the lowest candidate that at most about ``wanted`` of the ``norms`` exceed, (R,).
+def search_threshold(
+    spend: Spend, release: Release, candidates: FloatArray, target: float, above: Callable[[int], float]
+) -> float:
+    """Release the lowest candidate (m,), ascending, that at most about ``target`` rows exceed.
 
-    A diagnostic says whether that is the last candidate: then the rows are larger than those tried.
-    Candidates are rising public levels, (m,) or (m, R) where each replicate has its own. Streamed rows are
-    read once, whatever the number of candidates.
+    ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search ended
+    at the last candidate: then the rows are larger than the candidates.
     """
-    replicate = np.arange(transcript.n_replicates)
-    levels = np.broadcast_to(candidates.reshape(len(candidates), -1), (len(candidates), len(replicate)))
-    above = counts_above(norms, levels)
     found = search_by_counts(
-        transcript,
-        lambda middle: above(middle[0])[None],
-        (len(candidates), 1, len(replicate)),
-        wanted,
-        l2_sensitivity=count(),
-        noise_multiplier=noise_multiplier,
-        label=label,
+        spend, release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target
     )[0]
-    transcript.note(at_the_last_level(label), found == len(candidates) - 1)
-    return np.asarray(levels[found, replicate])
+    spend.note(at_the_last_level(release.label), found == len(candidates) - 1)
+    return float(candidates[found])
 
 
 def search_by_counts(
-    transcript: Transcript,
+    spend: Spend,
+    release: Release,
+    n_candidates: int,
     above: Callable[[IntArray], FloatArray],
-    shape: tuple[int, int, int],
-    wanted: FloatArray,
-    *,
-    l2_sensitivity: float | FloatArray,
-    noise_multiplier: float,
-    label: str,
+    shape: tuple[int, ...],
+    target: Number,
 ) -> IntArray:
-    """Release which is the lowest candidate that at most about ``wanted`` (R,) rows exceed, by bisection.
+    """Release for p searches at once the lowest candidate that at most about ``target`` rows exceed.
 
-    ``shape`` is (m, p, R), for m candidates and p searches at once; ``above`` brings numbers of candidates
-    (p, R), which are returned at the end, to counts of rows (p, R), which replacing a row moves by
-    ``l2_sensitivity``.
+    ``shape`` is (p,), or (p, R) with replicates. ``above`` brings one candidate per search to counts of rows,
+    both of that shape.
     """
-    m, *searches = shape
-    low, high = np.zeros(searches, dtype=int), np.full(searches, m - 1)
-    for _ in range(counts_needed(m)):
+    low, high = np.zeros(shape, dtype=int), np.full(shape, n_candidates - 1)
+    for _ in range(counts_needed(n_candidates)):
         middle = (low + high) // 2
-        released = transcript.gaussian(
-            above(middle), l2_sensitivity=l2_sensitivity, noise_multiplier=noise_multiplier, label=label
-        )
-        too_many = released > wanted
+        too_many = spend(release, above(middle), shape[0]).value > target
         low = np.where(too_many, np.minimum(middle + 1, high), low)
         high = np.where(too_many, high, middle)
     return high

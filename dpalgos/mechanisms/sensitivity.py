@@ -5,13 +5,36 @@ named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma nam
 or released before, a number or one per replicate (R,).
 """
 
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, cast
+
 import numpy as np
 
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, Number
 
-Number = float | FloatArray
+P = ParamSpec("P")
 
 
+class Lemma(Protocol[P]):
+    """A function that bounds how far one row moves a release, and its formula for printed tables."""
+
+    formula: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> FloatArray: ...
+
+
+def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:
+    """Attach the formula of a sensitivity to the function that computes it."""
+
+    def attach(function: Callable[P, FloatArray]) -> Lemma[P]:
+        named = cast(Lemma[P], function)
+        named.formula = formula
+        return named
+
+    return attach
+
+
+@lemma("2r/n")
 def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
     """Return 2r/n, for vectors of norm r at most: vectors at opposite ends of the ball.
 
@@ -21,6 +44,7 @@ def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
     return moves
 
 
+@lemma("√p")
 def count(n_columns: int = 1) -> FloatArray:
     """Return √p, for p counts of rows: each rises by one, falls by one or stays; 1 in ℓ∞, as for one count.
 
@@ -30,6 +54,7 @@ def count(n_columns: int = 1) -> FloatArray:
     return moves
 
 
+@lemma("√(2p)/n")
 def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
     """Return √(2p)/n, for shares of rows in bins, in p histograms: a row leaves one bin and enters another.
 
@@ -39,6 +64,7 @@ def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
     return moves
 
 
+@lemma("√2 r²/n")
 def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> FloatArray:
     """Return √2 r²/n, for products z z' (Frobenius), or squares z_j², of vectors of norm r at most.
 
@@ -50,6 +76,7 @@ def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> Fl
     return moves
 
 
+@lemma("w/n")
 def interval(width: Number, n_rows: Number) -> FloatArray:
     """Return w/n, for numbers in an interval of width w: one end against the other.
 
@@ -59,6 +86,7 @@ def interval(width: Number, n_rows: Number) -> FloatArray:
     return moves
 
 
+@lemma("‖w‖₂/n")
 def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     """Return ‖w‖₂/n, for vectors whose entries lie in intervals of widths w, (k,) or (k, R).
 

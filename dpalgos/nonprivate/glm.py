@@ -32,9 +32,9 @@ class LikelihoodParams(Params):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.made()
+        self.family_object()
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         """Return the family, its residuals not clipped."""
         return get_family(self.family, n_classes=self.n_classes)
 
@@ -45,7 +45,7 @@ class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_offset(self.made())
+        self.check_offset(self.family_object())
         if self.interval is not None and self.family == "multinomial":
             raise InputError(
                 f"interval must be None for family='multinomial', got {self.interval!r}: its coefficients "
@@ -64,9 +64,9 @@ class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
 )
 def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    if params.made().is_linear and params.offset_bounds is None:
+    if params.family_object().is_linear and params.offset_bounds is None:
         return ols(sample, params, transcript)
-    minimum = minimize(Risk(params.made(), params.covariates(sample)))
+    minimum = minimize(Risk(params.family_object(), params.covariates(sample)))
     if not minimum.found.all():
         raise InputError(
             f"y must not be separated by a linear predictor for family={params.family!r}, or the likelihood "

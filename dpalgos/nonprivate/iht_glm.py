@@ -61,7 +61,7 @@ class IHTGLMParams(HardThresholdingParams, LikelihoodParams):
 class IHTLinearRegressionParams(HardThresholdingParams):
     """Keywords of the preset ``iht_linear_regression``."""
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         """Return the Gaussian family."""
         return get_family("gaussian")
 
@@ -91,7 +91,7 @@ def iht_glm(
     sample: Sample, params: IHTGLMParams | IHTLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
-    family = params.made()
+    family = params.family_object()
     check_how_many("sparsity", params.sparsity, sample.n_features)
     if params.step_size is not None:
         return _plain_steps(sample, params, family, params.step_size)

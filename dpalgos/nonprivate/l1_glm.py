@@ -41,7 +41,7 @@ class L1GLMParams(Params):
     l1_penalty: float = positive("λ, in units of a row's loss")
     n_iterations: int = count("the most passes of a lasso over its columns", default=10_000)
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         return get_family(self.family)
 
 
@@ -58,7 +58,7 @@ class L1GLMParams(Params):
 def l1_glm(sample: Sample, params: L1GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     check_labels(sample, params)
-    family, penalty, y = params.made(), params.l1_penalty, sample.response()
+    family, penalty, y = params.family_object(), params.l1_penalty, sample.response()
     gradient_at = wide_gradient(sample, Design(sample), family)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(_MOST_ROUNDS):

@@ -26,8 +26,10 @@ class Release:
         Of its events; the number of a round is written "t".
     share : float, str or callable
         Of μ², or of ρ where not all noise is Gaussian, also as a function of ``params``; or words.
-    sensitivity : str
-        Python, of n, d, ``sqrt`` and the estimator's keywords; or words.
+    lemma : callable or str
+        The function of :mod:`dpalgos.mechanisms.sensitivity`, or a function named ``…_sensitivity``, that
+        bounds how far one row moves it; or the sensitivity as text: Python of n, d, ``sqrt`` and keywords, or
+        words.
     made_in : callable or None
         The function that makes it; None: the estimator's own file.
     when : callable
@@ -39,10 +41,15 @@ class Release:
 
     label: str
     share: Share | Callable[[Any], Share]
-    sensitivity: str
+    lemma: Callable[..., FloatArray] | str
     made_in: Callable[..., Any] | None = None
     when: Callable[[Any], bool | None] = lambda params: True
     witness: Callable[[Any, int, Published], Neighbors | None] | None = None
+
+    @property
+    def sensitivity(self) -> str:
+        """The sensitivity as a formula."""
+        return self.lemma if isinstance(self.lemma, str) else str(getattr(self.lemma, "formula", ""))
 
     def share_for(self, params: Any) -> Share:
         return self.share(params) if callable(self.share) else self.share

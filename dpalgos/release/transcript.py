@@ -4,10 +4,11 @@ An estimator never touches a random source; it asks the transcript to release a 
 sensitivity. So nothing can be released without being accounted for, and tests can replay a run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -69,6 +70,31 @@ class Transcript:
     def noise(self) -> Noise:
         """The random source, for mechanisms that publish through this transcript."""
         return self._noise
+
+    def for_replicate(self, r: int) -> Self:
+        """Return an empty transcript of one replicate; :meth:`join` brings its releases back."""
+        part = copy(self)
+        part.restart(r)
+        return part
+
+    def restart(self, r: int) -> None:
+        """Forget all releases, and go on as a transcript of one replicate with fresh noise."""
+        self._noise = self._noise.select(slice(r, r + 1))
+        self.events, self.diagnostics, self.interval = [], {}, None
+
+    def renew_noise(self) -> None:
+        """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""
+        self._noise = self._noise.select(slice(0, self.n_replicates))
+
+    def join(self, parts: Sequence["Transcript"]) -> None:
+        """Add the releases of all replicates' transcripts, which made the same ones."""
+        for events in zip(*(part.events for part in parts), strict=True):
+            self.events.append(_joined_event(events))
+        for name in parts[0].diagnostics:
+            self.diagnostics[name] = np.concatenate([part.diagnostics[name] for part in parts])
+        intervals = [part.interval for part in parts if part.interval is not None]
+        if intervals:
+            self.interval = intervals[0] if len(intervals) == 1 else Interval.joined(intervals)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
         """Release ``noisy()`` in place of a private value; every mechanism ends here.
@@ -261,6 +287,17 @@ class Transcript:
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         """Return what is released of a private value; the one place that audits and tests replace."""
         return noisy()
+
+
+def _joined_event(events: Sequence[Event]) -> Event:
+    """Return the event of all replicates, which differ in their sensitivities alone."""
+    first = events[0]
+    for name in ("l2_sensitivity", "sensitivity"):
+        if hasattr(first, name):
+            stated = np.concatenate([np.ravel(getattr(event, name)) for event in events])
+            changed: dict[str, Any] = {name: plain_sensitivity(stated)}
+            return replace(first, **changed)
+    return first
 
 
 def plain_sensitivity(sensitivity: float | FloatArray) -> float | FloatArray:

@@ -8,7 +8,7 @@ replicates whose (rows × replicates) arrays stay in the processor's cache; and
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -81,6 +81,7 @@ class Sample:
         moved: IntArray | None = None,
     ) -> None:
         self.offset_bounds: Bounds = None
+        self.leaves_out_unused_rows = False
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
@@ -135,6 +136,7 @@ class Sample:
         """
         taken = object.__new__(Sample)
         taken.offset_bounds = self.offset_bounds
+        taken.leaves_out_unused_rows = self.leaves_out_unused_rows
         taken.public_rows, taken.public_groups = self.public_rows, self.public_groups
         taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
@@ -145,10 +147,24 @@ class Sample:
         taken.user_codes = codes if codes is None or rows is None else codes[rows]
         return taken
 
+    def for_replicate(self, r: int) -> "Sample":
+        """Return the rows of one replicate as a sample of their own; a mask is applied."""
+        if self.n_replicates == 1 and self.row_mask is None:
+            return self
+        if self.row_mask is None:
+            taken = self.derived(n_replicates=1)
+        elif self.rows.streamed:
+            taken = self.derived(row_mask=self.row_mask[:, [r]], n_replicates=1)
+            taken.leaves_out_unused_rows = True
+        else:
+            taken = self.derived(rows=self.row_mask[:, r], n_replicates=1)
+        taken.n_rows, taken.planned_rows = self.n_rows[[r]], self.planned_rows
+        return taken
+
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows, whose first column is an offset: cut to public bounds, and no covariate."""
         taken = self.derived(row_mask=self.row_mask)
-        taken.offset_bounds, taken.n_rows = bounds, self.n_rows
+        taken.offset_bounds, taken.n_rows, taken.planned_rows = bounds, self.n_rows, self.planned_rows
         return taken
 
     @property
@@ -174,6 +190,11 @@ class Sample:
         if self.row_mask is None:
             return np.full(self.n_replicates, float(len(self.rows)))
         return np.asarray(self.row_mask.sum(axis=0), dtype=float)
+
+    @cached_property
+    def planned_rows(self) -> float:
+        """The number of rows by which a budget is split: the smallest over the replicates of a run."""
+        return float(self.n_rows.min())
 
     @cached_property
     def users(self) -> list[UserRows]:
@@ -336,6 +357,9 @@ class Sample:
             responses = own if self._held_y is None else self._held_y[rows]
             y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
+            if self.leaves_out_unused_rows and self.row_mask is not None:
+                used = self.row_mask[rows, 0]
+                X, y, weights = X[used], y[used], weights[used]
             yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
 
     def _per_group(self, group: Group) -> int:
@@ -375,7 +399,14 @@ class Grouped(Generic[T]):
         made = self.made
         return self.sample.total(lambda own: _summed(own.grouped(made), shape, part, axis))
 
-    def then(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
+    def sum(self, part: Callable[[Group, T], Any]) -> FloatArray:
+        """Return the sum over all rows of an array per group and its value, of one replicate."""
+        if self.kept is not None:
+            return np.asarray(sum(part(group, value) for group, value in self.kept), dtype=float)
+        made = self.made
+        return self.sample.total(lambda own: _plain_sum(own.grouped(made), part))
+
+    def map(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
         """Apply a function to each group and its previous value."""
         kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
         before = self.made
@@ -385,6 +416,10 @@ class Grouped(Generic[T]):
 def _of_partition(made: Callable[[Sample], T], n_replicates: int, offset: Bounds, rows: StreamedRows) -> T:
     part = Sample(rows, n_replicates=n_replicates)
     return made(part if offset is None else part.with_offset(offset))
+
+
+def _plain_sum(groups: Iterable[tuple[Group, T]], part: Callable[[Group, T], Any]) -> FloatArray:
+    return np.asarray(sum(part(group, value) for group, value in groups), dtype=float)
 
 
 def _summed(

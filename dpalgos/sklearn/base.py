@@ -35,6 +35,11 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
+        if "sample_weight" in named:
+            raise TypeError(
+                "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
+                "would need more noise; pass X and y only"
+            )
         for name, values in (*zip(("X", "y"), given, strict=False), *named.items()):
             unmasked(name, values)
         before = dict(vars(self))

@@ -22,6 +22,10 @@ _NEAR = 0.9  # of the bound
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
 
 
+class _NoModelError(InputError, AttributeError):
+    """A fit without intervals has no model, so that ``hasattr`` is false."""
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class _LinearPredictor(UnitModel):
     """A fit with a coefficient for each column, or one for each column and class, and an intercept."""
@@ -71,9 +75,15 @@ class _LinearPredictor(UnitModel):
     def model_(self) -> ReleasedModel:
         """What a fit with intervals released: nested models, tests and means follow from it at no cost in ε.
 
-        Its terms are those of :meth:`table`; the name of a category stands for all of its levels.
+        Its terms are those of :meth:`table`; the name of a category stands for all of its levels. Without an
+        interval there is no such attribute.
         """
         check_is_fitted(self)
+        if not self._result.has_model:
+            raise _NoModelError(
+                f"{type(self).__name__} has model_ only after a fit with intervals; pass interval=0.95 to a "
+                "regression, or to a classification of two labels"
+            )
         terms, categories = [name for name, _ in self._rows()], level_columns(self.levels)
         coded = {column for columns in categories.values() for column in columns}
 
@@ -251,7 +261,7 @@ class DPLogisticRegression(_PrivateClassifier):
     classes_ : (2,) array
     coef_ : (1, d) array
         Of the log-odds of the second label.
-    intercept_ : float
+    intercept_ : (1,) array
     """
 
     _estimator = "preconditioned_glm"
@@ -266,7 +276,7 @@ class DPLogisticRegression(_PrivateClassifier):
                 "classes; take DPMultinomialRegression"
             )
         self._fit_coef(rows, codes, family="logistic")
-        self.coef_, self.intercept_ = self._coef[None, :], float(self._intercept)
+        self.coef_, self.intercept_ = self._coef[None, :], np.array([float(self._intercept)])
         return self
 
     def decision_function(self, X: object) -> FloatArray:

@@ -13,13 +13,6 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
-ROWS_ABOVE, SCORES_ABOVE = "rows above a level", "scores above a level"  # labels of counts
-
-
-def at_the_last_level(label: str) -> str:
-    """Return the name of the diagnostic which says whether a search of levels ended at the largest one."""
-    return f"{label}: the search ended at the largest level"
-
 
 def row_lengths(X: FloatArray) -> FloatArray:
     """Return the ℓ2 norms of the rows of X (..., d), (...), in double precision and without arrays like X."""

@@ -36,8 +36,8 @@ from dpalgos.intervals.means import (
     ball_interval,
     entry_interval,
 )
-from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
-from dpalgos.mechanisms.for_intervals.tails import shares_by_level
+from dpalgos.intervals.spread import TruncatedEntries
+from dpalgos.intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.winsorized_mean import (

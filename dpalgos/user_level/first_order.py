@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from dpalgos.mechanisms.for_intervals.tails import shares_by_level
+from dpalgos.intervals.tails import shares_by_level
+from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import clip_factor, mean_in_ball, project_l2_ball
-from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 

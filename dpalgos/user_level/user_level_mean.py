@@ -37,8 +37,8 @@ from dpalgos.catalog import Form, Published, Release, Witnesses, pair, register,
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import SHARES
-from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
+from dpalgos.intervals.spread import SCORE_MOMENTS, release_second_moments
+from dpalgos.intervals.tails import TAIL, release_tail
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive

@@ -44,10 +44,10 @@ from dpalgos.catalog import (
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
 from dpalgos.user_level import user_interval
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, users_of
@@ -198,6 +198,9 @@ def user_level_regression(
         params.interval,
         budget,
         users,
-        ReleasedSteps(reached[None], -gradient[None], std[None], level, reached),
+        [
+            NewtonSteps(end[None], -own[None], np.array([noise]), float(threshold), end)
+            for end, own, noise, threshold in zip(reached.T, gradient.T, std, level, strict=True)
+        ],
     )
     return reached

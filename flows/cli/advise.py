@@ -1,4 +1,4 @@
-"""`dpcost advise`: which estimator, which ε, how many rows; from public declarations and simulation alone."""
+"""`dpcost advise`: which estimator, which ε and how many rows, from public declarations and simulation."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ import typer
 from pydantic_core import to_json
 
 from data.store.folders import home
-from flows.cli.options import AsJson, StudyArgument
+from flows.cli.options import NAME, NUMBER, AsJson, StudyArgument
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
@@ -22,14 +22,14 @@ def advise(
     study: StudyArgument,
     error: Annotated[
         float | None,
-        typer.Option(help="That is wanted; twice what chance costs without privacy if left out."),
+        typer.Option(metavar=NUMBER, help="Target error; default: twice the sampling error without privacy."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="The ledger's name for the data; the study's by default.")
+        str | None, typer.Option(metavar=NAME, help="Dataset name in the ledger; default: the study's name.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Foresee a study's errors and interval widths from its declarations; no data are read."""
+    """Forecast errors and interval widths from a study file; reads no data."""
     from data.errors import LedgerError
     from data.ledger import open_ledger
     from flows.progress import counter
@@ -76,17 +76,17 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     from tasks.advice.forecasts import on_a_table
 
     guesses = spec.guesses
-    yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
-    yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
-    yield "real tables have rows far out, nearly equal columns and curves: some errors lie above their range"
+    yield f"{spec.name}: forecast of {spec.metric_label} from declarations and guesses; no data were read"
+    yield "each forecast is the median over simulated tables that agree with them, with a range in brackets"
+    yield "real tables have outliers, collinear columns and nonlinear effects: some errors exceed their range"
     if not guesses.model_fields_set:
-        yield "nothing is stated under [guesses] in the study file"
+        yield "the study file states no [guesses]"
     else:
         source = f" ({guesses.source})" * bool(guesses.source)
         yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
     declared = on_a_table(spec, spec.head_panel).declared_rows(guesses)
     if left_open := declared.left_open():
-        yield f"not stated, so that the range is wide: {', '.join(left_open)}"
+        yield f"the range is wide because these are not stated: {', '.join(left_open)}"
 
 
 def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: int) -> Iterator[str]:
@@ -105,27 +105,27 @@ def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: in
 def _choices(
     spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
 ) -> Iterator[str]:
-    """Yield which estimator to take at each ε, and what it lets an attacker learn."""
+    """Yield the best estimator at each ε, and what it lets an attacker learn."""
     symbol = spec.head_panel.problem.traits.size_symbol
     for epsilon, each in best.items():
-        text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
+        text = f"best at {symbol} = {each.n:,} and ε = {epsilon:g}: {each.name}, error {_range(each)}"
         if each.coordinates:
             expected, least, most = each.intervals
-            text += f"; {expected:.0f} [{least:.0f}, {most:.0f}] of {each.coordinates} with a 95 % interval"
+            text += f"; {expected:.0f} [{least:.0f}, {most:.0f}] of {each.coordinates} have a 95% interval"
         if math.isfinite(each.half_width):
-            text += f", of ± {each.half_width:.3g} on average"
+            text += f", ± {each.half_width:.3g} on average"
         yield text
         yield f"  {risks[epsilon].sentence}"
     sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
     if sparse and best and sparse.isdisjoint(each.estimator for each in best.values()):
-        yield "dense is better here: no estimator that keeps few columns is expected to be nearer"
+        yield "estimators with few nonzero coefficients are not expected to be better here"
 
 
 def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
     if math.isnan(advice.wanted):
-        yield "no error to aim at, for no size tells what chance costs without privacy; say --error"
+        yield "no target error: the sampling error without privacy is unknown; pass --error"
         return
-    yield f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most:"
+    yield f"needed for an error of {advice.wanted:.3g}, with the range over simulated tables in brackets:"
     head, symbol, grid = (
         spec.headline,
         spec.head_panel.problem.traits.size_symbol,
@@ -139,18 +139,18 @@ def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
 
 def _costs(costs: "Sequence[ReleaseCost]", name: str, budget: str, width: int) -> Iterator[str]:
     if budget:
-        yield f"what a release would cost: {budget}"
+        yield f"cost of a release: {budget}"
     for number, cost in enumerate(costs):
         if not number:
-            yield f"the budget of {name!r}: ε {cost.spent:.3g} of {cost.budget:g} spent; one release more:"
+            yield f"budget of {name!r}: ε {cost.spent:.3g} of {cost.budget:g} spent; after one more release:"
         after = f"{cost.spent_after:.3g}"
         if cost.spent_after > cost.budget * (1 + 1e-9):
-            after += ", more than there is"
-        yield f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g} brings it to {after}"
+            after += ", which exceeds the budget"
+        yield f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g}: {after}"
 
 
 def _span(need: tuple[float, float, float], symbol: str, written: Callable[[float], str], end: str) -> str:
-    """Write what is needed and in brackets the least and the most; beyond the end it is not known."""
+    """Format a needed value with its range in brackets; values above ``end`` are unknown."""
     expected, *ends = (written(value) if math.isfinite(value) else f"> {end}" for value in need)
     return f"{symbol} = {expected} [{ends[0]}, {ends[1]}]".replace("= >", ">")
 

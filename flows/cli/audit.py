@@ -1,4 +1,4 @@
-"""``dpcost audit``: attacks on estimators of the catalog, and on mechanisms of anybody."""
+"""``dpcost audit``: attacks on estimators of the catalog and on other mechanisms."""
 
 import importlib
 import itertools
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, Plugins, use_plugins, whole_number
+from flows.cli.options import INTEGER, NUMBER, AsJson, Plugins, use_plugins, whole_number
 from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
@@ -27,62 +27,78 @@ _OTHERS = {
 def audit(
     context: typer.Context,
     estimator: Annotated[
-        str | None, typer.Argument(help="A private estimator; see dpcost estimators.")
+        str | None, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
     ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
             parser=whole_number(1000, MAX_TRIALS),
-            help="Runs on each of two neighboring data sets: 100,000 by default, 10,000 of --callable, "
-            "2,000 of --hardened.",
+            metavar=INTEGER,
+            help="Runs per dataset; default: 100,000, with --callable 10,000, with --hardened 2,000.",
         ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="Privacy loss ε, positive.")] = 0.5,
-    delta: Annotated[float, typer.Option(help="δ, below 1; 0 for a foreign mechanism of pure ε.")] = 1e-5,
-    seed: Annotated[int, typer.Option(parser=whole_number(), help="Seed of the trials.")] = 0,
+    epsilon: Annotated[float, typer.Option(metavar=NUMBER, help="ε, above 0.")] = 0.5,
+    delta: Annotated[
+        float, typer.Option(metavar=NUMBER, help="δ, below 1; with --callable also 0, for pure ε.")
+    ] = 1e-5,
+    seed: Annotated[
+        int, typer.Option(parser=whole_number(), metavar=INTEGER, help="Random seed of the trials.")
+    ] = 0,
     interval: Annotated[
-        float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
+        float | None,
+        typer.Option(
+            metavar=NUMBER, help="Confidence level, e.g. 0.95; audits the releases of intervals too."
+        ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE, a setting of the audited form, e.g. clip=rule; again for another."),
+        typer.Option(metavar="NAME=VALUE", help="Setting of the estimator, e.g. intercept=true. Repeatable."),
     ] = None,
     hardened: Annotated[
-        bool, typer.Option("--hardened", help="Attack the noise of releases about real people.")
+        bool,
+        typer.Option("--hardened", help="Attack the floating-point-safe noise of releases."),
     ] = False,
     foreign: Annotated[
         str | None,
-        typer.Option("--callable", help="MODULE:FUNCTION of a table (rows × columns) and a seed, to attack."),
+        typer.Option(
+            "--callable", metavar="MODULE:FUNCTION", help="Function of a table and a seed, to attack."
+        ),
     ] = None,
     rows: Annotated[
-        int, typer.Option(parser=whole_number(2), help="Rows of the table that a foreign mechanism is given.")
+        int,
+        typer.Option(parser=whole_number(2), metavar=INTEGER, help="Rows of the table for --callable."),
     ] = 10,
     columns: Annotated[
-        int, typer.Option(parser=whole_number(1), help="Columns of that table; responses come last.")
+        int,
+        typer.Option(
+            parser=whole_number(1), metavar=INTEGER, help="Columns of this table; the response is the last."
+        ),
     ] = 2,
-    bound: Annotated[float, typer.Option(help="The numbers of that table lie within ± this.")] = 1.0,
+    bound: Annotated[float, typer.Option(metavar=NUMBER, help="Largest absolute value in this table.")] = 1.0,
     mu: Annotated[
         float | None,
-        typer.Option(help="μ of Gaussian DP that a foreign mechanism claims; then ε follows from it."),
+        typer.Option(metavar=NUMBER, help="Claimed μ of Gaussian DP, for --callable; replaces --epsilon."),
     ] = None,
     plugins: Plugins = None,
-    label: Annotated[bool, typer.Option("--label", help="The last column of that table is 0 or 1.")] = False,
+    label: Annotated[
+        bool, typer.Option("--label", help="Values 0 and 1 in the last column of this table.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Audit an estimator: an empirical lower bound on ε next to the certified one.
+    """Attack an estimator: print an empirical lower bound on ε next to the certified ε.
 
-    With --callable, a mechanism of anybody, against the ε and δ that it claims.
+    With --callable, attack any other mechanism and compare with the ε and δ that it claims.
     """
     from tasks.errors import SpecError
 
     use_plugins(plugins or [])
     if (estimator is None) == (foreign is None):
-        raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
+        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
     how = "an estimator" if foreign is None else "a mechanism by --callable"
     for name, option in _OTHERS[how].items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise SpecError(f"{option} must be left out: it has no meaning for an audit of {how}")
+            raise SpecError(f"{option} does not apply to an audit of {how}; leave it out")
     claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
@@ -97,7 +113,7 @@ def audit(
             from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 
             if not mu > 0 or not delta:
-                raise SpecError(f"--mu must be positive, with a --delta above 0, got {mu:g} and {delta:g}")
+                raise SpecError(f"--mu and --delta must be above 0, got {mu:g} and {delta:g}")
             options |= {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
         violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
@@ -112,7 +128,9 @@ def _settings(given: list[str]) -> dict[str, Any]:
     for each in given:
         name, equals, value = each.partition("=")
         if not name.isidentifier() or not equals or name in settings:
-            raise SpecError(f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. clip=rule")
+            raise SpecError(
+                f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. intercept=true"
+            )
         try:
             settings[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -193,7 +211,7 @@ def _imported(name: str) -> Callable[..., Any]:
     try:
         mechanism = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever another's module raises
-        raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; mend it") from None
+        raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; correct it") from None
     finally:
         sys.path.pop(0)
     if not callable(mechanism):

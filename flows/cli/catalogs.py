@@ -3,14 +3,17 @@
 import json
 import logging
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, print_rows
+from flows.cli.options import NAME, AsJson, print_rows
 
 _FLOWS = Path(__file__).resolve().parents[1]
+RELEASE_COLUMNS = ("release", "budget share", "sensitivity", "when")
+_WHEN = {"all": "always", "others": "depends on n and d"}
 _log = logging.getLogger(__name__)
 
 
@@ -36,9 +39,16 @@ def _listed(name: str, study: dict[str, Any]) -> dict[str, Any]:
 
 
 def estimators(
-    name: Annotated[str | None, typer.Argument(help="Explain one estimator.")] = None,
-    task: Annotated[str | None, typer.Option(help="Only those for a task, e.g. mean.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only none, central, local or user.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Estimator to explain; default: list all.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar=NAME, help="Only estimators for this task, e.g. mean.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="[none|central|local|user]", help="Only estimators with this privacy model."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the estimators, or explain one."""
@@ -62,9 +72,9 @@ def estimators(
 
 def _explained(row: dict[str, Any]) -> str:
     if row["privacy_model"] == "none":
-        promise = "not private"
+        guarantee = "not private"
     else:
-        promise = (
+        guarantee = (
             f"(ε, δ) under {row['neighboring_relation']}, per {row['unit_of_privacy']} "
             f"({row['privacy_model']} model), calibration {' or '.join(row['calibrations'])}"
         )
@@ -73,8 +83,8 @@ def _explained(row: dict[str, Any]) -> str:
         row["summary"],
         "",
         f"task        {row['task']}",
-        f"privacy     {promise}",
-        f"interval    {'yes, with interval=.95' if row['interval'] else 'none'}",
+        f"privacy     {guarantee}",
+        f"interval    {'yes, with interval=0.95' if row['interval'] else 'none'}",
         f"reference   {row['reference']}",
         *([f"public      {row['public']}"] if row["public"] else []),
         "",
@@ -83,11 +93,20 @@ def _explained(row: dict[str, Any]) -> str:
     for each in row["parameters"]:
         default = "required" if each["required"] else f"default {each['default']!r}"
         lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
-    lines += ["", "releases"] if row["releases"] else []
-    for each in row["releases"]:
-        about = f"share {each['share']}, sensitivity {each['sensitivity']}, made in {each['made in']}"
-        lines.append(f"  {each['quantity']:<28}{about}; forms: {each['forms']}")
+    if row["releases"]:
+        table = [RELEASE_COLUMNS, *release_rows(row["releases"])]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines += ["", "releases"]
+        lines += [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in table]
     return "\n".join(lines)
+
+
+def release_rows(releases: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:
+    """Return a row of :data:`RELEASE_COLUMNS` for each release of an estimator."""
+    return [
+        (each["quantity"], each["share"], each["sensitivity"], _WHEN.get(each["forms"], each["forms"]))
+        for each in releases
+    ]
 
 
 def datasets(as_json: AsJson = False) -> None:

@@ -1,4 +1,4 @@
-"""What is missing or wrong in a file that an owner completes, and in the cells of their own file."""
+"""Commands that check study and release files, and show owners undeclared values of their own table."""
 
 import json
 from pathlib import Path
@@ -18,9 +18,9 @@ def toml(value: Any) -> str:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file or release file.")],
 ) -> None:
-    """List all that is missing or wrong in a study or release file, in one go; reads no row."""
+    """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
     from tasks.release.request import checked_request
@@ -30,8 +30,8 @@ def check(
     is_release = "dataset" in content and "panels" not in content
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
-        raise SpecError("\n  ".join([f"{file}: {len(faults)} to mend", *faults]))
-    typer.echo(f"{file}: nothing is missing or wrong, as far as can be told without reading a row")
+        raise SpecError("\n  ".join([f"{file}: {len(faults)} to correct", *faults]))
+    typer.echo(f"{file}: complete and valid; no row was read")
     declared = (
         [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
     )
@@ -39,23 +39,25 @@ def check(
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(
-            f"codes for missing cells? common ones lie beyond the bounds of {shown}; "
-            'where the codebook has them, write e.g. missing = ["99"] below the column'
+            f"common codes for missing values are outside the bounds of {shown}; "
+            'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )
     if not is_release:
-        typer.echo(f"for the owner alone, spellings, gaps and bounds in the rows: dpcost show-private {file}")
+        typer.echo(
+            f"to check spellings, missing values and bounds in the rows, run: dpcost show-private {file}"
+        )
 
 
 _MOST_TEXTS = 50  # that are shown of a column
 
 
 def show_private(
-    study: Annotated[Path, typer.Argument(help="A study file of your own table.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file of your own table.")],
 ) -> None:
-    """Show you, the owner, private cells of your own file that your study file does not declare.
+    """Show the owner of a file its private values that the study file does not declare.
 
-    It is no release: no noise, no charge, nothing is stored. What is shown stays with you; declare levels
-    that the codebook knows, and don't publish what you see.
+    The output is not a release: it has no noise and no charge, and nothing is stored. Keep it to yourself.
+    Declare the categories that your codebook lists.
     """
     from data.tables.declared import undeclared_cells
     from tasks.errors import SpecError

@@ -9,7 +9,7 @@ import typer
 
 from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
-from flows.cli.options import Force, whole_number
+from flows.cli.options import COLUMN, FILE, INTEGER, Force, whole_number
 
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -17,7 +17,7 @@ _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 
 
 class _Model(NamedTuple):
-    """What a study fits: in words, the study's task, the estimator for publication, and what it needs."""
+    """A model for a study: its description, task, estimator for publication, and family."""
 
     answer: str
     task: str
@@ -48,35 +48,52 @@ _MODELS = {
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="Of the study; NAME.toml is written here.")],
-    data: Annotated[Path, typer.Option(help="CSV or Parquet file.")],
-    response: Annotated[str, typer.Option(help="The column to explain; without one, means.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Study name; writes NAME.toml in this folder.")],
+    data: Annotated[
+        Path, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")
+    ],
+    response: Annotated[
+        str, typer.Option(metavar=COLUMN, help="Response of a regression; default: means of all columns.")
+    ] = "",
     family: Annotated[
         str,
-        typer.Option(help="linear, logistic, poisson or multinomial; by the response's type if left out."),
+        typer.Option(
+            metavar="[linear|logistic|poisson|multinomial]",
+            help="Regression family; default: by the type of the response.",
+        ),
     ] = "",
     user_id: Annotated[
-        str, typer.Option(help="The column of user ids, where a user has several rows: users are protected.")
+        str,
+        typer.Option(metavar=COLUMN, help="Column of user ids; each user is protected with all their rows."),
     ] = "",
     sparsity: Annotated[
         int | None,
-        typer.Option(parser=whole_number(1), help="How many entries of the answer are not zero."),
+        typer.Option(
+            parser=whole_number(1), metavar=INTEGER, help="Number of nonzero coefficients; default: all."
+        ),
     ] = None,
     formula: Annotated[
         str,
-        typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
+        typer.Option(
+            metavar="FORMULA",
+            help='Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.',
+        ),
     ] = "",
-    decimal: Annotated[str, typer.Option(help="The decimal mark of numbers in a CSV file: . or ,")] = "",
+    decimal: Annotated[str, typer.Option(metavar="MARK", help="Decimal mark of a CSV file: . or ,")] = "",
     thousands: Annotated[
-        str, typer.Option(help="The mark between thousands in a CSV file: . , ' or a blank.")
+        str,
+        typer.Option(
+            metavar="MARK", help="Thousands separator of a CSV file: . , ' or a blank. Default: none."
+        ),
     ] = "",
     force: Force = False,
 ) -> None:
-    """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
+    """Write a study file and a release file for your own table, from its column names and types."""
     from data.dataset import Marks
     from data.ledger import open_ledger
     from data.store.folders import home
-    from data.tables.declared import count_users, table_schema
+    from data.tables.declared import count_users
+    from data.tables.schema import table_schema
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
     from tasks.release.rows import known_as
@@ -88,7 +105,9 @@ def init(
             f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
             f"{thousands!r}; say how the file writes numbers"
         )
-    schema, rows = table_schema(data, marks)
+    found = table_schema(data, marks)
+    schema: Mapping[str, str] = found.types
+    rows = found.n_rows
     if formula:
         response, named = _of_formula(formula, schema, response, user_id)
         schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
@@ -117,6 +136,8 @@ def init(
         and (reading is None or reading.response in reading.names.columns),  # not its logarithm
         "decimal": decimal,
         "thousands": thousands,
+        "codes": [toml(column) for column in found.codes if column in used],
+        "dates": [toml(column) for column in found.dates if column in used],
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
     check_outputs(files, inputs=[data], force=force)
@@ -125,24 +146,30 @@ def init(
 
 
 def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
-    """Yield what was read, and what comes next."""
+    """Yield what the command read, and the next steps."""
     if facts["of_whole_numbers"]:
         name = facts["of_whole_numbers"]
-        yield f"{name} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
+        yield f"{name} has whole numbers: pass --family logistic for labels 0 and 1, poisson for counts"
+    for kind, what in (
+        ("codes", "numbers with leading zeros; declare categories for codes, bounds for numbers"),
+        ("dates", "dates; delete the column, or write days as numbers"),
+    ):
+        if facts[kind]:
+            yield f"{', '.join(facts[kind])}: {what}, in {files[0]}"
     if known and known != facts["name"]:
         yield (
-            f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
-            "budget of their own"
+            f"the ledger has these rows as {known!r}: releases are charged to that name and need no separate "
+            "budget"
         )
-    yield f'{files[0]}: say what is public wherever "?" stands, then: dpcost check {files[0]}'
-    yield f"what privacy costs on these rows, for you alone: dpcost run {files[0]}"
-    yield f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how"
+    yield f'{files[0]}: replace every "?" by a public value, then run: dpcost check {files[0]}'
+    yield f"to see what privacy costs on these rows, not for publication, run: dpcost run {files[0]}"
+    yield f"{files[1]}: for publication with dpcost release {facts['release']}; see its first lines"
     counted = f"{facts['rows']:,} rows " + (f"of {users:,} users " if (users := facts["users"]) else "")
-    yield f"read: the names and types of {n_columns} columns; {counted}were counted, no value is kept"
+    yield f"read the names and types of {n_columns} columns; {counted}were counted, no value is stored"
 
 
 def _files(name: str, *, force: bool) -> list[Path]:
-    """Return the files to write; refuse a name that a study cannot have, and files that are there."""
+    """Return the files to write; refuse an invalid study name and existing files."""
     from flows.studies.find_study import study_names
     from tasks.errors import SpecError
     from tasks.study.spec import SCORECARD
@@ -150,12 +177,12 @@ def _files(name: str, *, force: bool) -> list[Path]:
     files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
         raise SpecError(
-            "NAME must be lower-case letters, digits, '_' and '-', beginning with a letter, and none of the "
-            f"studies that come with the project, got {name!r}; take e.g. my-study"
+            "NAME must be lower-case letters, digits, '_' and '-', begin with a letter, and not name a study "
+            f"of the project, got {name!r}; pass e.g. my-study"
         )
     for file in files:
         if file.exists() and not force:
-            raise SpecError(f"{file} is there already; --force writes it anew, without what was filled in")
+            raise SpecError(f"{file} already exists; pass --force to overwrite it and lose your changes")
     return files
 
 
@@ -228,7 +255,7 @@ def _of_formula(
     from tasks.errors import SpecError
 
     if response:
-        raise SpecError(f"--formula names the response itself, got --response {response}; leave it out")
+        raise SpecError(f"--formula includes the response, got --response {response} too; leave it out")
     try:
         reading = read_formula(formula, [name for name in schema if name != user_id])
     except InputError as error:
@@ -237,7 +264,7 @@ def _of_formula(
         raise SpecError(f"--formula must have one column on its left, got {formula!r}")
     for name in (*reading.left, *reading.right):
         if name not in schema:
-            raise SpecError(f"--formula names {name!r}, which is no column of the file; correct it")
+            raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")
     return reading.left[0], reading.right
 
 
@@ -248,7 +275,7 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     if family not in ("", *_FAMILIES):
         raise SpecError(f"--family must be {', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}, got {family!r}")
     if family and not response:
-        raise SpecError(f"--family {family} needs --response; name the column to explain")
+        raise SpecError(f"--family {family} needs --response; name the response column")
     for option, column in (("--response", response), ("--user-id", user_id)):
         if column and column not in schema:
             raise SpecError(
@@ -260,10 +287,10 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         raise SpecError(f"--user-id must be another column than --response, got {user_id!r} for both")
     kind = schema.get(response, "")
     if kind == "text" and family in ("linear", "poisson"):
-        raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; take logistic")
+        raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; pass logistic")
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     if user_id and sparsity is not None:
-        raise SpecError("--sparsity and --user-id do not go together; leave one out")
+        raise SpecError("--sparsity and --user-id cannot be combined; leave one out")
     for option, is_given, prefix in (
         ("--user-id", bool(user_id), "user"),
         ("--sparsity", sparsity is not None, "sparse"),

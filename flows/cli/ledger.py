@@ -9,31 +9,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Epsilon
+from flows.cli.options import FILE, NUMBER, AsJson, Epsilon
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
 
 _COPIES = (
-    "this ledger knows what is charged in it alone: a copy of its home, or another ledger, would answer with "
-    "fresh noise and cost the same people once more; keep one ledger for a dataset"
+    "keep one ledger per dataset; another ledger, or a copy of DPCOST_HOME, lacks these charges and would "
+    "draw fresh noise about the same people"
 )
 
-ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="Manage the privacy budgets of datasets and their charges.", no_args_is_help=True
+)
 
 
 @ledger_app.command("open")
 def ledger_open(
-    name: str,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Dataset name.")],
     epsilon: Epsilon,
     delta: Annotated[
-        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
+        float,
+        typer.Option(metavar=NUMBER, help="δ, well below 1 / number of rows; 0 allows pure ε only."),
     ],
     data: Annotated[
-        Path | None, typer.Option(help="Its file; by default the one that NAME.toml declares, if it is here.")
+        Path | None,
+        typer.Option(metavar=FILE, help="Data file; default: the one that NAME.toml declares, if it exists."),
     ] = None,
 ) -> None:
-    """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
+    """Set the total privacy budget of a dataset, once; the same rows get no second budget."""
     from data.errors import ContentRefused
     from data.ledger import open_ledger
     from tasks.release.rows import known_as
@@ -42,8 +46,8 @@ def ledger_open(
     known = known_as(open_ledger(home()), file) if file else ""
     if known not in ("", name):
         raise ContentRefused(
-            f"the rows of {file} are known to the ledger as {known!r} and cannot have a second budget as "
-            f"{name!r}; charge {known!r}: name = {json.dumps(known)} under [dataset] of the release file"
+            f"{file}: the ledger has these rows as {known!r}; they cannot have a second budget as {name!r}; "
+            f"write name = {json.dumps(known)} under [dataset] of the release file"
         )
     budget = open_ledger(home()).open_dataset(name, epsilon, delta)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
@@ -51,7 +55,7 @@ def ledger_open(
 
 
 def _file_of(study: Path) -> Path | None:
-    """Return the file that a study file declares, finished or not, if there is one."""
+    """Return the data file that a study file declares, finished or not, or None."""
     try:
         file = study.parent / tomllib.loads(study.read_text(encoding="utf-8"))["data"]["path"]
         return file if file.is_file() else None
@@ -60,7 +64,12 @@ def _file_of(study: Path) -> Path | None:
 
 
 @ledger_app.command("show")
-def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
+def ledger_show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Dataset name; default: all datasets.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show budgets and charges."""
     from data.ledger import open_ledger
     from tasks.release.spending import charged_unit, spent_epsilon, why_another
@@ -93,8 +102,10 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
 
 
 @ledger_app.command("backup")
-def ledger_backup(file: Path, as_json: AsJson = False) -> None:
-    """Copy the whole ledger, with its key, into one file; it replaces none but an earlier backup."""
+def ledger_backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file.")], as_json: AsJson = False
+) -> None:
+    """Copy the ledger with its key into one file; overwrites only an earlier backup."""
     from data.ledger import open_ledger
 
     report = open_ledger(home()).backup(file)
@@ -103,17 +114,17 @@ def ledger_backup(file: Path, as_json: AsJson = False) -> None:
 
 @ledger_app.command("restore")
 def ledger_restore(
-    file: Path,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file.")],
     noted: Annotated[
-        str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
+        str | None, typer.Option(metavar="HEAD", help="Last head that you noted; FILE must contain it.")
     ] = None,
     forget_newer: Annotated[
         bool,
-        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
+        typer.Option("--forget-newer", help="Accept an older state; later charges are lost."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup in the place of the ledger, unless that forgets what was charged since."""
+    """Replace the ledger by a backup; refuses a backup that lacks later charges."""
     from data.ledger import open_ledger
 
     report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
@@ -121,25 +132,27 @@ def ledger_restore(
 
 
 def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
-    """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
+    """Print a report on a complete ledger, and the head that later reveals a rollback."""
     shown = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
     typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
 
 
 @ledger_app.command("verify")
 def ledger_verify(
-    noted: Annotated[str | None, typer.Option(help="The head that an earlier verify printed.")] = None,
+    noted: Annotated[
+        str | None, typer.Option(metavar="HEAD", help="Head that an earlier verify printed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the chain of records is whole; exit 1 if it is not."""
+    """Check that the chain of charges is complete; exit status 1 if it is not."""
     from data.ledger import open_ledger
 
     report = open_ledger(home()).verify(noted)
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=1))
     elif report.ok:
-        typer.echo(f"the ledger is whole: {report.n_charges} charges, head {report.head or '(empty)'}")
+        typer.echo(f"the ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}")
     else:
-        typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
+        typer.echo("the ledger is NOT complete:\n" + "\n".join(f"  {problem}" for problem in report.problems))
     if not report.ok:
         raise typer.Exit(1)

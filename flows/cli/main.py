@@ -1,4 +1,4 @@
-"""The command line, ``dpcost``; it imports only what every command needs, so that each starts at once."""
+"""The command line, ``dpcost``; it imports only what every command needs, for a fast start."""
 
 import errno
 import io
@@ -28,7 +28,7 @@ from flows.cli.release import release
 from flows.progress import say
 
 app = typer.Typer(
-    help="Measure what privacy costs: private and non-private estimators side by side on real data.",
+    help="Measure what privacy costs: compare private with non-private estimators on real data.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -42,7 +42,7 @@ for command in (
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():
     app.add_typer(group, name=name)
 
-# Faults of a named file that the user can mend.
+# Faults of a named file that the user can correct.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MENDABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _MENDABLE |= {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
@@ -50,7 +50,7 @@ _CTRL_C = 130  # what the parser makes of it
 
 
 def main() -> None:
-    """Run the command line: exit status 0, 2 for what the user can mend, 1 for anything else."""
+    """Run the command line: exit status 0; 2 if the user can correct the input; 1 for any other failure."""
     _prepare_streams()
     _show_warnings()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -71,7 +71,7 @@ def main() -> None:
         status = _CTRL_C
     if status == _CTRL_C:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-        say("\ndpcost: interrupted; finished blocks are stored, run the same command again to go on")
+        say("\ndpcost: interrupted; finished blocks are stored, run the same command again to continue")
         status = 1
     sys.exit(status)
 
@@ -80,14 +80,14 @@ _interrupted = False
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
-    """Raise KeyboardInterrupt, and remember that: compiled code may lose it and raise an error of its own."""
+    """Raise KeyboardInterrupt and record it: compiled code may replace it by another error."""
     global _interrupted
     _interrupted = True
     signal.default_int_handler(number, frame)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Tell whether an error came of Ctrl-C: a library may turn it into an error of its own."""
+    """Return whether Ctrl-C caused an error: a library may replace it by another error."""
     if _interrupted:
         return True
     while error is not None:
@@ -98,7 +98,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _wrong_words(error: Any) -> str:
-    """Return one sentence about options and arguments that the parser refuses."""
+    """Return one sentence about invalid options and arguments."""
     where = f"; see {error.ctx.command_path} --help" if getattr(error, "ctx", None) else ""
     message = re.sub(r"^Invalid value for '(--[a-z-]+)': must", r"\1 must", error.format_message())
     return f"{message.rstrip('.')}{where}"
@@ -140,7 +140,7 @@ def _show_warnings() -> None:
 
 
 def explained(error: Exception) -> tuple[str, int]:
-    """Return one sentence about an error, and the exit status: 2 for what the user can mend, else 1."""
+    """Return one sentence about an error, and the exit status: 2 if the user can correct it, else 1."""
     from httpx import HTTPError
 
     from flows.local_server import wrong_setting
@@ -154,7 +154,7 @@ def explained(error: Exception) -> tuple[str, int]:
         return f"cannot use {error.filename}: {error.strerror}", 2 if error.errno in _MENDABLE else 1
     if isinstance(error, OSError) and error.errno in _FULL:
         return (
-            "there is no space left for the files or the output, or ulimit -f allows no more; free some and "
+            "no space is left for the files or the output, or ulimit -f is too small; free some space and "
             "run the same command again",
             2,
         )
@@ -163,7 +163,7 @@ def explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, HTTPError):
         return (
             f"the Prefect server failed ({type(error).__name__}); finished blocks are stored, run the same "
-            "command again to go on",
+            "command again to continue",
             1,
         )
     if sentence := wrong_setting(error):
@@ -172,7 +172,7 @@ def explained(error: Exception) -> tuple[str, int]:
 
 
 def fail(sentence: str, status: int = 2) -> NoReturn:
-    """Say on standard error what is wrong, several faults below each other, and end with a status."""
+    """Print faults on standard error, one per line, and exit with a status."""
     lines = sentence.split("\n  ")
     shown = [re.sub(r"[\x00-\x1f\x7f]", lambda odd: repr(odd[0])[1:-1], line) for line in lines]
     say("dpcost: " + "\n  ".join(shown))
@@ -184,7 +184,7 @@ def fail(sentence: str, status: int = 2) -> NoReturn:
 
 
 def _internal(error: Exception) -> str:
-    """Log an error that nobody foresaw, without its message, and return what to do about it."""
+    """Log an unexpected error without its message, and return what the user can do."""
     from tasks.errors import without_message
 
     fault = without_message(error)

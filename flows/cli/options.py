@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a catalog is printed."""
+"""Options that several commands share, and the printing of catalogs."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
-from tasks.run_options import RunOptions
+from tasks.run_options import PROFILES, RunOptions
 
 
 def parser_of(kind: Any) -> Callable[[str], Any]:
-    """Return what checks typed text as pydantic checks a value of a type, and refuses it in our words."""
+    """Return a parser that validates text as pydantic validates a type, with our error message."""
 
     def parse(text: str) -> Any:
         try:
@@ -33,34 +33,46 @@ def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], Any
     return parser_of(Annotated[int, Field(ge=least, le=most)])
 
 
-def of_run(name: str, default: str = "") -> Any:
-    """Return an option of a run as typer reads it; `default` says in words what else is meant by none."""
+def of_run(name: str, metavar: str = "", default: str = "") -> Any:
+    """Return an option of a run as typer reads it; `default` describes what None means."""
     field = RunOptions.model_fields[name]
     text = f"{field.description} {default}".strip()
     if field.annotation is bool:
         return typer.Option(f"--{name}", help=text)
-    return typer.Option(parser=parser_of(Annotated[field.annotation, Field(), *field.metadata]), help=text)
+    parser = parser_of(Annotated[field.annotation, Field(), *field.metadata])
+    return typer.Option(parser=parser, metavar=metavar, help=text)
 
 
-_LAST = "The last run's by default."
-ProfileOption = Annotated[Any, of_run("profile")]
-Reps = Annotated[Any, of_run("reps")]
-Seed = Annotated[Any, of_run("seed")]
-Workers = Annotated[Any, of_run("workers")]
-Out = Annotated[Any, of_run("out")]
+# What --help shows in place of a value.
+INTEGER, NUMBER, NAME, COLUMN, FILE, FOLDER = "INTEGER", "NUMBER", "NAME", "COLUMN", "FILE", "FOLDER"
+_PROFILES = f"[{'|'.join(PROFILES)}]"
+_LAST = "Without it: that of the last run."
+ProfileOption = Annotated[Any, of_run("profile", _PROFILES)]
+Reps = Annotated[Any, of_run("reps", INTEGER)]
+Seed = Annotated[Any, of_run("seed", INTEGER)]
+Workers = Annotated[Any, of_run("workers", INTEGER)]
+Out = Annotated[Any, of_run("out", FOLDER)]
 Offline = Annotated[bool, of_run("offline")]
-LastProfile = Annotated[Any, of_run("profile", _LAST)]
-LastReps = Annotated[Any, of_run("reps", _LAST)]
-LastSeed = Annotated[Any, of_run("seed", _LAST)]
+LastProfile = Annotated[Any, of_run("profile", _PROFILES, _LAST)]
+LastReps = Annotated[Any, of_run("reps", INTEGER, _LAST)]
+LastSeed = Annotated[Any, of_run("seed", INTEGER, _LAST)]
 DEFAULTS = RunOptions()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
-Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
-Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="Study name, or path of a study file.")]
+Epsilon = Annotated[float, typer.Option(metavar=NUMBER, help="ε, above 0.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="[local|dask|dask://HOST:PORT]",
+        help="Where blocks run: processes of this machine, Dask processes, or a Dask cluster.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
+    typer.Option(
+        "--with", metavar=FILE, help="Python file with your own estimator, dataset or problem. Repeatable."
+    ),
 ]
 
 
@@ -76,12 +88,12 @@ Version = Annotated[
 
 
 def help_or_version(context: typer.Context, version: Version = False) -> None:
-    """Print the version, or the help where no command is given."""
+    """Print the version, or the help if no command is given."""
     help_without_command(context)
 
 
 def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group of commands where none of them is given."""
+    """Print the help of a group if none of its commands is given."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -94,7 +106,7 @@ def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[s
 
 
 def use_plugins(files: list[Path], engine: str = "local") -> None:
-    """Name plugins from outside for this process, before anything that looks for plugins is imported."""
+    """Register plugin files for this process, before any module that looks for plugins is imported."""
     if not files:
         return
     from dpalgos.plugins import FILES, outside_plugins
@@ -102,12 +114,12 @@ def use_plugins(files: list[Path], engine: str = "local") -> None:
 
     if engine != "local":
         raise SpecError(
-            f"--with goes with --engine local, got {engine}: other processes do not have the file; install "
-            "it there as a package with the entry point dpcost.plugins"
+            f"--with needs --engine local, got {engine}: the other machines do not have the file; install it "
+            "there as a package with the entry point dpcost.plugins"
         )
     for file in files:
         if file.suffix != ".py" or not file.is_file():
             raise SpecError(f"--with must be a Python file, got {str(file)!r}; correct the path")
     os.environ[FILES] = os.pathsep.join(str(file.resolve()) for file in files)
     if broken := outside_plugins().broken:
-        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; mend that file")
+        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; correct that file")

@@ -34,28 +34,46 @@ def _format(text: str) -> str:
 def figure(
     study: Annotated[
         str,
-        typer.Argument(help="A study's name, one's own if it has a report, or the path of its file."),
+        typer.Argument(metavar="STUDY", help="Study name, or path of a study file; it needs a report."),
     ],
-    metric: Annotated[str, typer.Option(help="The headline's by default.")] = "",
-    panel: Annotated[str, typer.Option(help="The headline's by default.")] = "",
-    axis: Annotated[str, typer.Option(help="n, d, s, steps or epsilon; the page's by default.")] = "",
-    epsilon: Annotated[float | None, typer.Option(help="The headline's by default.")] = None,
-    delta: Annotated[str, typer.Option(help="The rule for δ, e.g. 1/n^2; the headline's by default.")] = "",
-    lines: Annotated[
-        str, typer.Option(help="Names at the ends of lines, between semicolons; the page's by default.")
+    metric: Annotated[
+        str, typer.Option(metavar=given.NAME, help="Metric; default: that of the headline.")
     ] = "",
-    form: Annotated[str, typer.Option("--format", parser=_format, help="pdf, svg or png.")] = "pdf",
+    panel: Annotated[
+        str, typer.Option(metavar=given.NAME, help="Panel; default: that of the headline.")
+    ] = "",
+    axis: Annotated[
+        str, typer.Option(metavar="[n|d|s|steps|epsilon]", help="Horizontal axis; default: that of the page.")
+    ] = "",
+    epsilon: Annotated[
+        float | None, typer.Option(metavar=given.NUMBER, help="ε; default: that of the headline.")
+    ] = None,
+    delta: Annotated[
+        str, typer.Option(metavar="RULE", help="Rule for δ, e.g. 1/n^2; default: that of the headline.")
+    ] = "",
+    lines: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Labels of lines, separated by semicolons; default: as on the page."
+        ),
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", parser=_format, metavar="[pdf|svg|png]", help="File format.")
+    ] = "pdf",
     width: Annotated[
-        float, typer.Option(parser=_inches, help="Of the whole figure: 3.3in, 8.4cm.")
+        float,
+        typer.Option(parser=_inches, metavar="LENGTH", help="Width of the figure, e.g. 3.3in or 8.4cm."),
     ] = "6.5in",  # type: ignore[assignment]
-    out: Annotated[Path | None, typer.Option(help="File; STUDY.FORMAT by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar=given.FILE, help="Output file; default: STUDY.FORMAT.")
+    ] = None,
     reports: Annotated[
-        Path | None, typer.Option(help="Folder of the reports; reports/out by default.")
+        Path | None, typer.Option(metavar=given.FOLDER, help="Report folder; default: reports/out.")
     ] = None,
     plugins: given.Plugins = None,
     force: given.Force = False,
 ) -> None:
-    """Write the chart of a study's page for a paper; its data go to a file that ends in -figure.csv."""
+    """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
     given.use_plugins(plugins or [])
     from flows.studies.results import file_of_report, stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
@@ -91,28 +109,35 @@ def figure(
 
 
 def publish(
-    target: Annotated[str, typer.Argument(help="A folder, or an address such as s3://bucket/folder.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="Folder, or address such as s3://bucket/folder.")
+    ],
     force: given.Force = False,
     out: given.Out = None,
 ) -> None:
-    """Copy the pages, tables and manifests of finished studies; never those of one's own table."""
+    """Copy the pages, tables and manifests of finished studies; never those of your own tables."""
     from tasks.report.publish import publish as copy_reports
 
     index, studies, private = copy_reports(target, Path(out or REPORTS), force=force)
     if private:
-        say(f"note: left out, since they are about a table of one's own: {', '.join(private)}")
+        say(f"note: left out, because they are about your own tables: {', '.join(private)}")
     typer.echo(f"{index}: {', '.join(studies)}")
 
 
 def submodel(
-    record: Annotated[Path, typer.Argument(help="release.json of a release with intervals, or its folder.")],
-    formula: Annotated[str, typer.Option(help="The nested model, as 'cost ~ age + C(region)'.")],
+    record: Annotated[
+        Path,
+        typer.Argument(metavar="RECORD", help="release.json of a release with intervals, or its folder."),
+    ],
+    formula: Annotated[
+        str, typer.Option(metavar="FORMULA", help="Nested model, e.g. 'cost ~ age + C(region)'.")
+    ],
     test: Annotated[
         list[str] | None,
-        typer.Option(help="A hypothesis, as 'age - 10 * smoker = 0'; several times if wanted."),
+        typer.Option(metavar="HYPOTHESIS", help="Hypothesis, e.g. 'age - 10 * smoker = 0'. Repeatable."),
     ] = None,
 ) -> None:
-    """Answer a model nested in a release, and tests of it, from its record: it spends nothing."""
+    """Compute a model nested in a release, and tests, from its record; spends no ε."""
     from dpalgos.formula.nested import submodel_by_formula
     from tasks.report.coefficients import nested_record, read_record, released_model, text_of
 
@@ -125,24 +150,29 @@ def submodel(
 
 def table(
     records: Annotated[
-        list[Path], typer.Argument(help="release.json of one or several releases, or their folders.")
+        list[Path],
+        typer.Argument(metavar="RECORD", help="release.json of one or several releases, or their folders."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
+        typer.Option(
+            metavar=given.FILE,
+            help="Output file: .txt, .md, .csv, .tex, .html or .docx; default: the terminal.",
+        ),
     ] = None,
     methods: Annotated[
-        bool, typer.Option("--methods", help="Print a paragraph for a methods section instead.")
+        bool, typer.Option("--methods", help="Print a paragraph for a methods section.")
     ] = False,
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help="Models nested in the release, as 'y ~ a' 'y ~ a + b': a column for each, at no cost."
+            metavar="FORMULA...",
+            help="Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
         ),
     ] = None,
     force: given.Force = False,
 ) -> None:
-    """Set the coefficients of releases into a table for publication, several side by side."""
+    """Write the coefficients of releases side by side as a table for publication."""
     from tasks.report.coefficients import (
         NO_METHODS,
         nested_record,

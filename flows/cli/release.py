@@ -15,42 +15,57 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
+from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
-    from data.tables.reading import Source
+    from data.tables.sources import Source
     from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
+    from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 
 
 def release(
-    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
-    data: Annotated[str, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
-    config: Annotated[Path, typer.Option(help="TOML file: [dataset], [columns], [bounds], [params].")],
+    estimator: Annotated[
+        str, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
+    ],
+    data: Annotated[str, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[
+        Path, typer.Option(metavar=FILE, help="TOML file with [dataset], [columns], [bounds], [params].")
+    ],
     epsilon: Epsilon,
-    delta: Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")],
+    delta: Annotated[
+        float, typer.Option(metavar=NUMBER, help="δ, above 0 and well below 1 / number of rows.")
+    ],
     interval: Annotated[
-        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
+        float | None,
+        typer.Option(
+            metavar=NUMBER, help="Confidence level of intervals, e.g. 0.95, paid from ε; default: none."
+        ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Charge again after a release that failed.")] = False,
     new_content: Annotated[
-        bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
+        bool, typer.Option("--new-content", help="Accept changed data; they share this budget.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     none_expected: Annotated[
         bool,
-        typer.Option("--none-expected", help="Also if it is likely that no coefficient has an interval."),
+        typer.Option(
+            "--none-expected",
+            help="Release even if more than 25% of simulated releases have no interval.",
+        ),
     ] = False,
     record: Annotated[
-        Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
+        Path | None,
+        typer.Option(metavar=FOLDER, help="Folder for release.json and release.html, a record to publish."),
     ] = None,
     table: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File for the coefficients, .txt, .md, .csv, .tex, .html or .docx; several times if wanted."
+            metavar=FILE,
+            help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable.",
         ),
     ] = None,
     engine: Engine = "local",
@@ -58,15 +73,16 @@ def release(
     as_json: AsJson = False,
     workers: Workers = None,
 ) -> None:
-    """Release one private answer about your own data, charged to the dataset's budget.
+    """Make one private release about your own data, charged to the budget of the dataset.
 
-    With an interval and a study file, it says first how wide intervals will be and how many signs will be
-    known, and asks.
+    With --interval and a study file, the command first forecasts the interval widths and the number of known
+    signs, and asks for confirmation.
 
-    Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
+    If --data is a folder or its address, workers of --engine dask compute partial sums. The noise is always
+    drawn in this process.
     """
     from data.ledger import open_ledger
-    from data.tables.reading import is_address
+    from data.tables.sources import is_address
     from flows.progress import counter
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
@@ -101,7 +117,7 @@ def release(
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what a release says on a terminal."""
+    """Yield the lines that a release prints on a terminal."""
     release, level = record["release"], record["release"]["level"]
     ledger, model, fit = release["ledger"], release["model"], release["fit"]
     width = max([24, *(2 + len(each["name"]) for each in release["answer"])])
@@ -123,8 +139,8 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     if release["fit_note"]:
         yield f"There is {release['fit_note']}."
     yield from release["cautions"]
-    yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
-    how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
+    yield f"{model['n']:,} {model['counted']}. {model['preparation']}"
+    how = "stored result of this request, at no cost" if ledger["replayed"] else "drawn now and charged"
     promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
     yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
     yield str(release["risk"]["sentence"])
@@ -138,31 +154,31 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     """Provide the workers of an engine for a folder's files; refuse them for one file."""
     if engine == "local":
         return nullcontext()
-    from data.tables.reading import is_folder
+    from data.tables.sources import is_folder
     from flows.launch import check_engine, workers_of
     from tasks.errors import SpecError
 
     check_engine(engine)
     if not is_folder(source):
         raise SpecError(
-            f"--engine {engine} needs a folder of Parquet files as --data, got one file, which one process "
-            "reads; leave --engine out, or write the rows into several files"
+            f"--engine {engine} needs a folder of Parquet files as --data, got one file; leave --engine out, "
+            "or write the rows into several files"
         )
     return workers_of(workers, engine, _leave_release)
 
 
 def _leave_release(sentence: str) -> NoReturn:
-    """End a release that waits for a scheduler which is gone."""
+    """End a release that waits for a scheduler that disappeared."""
     from flows.progress import say
 
-    say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
+    say(f"dpcost: {sentence}; dpcost ledger show lists the charge, if any; --again repeats the release")
     os._exit(1)
 
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Say from public declarations which intervals to expect, and ask whether to charge."""
+    """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release
+    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request
@@ -178,21 +194,32 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     foreseen = forecast_release(request.study, asked)
     none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
-    say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
+    say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > _MOST_LIKELY_NONE and not none_expected:
+        needed = needed_epsilon(request.study, asked)
+        enough = f"about {needed:.2g}" if needed else f"more than {16_384 * request.epsilon:.2g}"
         raise SpecError(
-            f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "
-            "epsilon, more rows, fewer columns or no --interval, or add --none-expected to have the answer "
-            "anyway"
+            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
+            f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
+            "epsilon, more rows, or no --interval, or pass --none-expected to release anyway"
         )
     if yes:
         return
     if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
-        raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
+        raise SpecError(
+            "nothing was charged; for more intervals, use more rows, more epsilon or fewer columns"
+        )
+
+
+def _sizes(request: "ReleaseRequest") -> str:
+    """Say how large the declared table is."""
+    assert request.table is not None
+    number, units = request.table.units
+    return f"{number:,} {units}"
 
 
 def _is_confirmed(question: str) -> bool:
-    """Ask at a terminal, or take the answer that is piped in; refuse where there is neither."""
+    """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
     from tasks.errors import SpecError
 
     try:
@@ -200,11 +227,11 @@ def _is_confirmed(question: str) -> bool:
             return typer.confirm(question, err=True)
     except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
         pass
-    raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
+    raise SpecError("nothing was charged: there is no terminal for the confirmation; pass --yes to skip it")
 
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
-    """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
+    """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
     import numpy as np
 
     from dpalgos.coefficients import covered
@@ -212,7 +239,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
     request, units = plan.request, plan.rows.units
     names, widths = units.half_widths(foreseen.names, widths)
-    yield "expected from public declarations, on made-up tables:"
+    yield "forecast from public declarations, on simulated tables:"
     if target := str(getattr(plan.params, "interval_target", "")):
         yield covered(target, request.family)
     guesses = request.study.guesses if request.study else None
@@ -221,15 +248,15 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
-        yield "ranges are wide: std and shares of columns under [guesses] in the study file narrow them"
+        yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"
     if guesses and request.family in ("logistic", "poisson") and not guesses.means:
         said = "the event's share" if request.family == "logistic" else "the typical count"
-        yield f"wide, for {said} is not stated: mean.{request.columns.y} under [guesses] says it"
-    yield f"signs of coefficients that will be known, on made-up tables: {_signs(foreseen)}"
+        yield f"the ranges are wide; state {said} as mean.{request.columns.y} under [guesses]"
+    yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
 
 
 def _signs(foreseen: "ReleaseForecast") -> str:
-    if foreseen.intervals[2] == 0:  # on no made-up table
+    if foreseen.intervals[2] == 0:  # on no simulated table
         return f"none of {len(foreseen.names)}"
     mean, least, most = (round(each) for each in foreseen.signs)
     return f"about {mean} of {len(foreseen.names)} ({least} to {most})"

@@ -1,4 +1,4 @@
-"""The commands that run studies, and show runs and what they stored."""
+"""The commands that run studies and show runs and stored results."""
 
 import gc
 import json
@@ -20,7 +20,9 @@ from tasks.run_options import DAYS, TASKS, RunOptions
 
 
 def run(
-    studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
+    studies: Annotated[
+        list[str], typer.Argument(metavar="STUDY", help="Study names, or paths of study files.")
+    ],
     engine: given.Engine = "local",
     plugins: given.Plugins = None,
     profile: given.ProfileOption = given.DEFAULTS.profile,
@@ -30,7 +32,7 @@ def run(
     out: given.Out = None,
     offline: given.Offline = False,
 ) -> None:
-    """Run studies, ingest to report."""
+    """Run studies from raw data to report."""
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
     given.use_plugins(plugins or [], engine)
     from flows.launch import launch
@@ -57,7 +59,7 @@ def plan(
     workers: given.Workers = None,
     offline: given.Offline = False,
 ) -> None:
-    """Print how long a study will take and how much memory, from short runs of it on this machine."""
+    """Forecast the time and memory of a run from short test runs on this machine."""
     from flows.studies.plan import described, plan_study, together
     from flows.studies.scorecard import with_evidence
 
@@ -70,9 +72,10 @@ def plan(
 
 def rerun(
     study: given.StudyArgument,
-    task: Annotated[str, typer.Option(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}.")],
+    task: Annotated[str, typer.Option(metavar=f"[{'|'.join(TASKS)}]", help="Task to run again.")],
     cell: Annotated[
-        str | None, typer.Option(help="Key of one cell whose block is run again, with --task run_block.")
+        str | None,
+        typer.Option(metavar="KEY", help="Cell whose block runs again, with --task run_block; default: all."),
     ] = None,
     profile: given.LastProfile = None,
     reps: given.LastReps = None,
@@ -80,7 +83,7 @@ def rerun(
     out: given.Out = None,
     offline: given.Offline = False,
 ) -> None:
-    """Run one task, or the block of one cell, again; everything else comes from the cache."""
+    """Run one task, or the block of one cell, again; the rest comes from the cache."""
     from flows.launch import launch
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
@@ -93,16 +96,18 @@ def rerun(
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Studies and figures to measure again; all by default.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Studies and figures to measure again; default: all."),
     ] = None,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only list them: how long each takes, which other code measured.")
+        bool,
+        typer.Option("--list", help="List them with their duration; mark those measured with other code."),
     ] = False,
     update: Annotated[
-        bool, typer.Option("--update", help="Store what was measured in docs, from committed code.")
+        bool, typer.Option("--update", help="Store the new measurements in docs; needs committed code.")
     ] = False,
 ) -> None:
-    """Measure again what README, guides and gallery show; list differences with their errors."""
+    """Measure the figures of the documentation again; list differences with their standard errors."""
     from flows.launch import launch
     from flows.studies.reproduction import reproduce
 
@@ -113,16 +118,18 @@ def reproduce(
 
 
 def ingest(
-    datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Argument(metavar="DATASET", help="Dataset names; default: all.")
+    ] = None,
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Fetch and convert anew, whatever is stored; it stays if nothing else is found."
+            "--again", help="Download and convert again; stored data are kept if the download fails."
         ),
     ] = False,
     offline: given.Offline = False,
 ) -> None:
-    """Fetch, verify and convert datasets to Parquet, and no more."""
+    """Download datasets, verify them, and convert them to Parquet."""
     from data.store.folders import private_folder
     from tasks.run.tables import bring_datasets, dropped_rows, fetch
 
@@ -138,10 +145,12 @@ def ingest(
 
 
 def report(
-    studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="STUDY", help="Study names; default: all with results.")
+    ] = None,
     out: given.Out = None,
 ) -> None:
-    """Rebuild reports from stored results; computes no estimator."""
+    """Write reports again from stored results; runs no estimator."""
     from flows.launch import check_index
     from flows.studies.results import rebuild_reports
 
@@ -153,22 +162,24 @@ def report(
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders of a study's reports, or results.parquet; the first is compared with."),
+        typer.Argument(
+            metavar="RUN", help="Report folders or results.parquet of one study; the first is the reference."
+        ),
     ],
     page: Annotated[
-        Path | None, typer.Option(help="Write a page that lays the runs over each other.")
+        Path | None, typer.Option(metavar=given.FILE, help="HTML page that overlays the runs.")
     ] = None,
     force: given.Force = False,
     as_json: given.AsJson = False,
 ) -> None:
-    """Compare runs of a study, beyond their error bars."""
+    """List differences between runs of a study that exceed their standard errors."""
     from flows.studies.results import compare_runs, comparison_page, report_of
     from reports.results import describe_differences
     from tasks.errors import SpecError
 
     if len(runs) < 2:
         raise SpecError(
-            "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
+            "RUN must be given at least twice, got one; pass e.g. reports/out/housing and another folder"
         )
     check_outputs([page], inputs=map(report_of, runs), force=force)
     differences = compare_runs(runs)
@@ -204,13 +215,13 @@ def status(as_json: given.AsJson = False) -> None:
         typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
 
 
-cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
+cache_app = typer.Typer(help="List, verify and delete stored results.")
 cache_app.callback(invoke_without_command=True)(given.help_without_command)
 
 
 @cache_app.command("list")
 def cache_list(as_json: given.AsJson = False) -> None:
-    """List the stored results; of blocks also what ran, where, and how long it took."""
+    """List stored results; for blocks also the estimator, the machine and the time."""
     from tasks.cache import entries
 
     rows = [asdict(entry) for entry in entries(home())]
@@ -226,7 +237,7 @@ def _cache_line(row: dict[str, Any]) -> str:
 
 @cache_app.command("verify")
 def cache_verify(as_json: given.AsJson = False) -> None:
-    """Check every stored result against its checksum; exit 1 if any is damaged."""
+    """Check stored results against their checksums; exit status 1 if any is damaged."""
     from tasks.cache import entries
 
     stored = entries(home())
@@ -245,16 +256,20 @@ def cache_verify(as_json: given.AsJson = False) -> None:
 
 @cache_app.command("prune")
 def cache_prune(
-    everything: Annotated[bool, typer.Option("--all", help="Delete also what is up to date.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also delete current results.")] = False,
     keep_size: Annotated[
-        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Maximum size, e.g. 2GB; the least recently used results are deleted first."
+        ),
     ] = None,
     store: Annotated[
         bool,
-        typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest goes first."),
+        typer.Option("--store", help="Delete at DPCOST_STORE; with --keep-size, oldest first."),
     ] = False,
     days: Annotated[
-        int, typer.Option(min=0, help="What was not used for so many days is stale, and goes.")
+        int,
+        typer.Option(min=0, metavar=given.INTEGER, help="Days without use after which a result is deleted."),
     ] = DAYS,
     out: given.Out = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The entry of the command line: small, so that Ctrl-C while the rest is loaded is no traceback."""
+"""The entry point of the command line; small, because Ctrl-C during imports should print no traceback."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 
 def main() -> None:
-    """Run ``dpcost``; until it is loaded, Ctrl-C ends the process at once and without a word."""
+    """Run ``dpcost``; until it is loaded, Ctrl-C ends the process at once and silently."""
     if sys.argv[1:] == ["--version"]:  # which needs nothing that is loaded below
         _print_version()
         return

@@ -1,7 +1,7 @@
-"""The measured figures of the documentation: which code made them, and how a new measurement differs.
+"""The measured figures of the documentation, the code that measured them, and their reproduction.
 
-``docs/evidence.csv`` has the errors of studies, a row for each estimator, panel, form and ε at the largest
-size; ``docs/measured.toml`` names what else was measured, by which command and with which code.
+``docs/evidence.csv`` has the errors of studies: one row per estimator, panel, form and ε at the largest size.
+``docs/measured.toml`` lists all other figures with their command and the digest of their code.
 """
 
 import json
@@ -36,16 +36,16 @@ STORED = "%.6g"  # how means and errors are written
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that the documentation shows: a measurement with a command of its own."""
+    """A figure of the documentation that has its own command."""
 
     name: str
-    shown: str  # where: a file below docs, and what in it
-    command: str  # with {out} in place of the file that it writes
-    file: str  # below docs, which the command makes; empty where its output is read
+    shown: str  # its place: a file below docs, and a description
+    command: str  # {out} stands for its output file
+    file: str  # its output file below docs; empty if the printed output is compared
     minutes: float
     modules: tuple[str, ...]
-    code: str  # the digest of the code that measured what is shown
-    study: str = ""  # whose stored results the command reads
+    code: str  # the digest of the code that measured it
+    study: str = ""  # the study whose stored results the command reads
 
     @property
     def stale(self) -> bool:
@@ -53,12 +53,12 @@ class Figure:
 
 
 def digest(modules: tuple[str, ...]) -> str:
-    """Return the first digits of a digest of the code that begins in some modules."""
+    """Return the first digits of a digest of the code of some modules and their imports."""
     return code_digest(modules, of_page=any(name.startswith("reports") for name in modules))[:_DIGITS]
 
 
 def figures() -> list[Figure]:
-    """Return what the documentation shows besides its evidence."""
+    """Return all figures except those of evidence.csv."""
     content = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
     return [
         Figure(name=name, **{**told, "modules": tuple(told["modules"])}) for name, told in content.items()
@@ -66,7 +66,7 @@ def figures() -> list[Figure]:
 
 
 def facts() -> dict[str, str]:
-    """Return what the prose quotes by the role ``{evidence}``, by name: the stored results of benchmarks."""
+    """Return the benchmark results that the prose quotes by the role ``{evidence}``, by name."""
     found: dict[str, str] = {}
     for path in sorted((DOCS / "measured").glob("*.json")):
         found |= json.loads(path.read_text(encoding="utf-8"))
@@ -80,13 +80,13 @@ def evidence() -> pd.DataFrame:
 
 
 def code_of(study: str, panel: str, estimator: str) -> str:
-    """Return the digest of the code that a row of a study depends on; empty where there is none such."""
+    """Return the digest of the code that a row of a study depends on, or an empty string."""
     panels = _problems(study)
     if panel not in panels:
         return ""
     try:
         return digest(tuple(sorted(modules_of(panels[panel], {estimator}))))
-    except (LookupError, ValueError):  # the estimator has gone
+    except (LookupError, ValueError):  # the estimator does not exist any more
         return ""
 
 
@@ -103,7 +103,7 @@ def _problems(study: str) -> dict[str, RowSource]:
 
 
 def measured(reports: Path, study: str) -> pd.DataFrame:
-    """Return the evidence in the report of a study that has just run, with this checkout's code."""
+    """Return the evidence in the report of a study that has just run with this checkout's code."""
     manifest = json.loads((reports / study / "manifest.json").read_text(encoding="utf-8"))
     manifest["commit"] = commit()
     rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
@@ -114,13 +114,13 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
 
 
 def with_measured(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
-    """Return evidence with all rows of the studies that were measured again in place of those shown."""
+    """Return evidence in which new rows replace the rows of all studies that were measured again."""
     kept = shown[~shown.study.isin(set(again.study))]
     return pd.concat([kept, again])[COLUMNS].sort_values(COLUMNS[:9])
 
 
 def _headline(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep the least noise, δ below 1/n, and the largest n of every panel."""
+    """Keep the tight calibration, δ below 1/n, and the largest n of every panel."""
     wanted = (rows.metric == "l2_error") & (rows.calibration != "paper") & (rows.status == "ok")
     rows = rows.fillna({"form": "", "delta_rule": ""})
     rows = rows[wanted & (rows.delta_rule != "10/n^1.1")]
@@ -129,10 +129,10 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
-    """Compare what is shown of a study with what was measured again, as two runs are compared."""
+    """Compare the shown rows of a study with new rows, as two runs are compared."""
     one, other = (
         rows.assign(
-            # Numbers as floats: a column is read as one of integers unless a study leaves it empty.
+            # Numbers as floats: a column is read as integers unless a study leaves it empty.
             cell=[":".join(map(str, each)) for each in rows.astype(_NUMBERS)[_SETTING].to_numpy()],
             metric="l2_error",
             status="ok",
@@ -145,7 +145,7 @@ def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
 
 
 def stale() -> Iterator[tuple[str, str]]:
-    """Yield what other code has measured, and the command that measures it again."""
+    """Yield figures that were measured with other code, and the command that measures them again."""
     rows = evidence()
     for study, of_study in rows.groupby("study"):
         codes = zip(_codes(str(study), of_study), of_study.code, strict=True)

@@ -1,4 +1,4 @@
-"""Finding studies: ``flows/studies/*.toml`` by name, or any study file by path; and their tasks and cells."""
+"""Find studies by name (``flows/studies/*.toml``) or by path, and check task and cell options."""
 
 import difflib
 import logging
@@ -25,7 +25,7 @@ def study_names() -> list[str]:
 
 
 def readable_studies() -> list[StudySpec]:
-    """Return the studies that come with the project; one with faults is left out and named."""
+    """Return the project's studies; a study with faults is left out and named in a warning."""
     studies = []
     for name in study_names():
         try:
@@ -46,8 +46,8 @@ def find_study(name: str) -> StudySpec:
     spec = load_study(Path(name) if by_path else STUDIES / f"{name}.toml")
     if by_path and spec.name in known and Path(name).resolve().parent != STUDIES:
         raise SpecError(
-            f"{name} must not be called {spec.name!r}, for its report would take the place of another; "
-            f"rename the file, or set another name in it, e.g. name = 'my_{spec.name}'"
+            f"{name} must not have the name {spec.name!r}: its report would replace another one; rename "
+            f"the file, or set another name in it, e.g. name = 'my_{spec.name}'"
         )
     spec = with_outside_estimators(spec)
     spec.check_data()
@@ -55,7 +55,7 @@ def find_study(name: str) -> StudySpec:
 
 
 def with_outside_estimators(spec: StudySpec) -> StudySpec:
-    """Return a study with the estimators from outside for its task, with the keywords of their examples."""
+    """Return a study with the plugin estimators for its task added, with the keywords of their examples."""
     if not spec.estimators:
         return spec
     known = {item.name for item in spec.estimators}
@@ -75,7 +75,7 @@ def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Pro
         return
     if task != "run_block":
         got = f"--task {task}" if task else "no --task"
-        raise SpecError(f"--cell goes with --task run_block, got {got}; leave --cell out")
+        raise SpecError(f"--cell needs --task run_block, got {got}; leave --cell out")
     if profile not in PROFILES:
         return
     keys = [item.key for block in spec.blocks(profile, replicates=1, seed=0) for item in block.cells]
@@ -87,6 +87,6 @@ def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Pro
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests the nearest known name; empty where none is near."""
+    """Return the end of a message that suggests the nearest known name, or an empty string."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {matches[0]!r}?" if matches else ""

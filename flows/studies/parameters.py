@@ -1,7 +1,7 @@
 """Parameters of the flows, as the server's form lists and checks them.
 
-The command line may name any study file and any folder; a run from the server has to name a study that is
-here, and its reports stay below ``reports/out``.
+The command line accepts any study file and any folder. A run from the server must name a study of this
+project, and its reports stay below ``reports/out``.
 """
 
 from contextvars import ContextVar
@@ -38,21 +38,21 @@ Folder = Annotated[str | None, Field(json_schema_extra={"pattern": BELOW_REPORTS
 
 
 class RerunOptions(RunOptions):
-    """The options of a rerun: what is not given is the last run's."""
+    """The options of a rerun; missing options are those of the last run."""
 
     profile: Profile | None = Field(  # type: ignore[assignment]
-        default=None, description="How much to compute; the last run's profile by default."
+        default=None, description="Amount of computation; default: that of the last run."
     )
-    seed: int | None = Field(default=None, ge=0, description="The last run's seed by default.")  # type: ignore[assignment]
+    seed: int | None = Field(default=None, ge=0, description="Random seed; default: that of the last run.")  # type: ignore[assignment]
 
 
 STANDARD, AS_LAST = RunOptions(), RerunOptions()
 TYPED: ContextVar[str] = ContextVar("typed", default="")
-"""The command that was typed, for the record; empty for a run from the server. No form asks for it."""
+"""The typed command, for the record; empty for a run from the server. No form has this field."""
 
 
 def check_studies(*studies: str) -> None:
-    """Refuse a study that this deployment does not offer, in case the server was told not to look."""
+    """Refuse a study that this deployment does not offer, in case the server's validation is off."""
     if not from_server():
         return
     own = runtime.deployment.name
@@ -64,7 +64,7 @@ def check_studies(*studies: str) -> None:
 
 
 def run_of(study: str, options: RunOptions) -> RunOfStudy:
-    """Return what the record says of a run, whose folder of reports is written as from the project's."""
+    """Return the record of a run; its report folder is relative to the project."""
     check_studies(study)
     if options.out and from_server():
         reports_folder(options.out)
@@ -73,11 +73,11 @@ def run_of(study: str, options: RunOptions) -> RunOfStudy:
 
 
 def report_folder(spec: StudySpec, options: RunOptions) -> Path:
-    """Return the folder of a study's report: next to one of a richer profile, in a folder of its own."""
+    """Return the folder of a study's report; next to a report of a larger profile, a separate folder."""
     folder = reports_folder(options.out, spec.name)
     reports = folder_of_run(folder, spec.name, options.profile)
     if reports != folder:
-        say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
+        say(f"note: {folder} has a report of {spec.name} at a larger profile; this report goes to {reports}")
     if spec.analyst_table is not None:
         closed_folder(reports / spec.name)
     clear_leftovers(home(), reports)
@@ -92,7 +92,7 @@ def reports_folder(out: str | None, study: str = "") -> Path:
     for path in (folder, folder / study):
         if not path.resolve().is_relative_to(REPORTS.resolve()):
             raise SpecError(
-                f"out must be a folder below reports/out, got {out!r}, and {path.name} leads elsewhere; "
-                "take another name, e.g. trial, or remove that link"
+                f"out must be a folder below reports/out, got {out!r}, and {path.name} is a link to another "
+                "place; pass another name, e.g. trial, or remove the link"
             )
     return folder.resolve()

@@ -1,4 +1,4 @@
-"""How long a study will take and how much memory it needs, before it runs: ``dpcost plan``."""
+"""Forecast the time and memory of a study before it runs: ``dpcost plan``."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ _AROUND_BYTES = 380e6
 
 
 def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
-    """Return the seconds and bytes that a run will take, from short runs of some of its blocks."""
+    """Return the forecast seconds and bytes of a run, from short runs of some of its blocks."""
     one_blas_thread()
     around = _AROUND * time.process_time()
     profile, workers = options.profile, options.workers or os.cpu_count() or 1
@@ -47,7 +47,7 @@ def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
 
 
 def together(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the plan of several studies that run at once as that of one, whose parts they are."""
+    """Return the joint plan of several studies that run at once."""
     totals = {key: sum(plan[key] for plan in plans) for key in ("blocks", "core_seconds", "seconds")}
     parts = [
         {**each, "panel": f"{plan['study']}, {each['panel']}"} for plan in plans for each in plan["panels"]

@@ -1,4 +1,4 @@
-"""Measure again what the documentation shows, and list differences with their errors."""
+"""Measure the figures of the documentation again, and list differences with their standard errors."""
 
 import difflib
 import re
@@ -22,7 +22,7 @@ RunStudies = Callable[[Sequence[str]], object]  # at profile standard, to report
 
 
 def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update: bool) -> None:
-    """Measure again what is named, all by default, or list it; store what was measured with ``update``."""
+    """Measure named figures again (default: all) or list them; store them with ``update``."""
     if not stored.EVIDENCE.exists():
         raise SpecError(f"reproduce must run in a clone of the project: {stored.EVIDENCE} is not there")
     figures = {figure.name: figure for figure in stored.figures()}
@@ -34,7 +34,7 @@ def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update:
         _list(chosen, figures)
         return
     if update and not re.fullmatch(r"[0-9a-f]{40}", commit()):
-        raise SpecError(f"--update must find all changes committed, got {commit()}; commit them first")
+        raise SpecError(f"--update needs a checkout without changes, got {commit()}; commit them first")
     for name in chosen:
         figure = figures.get(name)
         if study := figure.study if figure else name:
@@ -59,7 +59,7 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
 
 
 def _compare_study(study: str, *, update: bool) -> None:
-    """Show how errors of a study that was run differ from those of the documentation."""
+    """Print how errors of a study that ran differ from those of the documentation."""
     shown, again = stored.evidence(), stored.measured(REPORTS, study)
     found = stored.differences(shown[shown.study == study], again)
     typer.echo(f"{study}: {describe_differences(found)}")
@@ -69,7 +69,7 @@ def _compare_study(study: str, *, update: bool) -> None:
 
 
 def _compare_figure(figure: Figure, *, update: bool) -> bool:
-    """Run a figure's own command, and show which lines differ; return whether it could be measured."""
+    """Run a figure's command and print differing lines; return whether the command succeeded."""
     out = REPORTS / "reproduced" / Path(figure.file).name if figure.file else REPORTS / "reproduced"
     out.parent.mkdir(parents=True, exist_ok=True)
     here = {"python": sys.executable, "dpcost": str(Path(sys.executable).with_name("dpcost"))}

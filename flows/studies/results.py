@@ -57,10 +57,10 @@ def rerun_options(
 
 
 def finished_report(study: str, options: RunOptions) -> Path | None:
-    """Return the page of a run of which everything is stored; None if something has to be made or fetched.
+    """Return the page of a run whose results are all stored, or None.
 
-    That is a comparison with the manifest of the last run. Nothing is stored for good where the user's own
-    server is to show all runs.
+    The function compares the run with the manifest of the last run. It returns None if the user's own server
+    shall show all runs.
     """
     spec = find_study(study)
     folder = folder_of_run(options.reports.resolve(), spec.name, options.profile) / spec.name

@@ -1,4 +1,4 @@
-"""The scorecard: a page that judges the claims of papers on the results in a folder of reports."""
+"""The scorecard: a page that evaluates the claims of papers on the results in a report folder."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,13 +19,13 @@ from tasks.study.spec import SCORECARD, StudySpec
 
 
 def with_evidence(studies: Sequence[str]) -> list[str]:
-    """Return studies with those that the scorecard judges in its place."""
+    """Return studies with the scorecard replaced by the studies that it needs."""
     judged = load_scorecard().studies if SCORECARD in studies else ()
     return [name for name in dict.fromkeys([*studies, *judged]) if name != SCORECARD]
 
 
 def folder_of_scorecard(studies: Sequence[str], profile: str, out: str | None) -> str | None:
-    """Return the folder of reports that are judged, one named by their profile next to those of another."""
+    """Return the report folder of the scorecard; next to another profile, a folder named by the profile."""
     if profile == "smoke":
         say(
             "note: profile smoke only checks that everything works; three repetitions decide few claims, so "
@@ -43,7 +43,7 @@ def folder_of_scorecard(studies: Sequence[str], profile: str, out: str | None) -
 
 
 def write_scorecard(folder: Path) -> Path:
-    """Judge every claim on the results in a folder of reports, and return the scorecard's page."""
+    """Evaluate every claim on the results in a report folder; return the page of the scorecard."""
     with exclusive_run(home()):
         claim_report(folder / SCORECARD)
         specs, tables, context = _evidence_in(folder)
@@ -53,7 +53,7 @@ def write_scorecard(folder: Path) -> Path:
 
 
 def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
-    """Return the claims' studies, the whole results in a folder, and a context that names them."""
+    """Return the studies of the claims, all results in a folder, and a context with their names."""
     readable = {spec.name: spec for spec in readable_studies()}
     specs = [readable[name] for name in load_scorecard().studies if name in readable]
     evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()

@@ -127,7 +127,7 @@ def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:
     model, loss = release.get("model", {}), deployment.get("privacy_loss", {})
     budget, unit = loss.get("privacy_parameters", {}), release["risk"]["unit"]
     asked = [model.get("formula") or model.get("response", "")]
-    asked += [f"{model['n']:,} {unit}s"] if "n" in model else []
+    asked += [f"{model['n']:,} {model.get('counted', f'{unit}s')}"] if "n" in model else []
     asked += [f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}"] if budget else []
     return " · ".join(filter(None, asked))
 

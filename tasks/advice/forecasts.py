@@ -1,8 +1,8 @@
-"""What a study's answers will cost: the study run on made-up tables. No data are read.
+"""Forecast the errors of a study: run it on synthetic tables, without reading data.
 
-A dozen tables of the study's own size are made up that are all as plausible as what is declared and
+A dozen tables of the study's own size are simulated that are all as plausible as what is declared and
 guessed of the columns (`tasks.own_table.declared_rows`). The error to expect of an estimator is the geometric
-mean over them. The range is a 90 % prediction interval of one more made-up table, and wider for what those
+mean over them. The range is a 90% prediction interval of one more synthetic table, and wider for what those
 leave out.
 """
 
@@ -69,7 +69,8 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What one estimator needs for a wanted error: (expected, least, most), by the ends of the ranges.
+    """The need of one estimator for a wanted error: (expected, minimum, maximum), by the limits of the
+    ranges.
 
     Infinite where no ε, or no size, of the study is enough.
     """
@@ -102,7 +103,7 @@ def advise(
     """Forecast a study's errors, and what a wanted error needs.
 
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
-    what random rows cost without privacy. ``progress`` is told the number of tables made up so far.
+    what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
     spec = spec.model_copy(update={"panels": (with_least_noise(spec),)})
     errors: list[pd.DataFrame] = []
@@ -136,12 +137,12 @@ def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
 
 
 def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
-    """Yield prepared tables of the study's size, fewer of many rows; leave out those without an answer.
+    """Yield prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
 
     Raises
     ------
     SpecError
-        If the study is not of a table, or no made-up table has an answer.
+        If the study is not of a table, or no synthetic table has an estimate.
     """
     problem = on_a_table(spec, panel)
     n_units = problem.traits.population[0]
@@ -207,7 +208,7 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
 
 
 def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
-    """Return twice the least error without privacy at the headline's size, about an endless population."""
+    """Return twice the smallest error without privacy at the headline's size, about an endless population."""
     head, n_units = spec.headline, spec.head_panel.problem.traits.population[0]
     without = [
         each.error for each in forecasts if not each.private and each.estimator != ZERO and each.n == head.n
@@ -232,7 +233,7 @@ def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[flo
 
 
 def range_of(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the geometric mean, and the 90 % prediction interval of one more table; NaN of none."""
+    """Return the geometric mean, and the 90% prediction interval of one more table; NaN of none."""
     if not len(errors):
         return (math.nan,) * 3
     logs = np.log(np.maximum(errors, 1e-300))
@@ -244,13 +245,13 @@ def range_of(errors: np.ndarray) -> tuple[float, float, float]:
 
 
 def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
-    """Return what to expect over made-up tables, and a range of 90 % of them."""
+    """Return what to expect over synthetic tables, and a range of 90% of them."""
     least, most = np.quantile(counts, [1 - _UPPER, _UPPER], method="inverted_cdf")
     return float(np.median(counts)), float(least), float(most)
 
 
 def with_least_noise(spec: StudySpec) -> Panel:
-    """Return the headline's panel without printed noise: a release draws the least that is proved."""
+    """Return the headline's panel without the paper's calibration, which no release uses."""
     kept = [
         item.model_copy(update={"calibrations": item.calibrations and ("tight",)})
         for item in spec.estimators_of(spec.head_panel)

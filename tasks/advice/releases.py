@@ -1,8 +1,9 @@
-"""What a release on all rows will have and cost: intervals on made-up tables, risks and the budget's rest."""
+"""Forecast a release on all rows: intervals on synthetic tables, risks and the remaining budget."""
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
+from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
-from dpalgos.intervals.regression import ROBUST
 from tasks.advice.forecasts import (
     Forecast,
     interval_of,
@@ -27,14 +28,17 @@ from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel, structure_of
 from tasks.study.spec import StudySpec
 
-_TABLES = 60
+_TABLES, _FEW_TABLES = 60, 12
+# Half-widths of a level of 1 % of the rows over those of a usual one: between (share ratio)^½ and the ratio.
+_RARE_LEVEL = 8.0
+_MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseForecast:
-    """What intervals a release on all rows will have, on made-up tables.
+    """The intervals that a release on all rows will have, on synthetic tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
     ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
@@ -65,8 +69,8 @@ class AskedRelease:
     columns: Sequence[str] = ()
 
 
-def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
-    """Forecast the intervals of a release; it reads no data.
+def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) -> ReleaseForecast:
+    """Forecast the intervals of a release on synthetic tables; it reads no data.
 
     Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
@@ -86,7 +90,7 @@ def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         found = [
             _ends(panel, prepared, asked, params, number)
-            for number, prepared in enumerate(made_up_tables(spec, panel, _TABLES))
+            for number, prepared in enumerate(made_up_tables(spec, panel, n_tables or _TABLES))
         ]
     some = [ends[:, first:last] for ends in found if ends is not None]
     if not some:
@@ -103,6 +107,7 @@ def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
     middle = np.full(widths.shape[1], np.nan)
     middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
     range_ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
+    range_ends[1, _levels_of_unknown_shares(spec, panel, names)] *= _RARE_LEVEL
     return ReleaseForecast(
         names=names,
         half_widths=middle,
@@ -113,10 +118,34 @@ def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
     )
 
 
+def _levels_of_unknown_shares(spec: StudySpec, panel: Panel, names: Sequence[str]) -> np.ndarray:
+    """Return which columns are levels of a category whose shares are not stated, (k,)."""
+    rows = on_a_table(spec, panel).declared_rows(spec.guesses)
+    unknown = set(rows.categories) - set(rows.guesses.shares)
+    sources = rows.formula.sources if rows.formula else {}
+    levels = {each for name in unknown for each in rows.categories[name]}
+    levels |= {name for name, own in sources.items() if not unknown.isdisjoint(own)}
+    return np.array([name in levels for name in names], dtype=bool)
+
+
+def needed_epsilon(spec: StudySpec, asked: AskedRelease) -> float | None:
+    """Return about the smallest ε at which half of the coefficients have an interval; None if it is far off.
+
+    It is one of a grid whose steps are a factor of 2^½.
+    """
+
+    def has_half(step: int) -> bool:
+        found = forecast_release(spec, replace(asked, epsilon=asked.epsilon * 2 ** (step / 2)), _FEW_TABLES)
+        return 2 * found.intervals[0] >= len(found.names)
+
+    step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)
+    return None if step == _MOST_STEPS else asked.epsilon * 2 ** (step / 2)
+
+
 def _ends(
     panel: Panel, prepared: Any, asked: AskedRelease, params: Mapping[str, Any], number: int
 ) -> np.ndarray | None:
-    """Return the ends of the intervals from all rows of a made-up table, (2, d); None if refused."""
+    """Return the limits of the intervals from all rows of a synthetic table, (2, d); None if refused."""
     same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
     replicates = Replicates(study="advice", first=0, count=1, of=1, seed=number, **same)
     budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
@@ -126,7 +155,7 @@ def _ends(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseCost:
-    """What one more release on all rows would cost an open budget: the ε at its δ, before and after."""
+    """The cost of one more release on all rows to an open budget: the ε at its δ, before and after."""
 
     estimator: str
     epsilon: float
@@ -183,7 +212,7 @@ def _planned(
     n_users: int | None,
     steps: int | None = None,
 ) -> ReleasePlan | None:
-    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
+    """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
     n = n_users or n_rows
     sizes = spec.head_panel.problem.sizes(n)
     budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}

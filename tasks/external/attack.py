@@ -1,4 +1,4 @@
-"""Attacks on foreign libraries, which see nothing but answers: on small tables with public bounds."""
+"""Attacks on foreign libraries, which see only estimates, on small tables with public bounds."""
 
 import time
 from typing import Any

@@ -81,7 +81,7 @@ def _entry(method: Method, summary: str, order: int) -> Estimator:
         parameters=PrivateParams,
         function=refuse,
         foreign=True,
-        no_interval="it is called for its answers alone",
+        no_interval="it is called for its estimates only",
         no_release="its own library releases it",
         order=order,
     )
@@ -92,7 +92,7 @@ def answer(
 ) -> dpalgos.Result:
     """Return a method's answers on a table with public bounds, one for each seed; refuse what takes longer.
 
-    What its noise proves is certified where the method shows it.
+    The noise of a method is certified if the method shows it.
     """
     method = methods[name]
     process = method.process()

@@ -43,7 +43,7 @@ class LibraryProcess:
             self._answer({"table": str(path)}, _LOADING)
 
     def fits(self, method: str, seeds: Sequence[int], seconds: float, **request: Any) -> list[dict[str, Any]]:
-        """Return the answers of fits; refuse what fails, and what lasts longer than all of them may."""
+        """Return the estimates of fits; refuse a fit that fails, or fits that take too long together."""
         if self._process is None and self._table is not None:
             self.load(self._table)
         end, found = time.monotonic() + seconds, []

@@ -1,9 +1,9 @@
-"""Runs one file of methods in its own environment: ``python worker.py FILE``, a request and an answer a line.
+"""Runs one file of methods in its own environment: ``python worker.py FILE``, a request and a reply per line.
 
-Imports nothing of this project, so that any environment can run it. A request is a JSON object: either
-``{"table": FILE.npz}``, to load what the next fits are of, or ``{"method", "epsilon", "delta", "seed"}``,
-with ``X`` and ``y`` where an audit has rows of its own. An answer holds ``coef``, ``seconds`` and the
-``releases`` that the method shows, or ``error``.
+It imports nothing of this project, for any environment to run it. A request is a JSON object. The object
+``{"table": FILE.npz}`` loads the table of the next fits. Other requests are fits, with ``method``,
+``epsilon``, ``delta``, ``seed``, and with ``X`` and ``y`` if an audit has rows of its own. A reply holds
+``coef``, ``seconds`` and the ``releases`` that the method shows, or ``error``.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ MEMORY = 4 * 2**30  # bytes of a worker
 
 
 class Table:
-    """What a method gets: the rows, what is public, and what several libraries need around their call."""
+    """The input of a method: the rows, public facts, and what several libraries need around their call."""
 
     family: str
     X: np.ndarray
@@ -42,7 +42,7 @@ class Table:
         self.releases.append({"multiplier": multiplier, "rate": rate, "times": times})
 
     def products(self) -> list[tuple[np.ndarray, float, float]]:
-        """Return the columns whose sums make the answer, each with its public bounds.
+        """Return the columns whose sums make the estimate, each with its public bounds.
 
         Those of means are the covariates, those of a regression the products of its normal equations.
         """

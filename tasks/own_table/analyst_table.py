@@ -73,7 +73,7 @@ class AnalystColumn(Strict):
         if self.center is not None and not low <= self.center <= high:
             raise ValueError(
                 f"{name!r}: center must lie within its bounds {low:g} and {high:g}"
-                f"{' on the log scale' * bool(self.transform)}, got {self.center:g}; mend it"
+                f"{' on the log scale' * bool(self.transform)}, got {self.center:g}; correct it"
             )
         if isinstance(self.impute, str):
             raise ValueError(f"impute of {name!r} must be a number, got {self.impute!r}")
@@ -185,9 +185,9 @@ class DerivedColumn(AnalystColumn):
 def unit_of_level(n_levels: int) -> tuple[float, float]:
     """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
 
-    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
-    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
-    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
+    The indicator is then of order one and hardly correlated with the intercept, whatever the data. At 0 and 1
+    its second moments would be smaller than the noise. No value is outside ±2, as for numbers in units of a
+    quarter of their bounds. The numbers have three digits.
     """
     share = round(1 / n_levels, 3)
     scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
@@ -200,6 +200,7 @@ class AnalystTable(Strict):
     path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
     rows: Annotated[int, Field(strict=True, ge=1)]  # public, since neighbors differ in one row's values
     privacy_unit: Text  # whose values one row, or a user's rows, hold
+    clusters: str = ""  # "none", or the column whose rows belong together, e.g. a clinic; "" if not stated
     user_id: str = ""  # the column of user ids; empty: a row is protected
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed

@@ -1,9 +1,9 @@
-"""Made-up rows from public declarations and the owner's guesses, for forecasts that read no data.
+"""Synthetic rows from public declarations and the owner's guesses, for forecasts that read no data.
 
-Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each made-up table
-follows a law of its own, drawn at random near to what is stated and from a broad range where nothing is. A
-column of numbers follows the beta law on its declared bounds; columns are joined by a Gaussian copula, rows
-of one user by a common part of it. The response depends on the standardized covariates. Curves, uneven
+Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
+table follows a law of its own, drawn at random near to what is stated and from a broad range where nothing
+is. A column of numbers follows the beta law on its declared bounds. Columns are joined by a Gaussian copula,
+rows of one user by a common part of it. The response depends on the standardized covariates. Curves, uneven
 scatter and longer tails are left out.
 """
 
@@ -56,8 +56,8 @@ class Guesses(Strict):
     def by_column(self, categories: Mapping[str, tuple[str, ...]]) -> "Guesses":
         """Return guesses with all shares of each column of ``categories``, whichever way they are stated.
 
-        Of two categories the mean of the second one's indicator is stated, too. Levels of which nothing is
-        stated share what is left.
+        For two categories the mean of the second one's indicator is stated, too. Levels without a stated
+        share divide the rest.
         """
         stated: dict[str, dict[str, float]] = {}
         mean, shares = dict(self.mean), dict(self.shares)
@@ -138,7 +138,7 @@ _NEAR_ZERO = 0.1  # of the upper bound
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredRows:
-    """What is declared and guessed of a table, from which rows can be made up."""
+    """The declarations and guesses of a table, from which rows are simulated."""
 
     numbers: tuple[Column, ...]  # covariates that are numbers
     # Column of categories → the table's columns of 0 and 1, one for each category but the first.
@@ -175,7 +175,7 @@ class DeclaredRows:
         return tuple(unknown)
 
     def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
-        """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
+        """Return synthetic rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
         care = _LOG_CARE * rng.standard_normal()
         latent = iter(self._latent(n_rows, users, rng))
         table, rows = dict[str, np.ndarray](), dict[str, np.ndarray]()

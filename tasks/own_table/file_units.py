@@ -1,8 +1,7 @@
-"""How an answer in public units is converted to the units of the file, and to the terms of a formula."""
+"""How an estimate in public units is converted to the units of the file, and to the terms of a formula."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ class FileUnits:
     names: tuple[str, ...]  # of the k coordinates of the answer
     factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
     offset: FloatArray
-    declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
     groups: Mapping[str, tuple[str, ...]] = field(
@@ -51,7 +49,7 @@ class FileUnits:
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
-        """A (m, k) and b (m,): A x + b is an answer x in the units of the file."""
+        """A (m, k) and b (m,): A x + b is an estimate x in the units of the file."""
         back = np.eye(len(self.names)) if self.back is None else self.back
         return back * self.factor, back @ self.offset
 
@@ -61,11 +59,11 @@ class FileUnits:
         return own if self.back is None else np.asarray(self.back @ own)
 
     def answer_of(self, shown: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
-        """Return the coordinates (k,) of an answer that is shown so; the first, of an offset, is 1."""
+        """Return the coordinates (k,) of an estimate shown by name; the first, of an offset, is 1."""
         if set(shown) != set(self.shown):
             raise SpecError(
                 f"params.coef must be a record of {', '.join(self.shown)}, got one of {', '.join(shown)}; "
-                "name the record of an answer by these columns"
+                "name the record of an estimate by these columns"
             )
         back, shift = self.affine
         known, first = np.ones(int(has_offset)), int(has_offset)
@@ -73,7 +71,7 @@ class FileUnits:
         return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
 
     def ends_of(self, found: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (m, 2) of the intervals of an answer (k,) in the units of the file, and why not."""
+        """Return confidence limits (m, 2) of an estimate (k,) in the units of the file, and reasons."""
         one = answer.reshape(-1, 1)
         if self.back is None:
             return self.of(found.ends(one)[..., 0].T), found.codes
@@ -96,12 +94,10 @@ class FileUnits:
 
     def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
-        declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
         return replace(
             self,
             terms=design.terms,
             back=design.back,
-            declared=declared,
             groups=design.groups,
             columns=tuple(design.declared),
         )

@@ -10,7 +10,7 @@ from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedCo
 def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, FormulaDesign]:
     """Return a table with the columns of a formula in the place of an earlier one's, and what it comes to.
 
-    What is not declared or would be learned from the rows is refused.
+    A formula that uses undeclared columns, or learns from the rows, is refused.
     """
     declared = tuple(column for column in table.columns if not isinstance(column, DerivedColumn))
     try:

@@ -1,4 +1,4 @@
-"""One private answer of all rows of an analyst's own table, next to that without privacy."""
+"""One private estimate from all rows of an analyst's own table, next to the non-private one."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -80,7 +80,7 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
 
 
 def _with_interval(draw: Draw, cell: Cell, whole: Replicates) -> dpalgos.Result:
-    """Return an answer with intervals, or without where the estimator's settings have none."""
+    """Return an estimate with intervals, or without if the estimator's settings have none."""
     try:
         return draw.answer(replace(cell, params={**cell.params, "interval": _LEVEL}), whole)
     except dpalgos.InputError:

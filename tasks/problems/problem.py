@@ -1,8 +1,8 @@
 """A problem: rows that are drawn again and again, and what is judged of answers from them.
 
 A source of rows is a class that extends `RowSource`, a measure is a function. A kind of problem has one of
-each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``. What only
-some sources can do is a protocol each at the end of this file.
+each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``. Each
+optional ability of a source is a protocol at the end of this file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Draw:
         return np.asarray(np.linalg.norm((answer - target).reshape(-1, self.replicates), axis=0))
 
     def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
-        """Return risks above the least, (R,): half the squared distances to the target, where E xx' = I."""
+        """Return risks above the minimum, (R,): half the squared distances to the target, where E xx' = I."""
         return np.asarray(self.distances(estimate) ** 2 / 2)
 
     def selected(self, estimate: np.ndarray) -> dict[str, int]:
@@ -81,7 +81,7 @@ class Draw:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What studies, measures and reports have to know of a source."""
+    """Facts about a source for studies, measures and reports."""
 
     task: str | None = None  # what is estimated; None where the study says it
     family: str = ""  # of the responses; empty where they are predicted linearly
@@ -101,7 +101,7 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What the replicates of one size cost."""
+    """The cost of the replicates of one size."""
 
     elements: int  # of data that a cell reads in a replicate
     n_bytes: int = 0  # that one draw needs in addition to the prepared data
@@ -190,7 +190,7 @@ Measured = dict[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What is judged of answers: a function, and what follows for studies and reports."""
+    """A measure of estimates: a function, and what follows for studies and reports."""
 
     # Return what is measured of an answer: finite numbers.
     measure: Callable[[Traits, Draw, dpalgos.Result], Measured]
@@ -214,7 +214,7 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadlineRun:
-    """What the exhibits of a report may be made from: the headline's panel, as it was run."""
+    """The input of a report's exhibits: the headline's panel, as it was run."""
 
     table: DatasetRef | None  # the dataset; None where data are simulated
     design: Path | None  # what `DatasetSource.prepare` returned, as a file

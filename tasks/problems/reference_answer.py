@@ -1,9 +1,9 @@
-"""The non-private answer that others are compared with, without what it cannot estimate.
+"""The non-private estimate that others are compared with, without what it cannot estimate.
 
-Where the likelihood has no maximum, it leaves out the columns and classes to blame: a column of 0 and 1 at
-whose 1 a class never occurs, or a class that a line separates from the others, has coefficients that grow
-without end. They are left out of the comparison one after the other, the rarer of the column and the class
-first, until the rest has an answer.
+If the likelihood has no maximum, the columns and classes that cause it are left out. Examples are a column of
+0 and 1 at whose 1 a class never occurs, and a class that a line separates from the others. Their coefficients
+grow without limit. They are left out one after the other, the rarer of column and class first, until the rest
+has an estimate.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from tasks.problems.problem import Draw
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReferenceAnswer:
-    """A non-private answer, and the columns (d,) and classes (K,) that it has coefficients of."""
+    """A non-private estimate, and the columns (d,) and classes (K,) that it has coefficients of."""
 
     coef: np.ndarray
     columns: np.ndarray
@@ -32,7 +32,7 @@ class ReferenceAnswer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PartialDraw(Draw):
-    """Data whose non-private answer lacks some columns or classes, which then do not count as errors."""
+    """Data whose non-private estimate lacks some columns or classes, which then do not count as errors."""
 
     reference: ReferenceAnswer
 
@@ -90,7 +90,7 @@ def reference_answer(
         reach = np.abs(coef) * (high - low)[:, None]
         if not reach.any():
             raise dpalgos.InputError(
-                f"y must have an answer for family={family!r}, and this has none even without its covariates"
+                f"y must have an estimate for family={family!r}, but has none even without covariates"
             )
         column, its_class = np.unravel_index(np.argmax(reach), reach.shape)
         at_high = X[rows][:, column] == high[column]

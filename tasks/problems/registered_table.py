@@ -1,4 +1,4 @@
-"""Base class of sources from a registered table: columns, their units, the estimand and its answer."""
+"""Base class of sources from a registered table: columns, their units, the estimand and its estimate."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -55,7 +55,9 @@ class RegisteredTable(DatasetSource, ABC):
         if self.response in self.covariates:
             raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
         if self.task == "mean" and self.units != "public":
-            raise ValueError(f"units must be 'public' for a mean, got {self.units!r}: others know its answer")
+            raise ValueError(
+                f"units must be 'public' for a mean, got {self.units!r}: others know its estimate"
+            )
         return self
 
     @property
@@ -109,20 +111,19 @@ class RegisteredTable(DatasetSource, ABC):
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
         names, about = self.covariates, self.about
-        centers, scales = public_units(about, [about.column(name) for name in names])
+        _, scales = public_units(about, [about.column(name) for name in names])
         (center,), (scale,) = public_units(about, [about.column(self.response)])
         center, scale = (0.0, 1.0) if self.family else (center, scale)
         plain = FileUnits(
             names=(*names, AT_CENTERS),
             factor=np.append(scale / scales, scale),
             offset=np.append(np.zeros(len(names)), center),
-            declared={"units": dict(zip(names, zip(centers, scales, strict=True), strict=True))},
         )
         return plain.by_formula(formula)
 
     @property
     def slopes(self) -> slice:
-        """Which covariates have a coefficient to find: all but an offset."""
+        """The covariates that have a coefficient to find: all except an offset."""
         return slice(self.offset_bounds is not None, None)
 
     def check_data(self, n: int) -> None:
@@ -186,7 +187,7 @@ class RegisteredTable(DatasetSource, ABC):
         return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
-        """Return a made-up table with the same columns, from their declarations."""
+        """Return a synthetic table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.analyst_table or self.analyst_table.users is None:
             return self.in_units(rows.made_up(n_units, None, rng))
@@ -195,7 +196,7 @@ class RegisteredTable(DatasetSource, ABC):
         return self.in_units(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
-        """Return the declarations of the table's columns, from which rows are made up."""
+        """Return the declarations of the table's columns, from which rows are simulated."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared, formula = self.analyst_table.columns if self.analyst_table else (), self.formula
@@ -231,7 +232,7 @@ class RegisteredTable(DatasetSource, ABC):
         return bool(self.response) and (self.units == "public" or bool(self.family))
 
     def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
-        """Return the non-private answer of all the rows. Where rows are users', each user counts once."""
+        """Return the non-private estimate from all the rows. Where rows are users', each user counts once."""
         X, y, users = prepared.X, prepared.y, prepared.groups
         if self.family:
             assert y is not None

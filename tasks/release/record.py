@@ -1,15 +1,14 @@
 """The record of a release: what was done, in a form that can be published.
 
-The parts under ``deployment`` have the names and the meaning of the fields of the OpenDP Deployments
-Registry, as its public data repository has them (opendp/deployments-registry-data:
-``schemas/deployments-schema.yaml`` and the entries of ``deployments/``, tier 3); what only the curator can
-say there is left out. They answer what NIST SP 800-226 asks of a guarantee: unit and neighboring relation,
-parameters, trust model, composition, what is outside of the guarantee. ``release`` adds what the software
-knows.
+The parts under ``deployment`` have the names and the meaning of the fields of the OpenDP Deployments Registry
+(opendp/deployments-registry-data: ``schemas/deployments-schema.yaml`` and ``deployments/``, tier 3). Fields
+that only the curator can fill in are left out. They answer what NIST SP 800-226 asks of a guarantee: unit and
+neighboring relation, parameters, trust model, composition, what is outside of the guarantee. ``release`` adds
+what the software knows.
 
-No value of the data is in it and no path: only what was declared, what it cost, and the answer. The number of
-the charge follows from the rows by a secret key of the ledger: who has that key, and all rows but one, could
-test a guess of the last against it.
+No value of the data is in it and no path: only what was declared, what it cost, and the estimate. The number
+of the charge follows from the rows by a secret key of the ledger. Someone who has that key, and all rows
+except one, could test a guess of the last row against it.
 """
 
 import json
@@ -30,8 +29,8 @@ from tasks.release.spending import spent_of
 VERSION = 1
 FILES = ("release.json", "release.html")
 _REPLACED = {
-    Relation.CENTRAL: "data sets of the same number of rows that differ in one row, replaced by any other",
-    Relation.USER: "data sets of the same users that differ in all rows of one user, replaced by any others",
+    Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
+    Relation.USER: "datasets of the same users that differ in all rows of one user, replaced by any others",
 }
 
 
@@ -79,7 +78,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
 
 
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
-    """Return a number of the answer; with an interval its estimate is the center."""
+    """Return a number of the release; with an interval its estimate is the center."""
     lower, upper = released.interval.get(name, (None, None))
     known = lower is not None and upper is not None
     estimate = (lower + upper) / 2 if known else value  # type: ignore[operator]
@@ -100,11 +99,12 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
     relation, unit = estimator.relation or Relation.CENTRAL, estimator.unit_of_privacy
     what = model["formula"] if request.by_formula else words([*request.columns.x])
     of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
+    of += f", with the offset {model['offset']}," if model["offset"] else ""
     references = words([f"{name} against {level}" for name, level in model["references"].items()])
     version = software.get("dpcost", "")
     sentences = (
-        f"We estimated {of} from {model['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
-        f"dpcost {version}).",
+        f"We estimated {of} from {model['n']:,} {model['counted']} by {estimator.title} "
+        f"({estimator.reference}; dpcost {version}).",
         model["preparation"],
         f"Reference levels: {references}." if references else "",
         "Columns, bounds, levels and settings were fixed before the program read the data.",
@@ -113,7 +113,9 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {spent['epsilon_spent']:.3g} of a total of "
         f"{spent['epsilon_budget']:g} at δ = {spent['delta_budget']:g}.",
-        f"{request.level:.0%} intervals count sampling and noise. {covers}" if request.level else "",
+        f"{request.level:.0%} intervals account for sampling error and privacy noise. {covers}"
+        if request.level
+        else "",
     )
     return " ".join(filter(None, map(str.strip, sentences)))
 
@@ -155,7 +157,7 @@ def _deployment(
         "model": {
             "model_name": "Central",
             "model_name_description": "the curator who holds the rows and runs this program is trusted; "
-            "readers of the answer are not",
+            "readers of the release are not",
             "release_type": "One-shot",
             "data_source_type": "Static",
             "access_type": "Non-interactive",
@@ -185,7 +187,7 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
             atomic_write(folder / name, each)
     except OSError as error:
         raise SpecError(
-            f"the record cannot be written to {folder}: {error.strerror}; the answer is stored, so name "
+            f"the record cannot be written to {folder}: {error.strerror}; the estimate is stored, so name "
             "another folder with --record and ask again, at no cost"
         ) from None
 
@@ -222,15 +224,17 @@ def _declared(column: AnalystColumn) -> str:
 
 
 def _model_facts(released: StoredRelease) -> dict[str, Any]:
-    """Return what a table of the coefficients says of the model."""
+    """Return the facts about the model in a table of coefficients."""
     request = released.request
     declared = request.table.columns if request.table else ()
     return {
         "n": released.rows.n_units,
+        "counted": "rows in the file" if _drops_rows(request) else f"{request.estimator.unit_of_privacy}s",
         "preparation": preparation_of(request),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": request.family,
         "formula": request.formula,
+        "offset": released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
         else {
@@ -245,31 +249,40 @@ def preparation_of(request: ReleaseRequest) -> str:
     """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
     if table is None:
-        return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
+        return "A file with a missing value is rejected. Columns are used without rescaling."
     used = table.needed(each for each in table.columns if each.name in columns.xy)
-    drops = table.missing == "drop" and columns.y and not columns.user_id
-    return " ".join([_missing_cells(used, drops=bool(drops)), *_values(table, used)])
+    return " ".join([_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)])
+
+
+def _drops_rows(request: ReleaseRequest) -> bool:
+    """Return whether rows with a missing value are left out: fewer rows are used than the file has."""
+    table, columns = request.table, request.columns
+    return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
 
 
 def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:
-    rule = "No row is left out: a file with a missing cell is refused"
+    rule = "A file with a missing value is rejected."
     if drops:
         rule = (
-            "Rows with a missing cell are left out: they count in the number of rows, and add zeros to sums"
+            "Rows with a missing value are left out: they count in the number of rows and add zeros to sums."
         )
-    imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
-    markers = [f"{words(list(map(repr, each.missing)))} of {each.name}" for each in used if each.missing]
-    text = rule + f", but missing cells {words(imputed)}" * bool(imputed)
-    return text + f"; missing are also {words(markers)}" * bool(markers) + "."
+    sentences = [rule]
+    if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
+        sentences.append(f"Missing values are replaced by {words(imputed)}.")
+    if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
+        sentences.append(f"Codes for missing values are {words(markers)}.")
+    return " ".join(sentences)
 
 
 def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]:
     if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
         listed = words([f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers])
-        done = "are moved to them" if table.outside == "clip" else "are refused with their file"
-        yield f"Values beyond the public bounds {done}: {listed}."
+        rule = "Values outside the public bounds are clipped to the nearer bound"
+        if table.outside != "clip":
+            rule = "A file with a value outside the public bounds is rejected"
+        yield f"{rule}: {listed}."
     if logs := [each.name for each in used if each.transform]:
-        yield f"Of {words(logs)} the logarithm is used."
+        yield f"The logarithm of {words(logs)} is used."
     for each in used:
         merged = [
             f"{words(list(map(repr, texts)))} as {level!r}" for level, texts in each.levels.items() if texts
@@ -277,8 +290,19 @@ def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]
         if each.others:
             merged.append(f"every other text as {each.others!r}")
         if merged:
-            yield f"Of {each.name}, {words(merged)} count."
-    yield f"One {'user' if table.user_id else 'row'} stands for: {table.privacy_unit.rstrip('.')}."
+            yield f"In {each.name}, {words(merged)} counts."
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')})."
+    if not table.user_id:
+        yield independence_of(table)
+
+
+def independence_of(table: AnalystTable) -> str:
+    """Say what was assumed of rows that belong together."""
+    if not table.clusters:
+        return "It was not declared whether rows depend on each other; they are treated as independent."
+    if table.clusters == "none":
+        return "Rows are treated as independent."
+    return f"Rows with the same {table.clusters} may depend on each other, so no interval is computed."
 
 
 def _units(column: AnalystColumn) -> str:

@@ -1,13 +1,13 @@
-"""One private answer about an analyst's data: requested, planned, charged to the ledger, then drawn.
+"""One private release about an analyst's data: requested, planned, charged to the ledger, then drawn.
 
-The order is what protects: everything that can be wrong is checked and the cost is known before the charge;
-the charge is on the disk before noise is drawn; the answer is in the ledger before it is shown.
+The order protects. Everything that can be wrong is checked, and the cost is known, before the charge. The
+charge is on the disk before noise is drawn. The result is in the ledger before it is shown.
 """
 
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 
 import dpalgos
 from data.errors import DataError
-from data.formats.canonical import MISSING as BUILT_IN
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
-from data.tables.reading import PartitionedTable, Source, StreamedTable
+from data.tables.reading import PartitionedTable, StreamedTable
+from data.tables.sources import Source
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
@@ -31,15 +31,14 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
+from tasks.release.design import question_parameters
+from tasks.release.former import question_of_1_1, refuse_unmatched
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
-from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
+from tasks.study.panel import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
-
-# Parameters that the budget, the rows or the structure of the model decide.
-_ELSEWHERE = ("epsilon", "delta", "calibration", INTERCEPT, OFFSET)
 
 _log = logging.getLogger(__name__)
 
@@ -63,10 +62,17 @@ class PlannedRelease:
         """All keywords of the estimator, defaults included."""
         return self.drawing.params
 
+    @property
+    def offset(self) -> str:
+        """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
+        if design := self.request.by_formula:
+            return design.offset_code
+        return self.rows.columns[0] if getattr(self.params, OFFSET, None) else ""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoredRelease:
-    """A release: what was asked of which rows, its charge, the stored answer, and the budget since."""
+    """A release: its request and rows, its charge, the stored result, and the budget since."""
 
     request: ReleaseRequest
     rows: ReleaseRows
@@ -77,7 +83,7 @@ class StoredRelease:
 
     @property
     def replayed(self) -> bool:
-        """Whether it is the stored answer to the same question, which cost nothing."""
+        """Whether it is the stored result of the same question, at no cost."""
         return self.charge.answer is not None
 
     @property
@@ -99,7 +105,7 @@ class StoredRelease:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is said of the answer, as it was stored with the charge."""
+        """The facts about the release, as stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
         planned, charged = self.plan.cost, self.charge.cost
         return {**planned.facts, "software": {}, **charged.facts}
@@ -107,9 +113,9 @@ class StoredRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Charging:
-    """What the analyst agrees to, and is asked, before a charge.
+    """The analyst's consent, and the confirmation, before a charge.
 
-    ``again``: to pay once more for an answer that was lost; ``allow_new_content``: that other data share the
+    ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
     budget. ``before_charge`` is called with the plan of a question that was never charged; it raises to
     charge nothing.
     """
@@ -127,7 +133,7 @@ def release(
     charging: Charging,
     progress: Callable[[int], None] | None = None,
 ) -> StoredRelease:
-    """Release one answer, or replay the stored one.
+    """Make one release, or replay the stored one.
 
     Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
     number of rows read so far.
@@ -140,8 +146,11 @@ def release(
     plan = plan_release(request, rows)
     known = {each.question.id for each in account.charges}
     asked = {each.id for each in (plan.question, plan.question.former) if each}
-    if charging.before_charge and not asked & known:
-        charging.before_charge(plan)
+    if not asked & known:
+        if not charging.again:
+            refuse_unmatched(plan.question, rows, account.charges)
+        if charging.before_charge:
+            charging.before_charge(plan)
     room = room_in(account.budget)
     with ledger.answering(plan.question, plan.cost, room, again=charging.again, **others) as (
         charge,
@@ -149,7 +158,7 @@ def release(
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
-        _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
+        _log.warning("the stored result is of version 1.1, which compared numbers in single precision only")
     return StoredRelease(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
 
 
@@ -179,62 +188,17 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
 
 
 def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
-    """Return all that decides the answer, and how 1.1 stated it where the ledger has charges of 1.1."""
-    columns = request.columns
-    stated = {
-        "x": list(columns.x),
-        "y": columns.y,
-        **({"user_id": columns.user_id} if columns.user_id else {}),
-        **rows.units.declared,
-        **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
-    }
+    """Return the question of a release, and how version 1.1 stated it."""
     question = Question(
         dataset=request.dataset,
         content=rows.content,
         estimator=request.estimator.name,
-        parameters=_canonical(stated, params, rows.columns),
+        parameters=question_parameters(request.estimator, params, rows.design),
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
     )
-    if not rows.former_content:
-        return question
-    as_of_1_1 = {**stated, **request.bounds, **request.params}
-    former = replace(question, content=rows.former_content, parameters=as_of_1_1, exact="")
-    return replace(question, former=former)
-
-
-def _canonical(stated: dict[str, Any], params: Params, columns: Sequence[str]) -> dict[str, Any]:
-    """Return one form for all ways to state a question: an order, a default and a repetition do not count."""
-    asked, settings = dict(stated), {}
-    for item in fields(params):
-        value = getattr(params, item.name)
-        if item.name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
-            if item.metadata.get("per_column"):
-                value = value[0] if len(set(value)) == 1 else dict(zip(columns, value, strict=True))
-            settings[item.name] = value
-    asked["settings"] = settings
-    if OFFSET in stated:
-        asked[OFFSET] = [columns[0], *stated[OFFSET]]
-    for name in ("x", "terms", "levels_before_markers"):
-        if name in asked:
-            asked[name] = sorted(asked[name])
-    if "formula" in asked:
-        asked["formula"] = {**asked["formula"], "terms": sorted(asked["formula"]["terms"])}
-    if levels := asked.get("categories"):
-        asked["categories"] = {name: _levels(each, name == stated["y"]) for name, each in levels.items()}
-    markers = {
-        name: sorted({each.strip() for each in words if each.strip().lower() not in BUILT_IN})
-        for name, words in asked.pop("markers", {}).items()
-    }
-    if used := {name: each for name, each in markers.items() if each}:
-        asked["markers"] = used
-    return asked
-
-
-def _levels(levels: Sequence[str], ordered: bool) -> list[str]:
-    """Return levels with the reference first; those of a response keep their order, which numbers classes."""
-    return list(levels) if ordered else [levels[0], *sorted(levels[1:])]
+    return replace(question, former=question_of_1_1(question, request, rows))
 
 
 def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
@@ -273,7 +237,7 @@ def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
     if delta * n >= 1:
         _log.warning(
             "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
-            "would satisfy it; take a delta well below, e.g. %.0e",
+            "would satisfy it; take a delta well below it, e.g. %.0e",
             *(delta, n, units, 1 / n**2),
         )
 
@@ -311,10 +275,10 @@ def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
-    """Draw the answer of a plan that was charged, and return it as plain data in the units of the file.
+    """Draw the estimate of a plan that was charged, and return it as plain data in the units of the file.
 
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
-    refused; noise may have been drawn by then, so that the charge stays.
+    refused; noise may have been drawn by then. Therefore the charge stays.
     """
     units = plan.rows.units
     try:
@@ -355,6 +319,7 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         columns=units.columns or units.shown,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
+        offset=plan.offset,
     )
     found = plain_model(model)
     return {} if found is None else {"released_model": found}

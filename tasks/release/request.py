@@ -46,8 +46,8 @@ class ReleaseColumns(Strict):
 class ReleaseConfig(Strict):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
 
-    ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
-    units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
+    ``dataset.study`` is the path of a study file that declares the columns. They are put into its public
+    units, and a regression gets an intercept. Columns, bounds and settings that are left out here are the
     study's (of ``dataset.form``, where it has several forms). A ``formula``, or the study's, stands for
     the columns.
     """
@@ -61,7 +61,7 @@ class ReleaseConfig(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequest:
-    """What is asked: an estimator, a budget, and what release file and study declare."""
+    """A request: an estimator, a budget, and the declarations of release file and study."""
 
     estimator: Estimator
     epsilon: float
@@ -75,13 +75,13 @@ class ReleaseRequest:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The estimator's, but for the budget."""
+        """The estimator's keywords, except the budget."""
         declared = {**self.bounds, **self.params}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
 
     @property
     def family(self) -> str:
-        """That of a generalized linear model, or ""."""
+        """The family of a generalized linear model, or ""."""
         return str(self.params.get("family", ""))
 
     @property
@@ -107,14 +107,24 @@ class ReleaseRequest:
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns of the file that the answer is made from."""
+        """The columns of the file that the estimate is made from."""
         uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
         return tuple(dict.fromkeys(name for each in self.columns.xy for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:
-        """What one budget protects: a row, or a user by a column."""
+        """The unit that one budget protects: a row, or a user by a column."""
         return f"user by {self.columns.user_id}" if self.columns.user_id else "row"
+
+
+def _check_clusters(table: AnalystTable, interval: float | None) -> None:
+    """Refuse an interval for rows that depend on each other, before anything is charged."""
+    if interval is not None and table.clusters not in ("", "none") and not table.user_id:
+        raise SpecError(
+            f"interval must be left out where data.clusters is {table.clusters!r}, got {interval:g}: its "
+            "variance takes rows as independent; release without an interval, or protect each "
+            f"{table.clusters} with all its rows by dpcost init --user-id {table.clusters}"
+        )
 
 
 def read_request(
@@ -126,6 +136,8 @@ def read_request(
         raise SpecError(f"{path.name}: {numbered(faults)}")
     if study is not None and study.analyst_table is not None:
         config = _completed(config, study, study.analyst_table, estimator)
+    if study is not None and study.analyst_table is not None:
+        _check_clusters(study.analyst_table, interval or config.params.get("interval"))
     if interval is not None:
         if "interval" in config.params and config.params["interval"] != interval:
             raise SpecError(
@@ -138,7 +150,7 @@ def read_request(
         raise SpecError("params.public_X must be left out, got some; public rows are for studies and Python")
     for name in filter(is_bound, config.params):
         raise SpecError(
-            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
+            f"params.{name} must be in [bounds], which declares it public; move it there, with a value "
             "that does not come from the data"
         )
     config = _with_coefficients(config, path)

@@ -1,54 +1,51 @@
 """Read the rows of a release once, rescale them as a study file declares, and convert answers back.
 
-Declared columns are put into public units, (value − center) / scale, categories become columns of 0 and 1,
-and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
-untouched. A row that the study leaves out for a missing cell becomes a row of zeros, its intercept included:
-it adds nothing to a regression's sums, and the number of rows stays the public one. What is released is
-brought back into the units of the file, which is post-processing. Covariates are centered, so that the
-intercept is the answer where all of them are at their centers.
+Declared columns are put into public units, (value − center) / scale. Categories become columns of 0 and 1,
+and a regression gets an intercept. All constants are public: a row stays a row, and the guarantee is
+unchanged. If the study leaves out a row for a missing value, it becomes a row of zeros, its intercept
+included. Such a row adds nothing to the sums of a regression, and the number of rows stays the public one.
+The release is converted to the units of the file, which is post-processing. Covariates are centered.
+Therefore the intercept is the estimate where all of them are at their centers.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from data.dataset import Column
 from data.errors import DataError
-from data.formats.canonical import MISSING
 from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
-    Source,
     StreamedTable,
     Watch,
-    alike,
-    files_of,
-    is_folder,
     load_numbers,
     n_rows_stated,
     opened_table,
 )
+from data.tables.sources import Source, is_address, is_folder
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import AT_CENTERS, FileUnits
+from tasks.release.design import RowDesign, UnitColumn, canonical_declaration
 from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseRows:
-    """The rows of a file in public units, and how to convert an answer back."""
+    """The rows of a file in public units, and how to convert an estimate back."""
 
     X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
+    design: RowDesign  # how X and y are made from the file
     moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
@@ -62,8 +59,8 @@ class ReleaseRows:
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last column of X is 1: the answer where all covariates are at their centers."""
-        return self.columns[-1] == AT_CENTERS
+        """Whether the last column of X is 1: the estimate where all covariates are at their centers."""
+        return self.design.intercept
 
     @property
     def n_units(self) -> int:
@@ -88,103 +85,91 @@ def table_as_declared(
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
     responses of a generalized linear model (``family``) stay as they are.
     """
-    x, y, user_id = asked.x, asked.y, asked.user_id
-    known = {column.name: column for column in analyst_table.columns}
-    if (user_id or "") != analyst_table.user_id:
-        raise SpecError(
-            f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
-            f"{user_id or 'none'!r}; correct it"
-        )
-    used = analyst_table.needed(known[name] for name in asked.xy)
-    declaration = analyst_table.declaration(used)
-    if user_id:
-        declaration = replace(declaration, n_rows=None)  # how many rows users have is private
-    read = read_declared(path, declaration, watch=watch)
-    if read.repairs and (not y or user_id):
+    design = design_as_declared(analyst_table, asked, family)
+    assert design.declaration is not None
+    read = read_declared(path, design.declaration, watch=watch)
+    if read.repairs and (not asked.y or asked.user_id):
         raise DataError(
             f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, so give the column impute = a public constant"
         )
-    table = read.table
-    columns = {column.name: column for one in used for column in one.columns}
-    names = [name for each in x for name in known[each].declared.table_columns]
-    units = [_unit(columns[name]) for name in names]
-    X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
-    users = table[analyst_table.user_id] if analyst_table.user_id else None
-    declared = _declared(analyst_table, used, dict(zip(names, map(list, units), strict=True)))
-    scales = np.array([s for _, s in units])
-    if not y:
-        back = FileUnits(
-            names=tuple(names), factor=scales, offset=np.array([c for c, _ in units]), declared=declared
+    users = read.table[design.user_id] if design.user_id else None
+    units = _file_units(analyst_table, asked, design, has_reach=not family)
+    X, moved = design.rows(read.table), _moved(read, design)
+    if design.response is None:
+        return ReleaseRows(X=X, y=None, users=users, units=units, design=design, moved=moved)
+    rows, y = np.zeros((len(read.kept), X.shape[1])), np.zeros(len(read.kept))
+    rows[read.kept], y[read.kept] = X, design.response.values(read.table)
+    return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, moved=moved)
+
+
+def design_as_declared(analyst_table: AnalystTable, asked: ReleaseColumns, family: str) -> RowDesign:
+    """Return how rows are made from columns as a study file declares them."""
+    known = {column.name: column for column in analyst_table.columns}
+    if (asked.user_id or "") != analyst_table.user_id:
+        raise SpecError(
+            f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
+            f"{asked.user_id or 'none'!r}; correct it"
         )
-        return ReleaseRows(X=X, y=None, users=users, units=back, moved=_moved(read, names, []))
-    response = y if family == "multinomial" else _single(known[y].declared.table_columns, y)
-    center, scale = (0.0, 1.0) if family else _unit(columns[response])
-    back = FileUnits(
-        names=(*names, AT_CENTERS),
-        factor=np.append(scale / scales, scale),
-        offset=np.append(np.zeros(len(names)), center),
-        groups={each: tuple(known[each].declared.table_columns) for each in x},
-        columns=(*x, y),
-        declared={
-            **declared,
-            "response": [center, scale],
-            **({"response_transform": known[y].transform} if known[y].transform else {}),
-        },
-        reach=None
-        if family
-        else (*farthest(columns[name] for name in names), 1.0, *farthest([columns[response]])),
+    used = analyst_table.needed(known[name] for name in asked.xy)
+    declaration = canonical_declaration(analyst_table.declaration(used))
+    if asked.user_id:
+        declaration = replace(declaration, n_rows=None)  # how many rows users have is private
+    columns = {column.name: column for one in used for column in one.columns}
+    names = (name for each in asked.x for name in known[each].declared.table_columns)
+    response = None
+    if asked.y:
+        one = asked.y if family == "multinomial" else _single(known[asked.y].declared.table_columns, asked.y)
+        response = UnitColumn(name=one) if family else _in_units(columns[one])
+    return RowDesign(
+        columns=tuple(_in_units(columns[name]) for name in names),
+        response=response,
+        user_id=analyst_table.user_id,
+        intercept=response is not None,
+        declaration=declaration,
     )
-    rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
-    rows[read.kept] = np.column_stack([X, np.ones(len(X))])
-    y_declared[read.kept] = (table[response] - center) / scale
-    moved = _moved(read, names, [AT_CENTERS, response])
-    return ReleaseRows(X=rows, y=y_declared, users=users, units=back, moved=moved)
 
 
-def _moved(read: DeclaredTable, names: Sequence[str], more: Sequence[str]) -> np.ndarray | None:
-    """Return which cells of some columns were moved to a bound, (n, …), or None where none was."""
-    columns = [*names, *more]
+def _in_units(column: Column) -> UnitColumn:
+    assert column.center is not None
+    assert column.scale is not None
+    return UnitColumn(name=column.name, center=column.center, scale=column.scale)
+
+
+def _file_units(
+    analyst_table: AnalystTable, asked: ReleaseColumns, design: RowDesign, *, has_reach: bool
+) -> FileUnits:
+    """Return how an estimate is converted to the units of the file."""
+    scales, response = np.array([column.scale for column in design.columns]), design.response
+    if response is None:
+        centers = np.array([column.center for column in design.columns])
+        return FileUnits(names=design.names, factor=scales, offset=centers)
+    known = {column.name: column for column in analyst_table.columns}
+    columns = {column.name: column for one in analyst_table.columns for column in one.columns}
+    reach = None
+    if has_reach:
+        of_columns = farthest(columns[name] for name in design.names)
+        reach = (*of_columns, 1.0, *farthest([columns[response.name]]))
+    return FileUnits(
+        names=(*design.names, AT_CENTERS),
+        factor=np.append(response.scale / scales, response.scale),
+        offset=np.append(np.zeros(len(scales)), response.center),
+        groups={each: tuple(known[each].declared.table_columns) for each in asked.x},
+        columns=asked.xy,
+        reach=reach,
+    )
+
+
+def _moved(read: DeclaredTable, design: RowDesign) -> np.ndarray | None:
+    """Return which cells of X and y were clipped to a bound, (n, …), or None if none was."""
+    more = [AT_CENTERS, design.response.name] if design.response else []
+    columns = [*design.names, *more]
     if not set(columns) & set(read.sides):
         return None
     moved = np.zeros((len(read.kept), len(columns)), dtype=np.int8)
     for j, name in enumerate(columns):
         moved[read.kept, j] = read.sides.get(name, 0)
     return moved
-
-
-def _declared(
-    analyst_table: AnalystTable, used: Sequence[AnalystColumn], units: dict[str, list[float]]
-) -> dict[str, Any]:
-    """Return what the ledger's question says of the columns: other declarations give another answer."""
-    declared: dict[str, Any] = {"units": units}
-    declared["categories"] = {column.name: list(column.categories) for column in used if column.categories}
-    if others := {column.name: column.others for column in used if column.others}:
-        declared["others"] = others
-    if spelled := [
-        one.name for one in used if any(each.strip().lower() in MISSING for each in one.categories)
-    ]:
-        declared["levels_before_markers"] = spelled  # other rows are left out than in version 1.0.0
-    if markers := {column.name: list(column.missing) for column in used if column.missing}:
-        declared["markers"] = markers
-    if spellings := {
-        one.name: sorted(map(list, one.declared.spellings)) for one in used if one.declared.spellings
-    }:
-        declared["spellings"] = spellings
-    if analyst_table.missing != "refuse":
-        declared["missing"] = analyst_table.missing
-    if analyst_table.outside == "clip":
-        bounds = {column.name: [column.lower, column.upper] for column in used if not column.categories}
-        declared |= {"outside": "clip", "column_bounds": bounds}
-    if imputed := {column.name: column.impute for column in used if column.impute is not None}:
-        declared["imputed"] = imputed
-    return declared
-
-
-def _unit(column: Column) -> tuple[float, float]:
-    assert column.center is not None
-    assert column.scale is not None
-    return column.center, column.scale
 
 
 def _single(columns: Sequence[str], name: str) -> str:
@@ -205,10 +190,10 @@ def read_rows(
     """Read and check the file once; of a Parquet file without users keep no number."""
     columns, analyst_table = request.columns, request.table
     x, y, user_id = columns.x, columns.y, columns.user_id
-    if is_folder(data) and (user_id or analyst_table):
+    if is_address(data) and (user_id or analyst_table):
         raise SpecError(
-            "--data must be one file where users are protected or a study file declares the columns, got "
-            f"the folder {data}; write its rows into one"
+            "--data must be on this machine if users are protected or a study file declares the columns, "
+            f"got the address {data}; copy its files here"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
@@ -222,21 +207,34 @@ def read_rows(
 
     if analyst_table:
         rows = table_as_declared(Path(data), analyst_table, columns, family=request.family, watch=watch)
-        if request.by_formula:
-            rows = replace(rows, units=rows.units.by_formula(request.by_formula))
-    elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
-        stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, x, y or "")
+        if formula := request.by_formula:
+            design = replace(rows.design, formula=formula.described)
+            rows = replace(rows, design=design, units=rows.units.by_formula(formula))
+        return _identified(rows, reader)
+    design = RowDesign(
+        columns=tuple(UnitColumn(name=name) for name in x),
+        response=UnitColumn(name=y) if y else None,
+        user_id=user_id or "",
+    )
+    units = FileUnits.unchanged(design.names)
+    is_parquet = str(data).lower().endswith(".parquet") and Path(data).is_file()
+    if (is_folder(data) or is_parquet) and not user_id:
+        stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, design.names, y or "")
         stream.check(watch)
-        rows = ReleaseRows(X=stream, units=FileUnits.unchanged(x))
-    else:
-        numbers = load_numbers(data, columns.xy, watch=watch)
-        response = numbers.pop(y).to_numpy() if y else None
-        rows = ReleaseRows(
-            X=numbers.to_numpy(),
-            y=response,
-            users=ids.codes() if ids else None,
-            units=FileUnits.unchanged(x),
-        )
+        return _identified(ReleaseRows(X=stream, units=units, design=design), reader)
+    numbers = load_numbers(data, columns.xy, watch=watch)
+    rows = ReleaseRows(
+        X=design.rows(numbers),
+        y=design.response.values(numbers) if design.response else None,
+        users=ids.codes() if ids else None,
+        units=units,
+        design=design,
+    )
+    return _identified(rows, reader)
+
+
+def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
+    """Return rows with what the reader knows of their file."""
     return replace(
         rows,
         content=reader.fingerprint(),
@@ -247,7 +245,7 @@ def read_rows(
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
-    """Return the columns of the file that decide the answer, with the levels that are declared of each."""
+    """Return the columns of the file that determine the estimate, with the declared levels of each."""
     columns, analyst_table = request.columns, request.table
     wanted = {*columns.xy, *filter(None, [columns.user_id])}
     levels: dict[str, tuple[str, ...]] = dict.fromkeys(wanted, ())
@@ -263,10 +261,8 @@ def known_as(ledger: Ledger, data: Source) -> str:
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    of_all_files = alike(reader.add)
-    for file in files_of(data) if is_folder(data) else [data]:
-        with opened_table(file) as (_, batches):
-            for batch in batches:
-                of_all_files(batch)
+    with opened_table(data) as (_, batches):
+        for batch in batches:
+            reader.add(batch)
     found = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
     return next((known[each] for each in found if each in known), "")

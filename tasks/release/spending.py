@@ -1,4 +1,4 @@
-"""What the charges of one dataset cost together, and whether one more fits into its budget.
+"""The total cost of the charges of one dataset, and whether one more fits into its budget.
 
 The rule is the filter of :mod:`dpalgos.accounting.budget`. The part of δ that it sets aside for failures is
 what the first charge takes, which is chosen before any answer: usually nothing. Later charges that may fail
@@ -46,9 +46,9 @@ def why_more(charges: Sequence[Charge], delta: float) -> str:
     if not 0 < n_pure < len(charges) or total <= added * (1 + 1e-9):
         return ""
     return (
-        f"together the charges cost epsilon {total:.4g}, more than the {added:.4g} to which they add up: "
-        f"{n_pure} of {len(charges)} are of pure ε, which next to Gaussian ones counts as ρ = ε²/2; keep to "
-        "one kind of noise"
+        f"together the charges cost epsilon {total:.4g}, more than their sum {added:.4g}. "
+        f"{n_pure} of {len(charges)} are of pure ε, which next to Gaussian ones counts as ρ = ε²/2; use "
+        "one kind of noise only"
     )
 
 
@@ -99,7 +99,7 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
             f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
             f"epsilon {spent:g}, delta {budget.delta if charges else 0.0:g} in "
             f"{len(charges)} charges; asked is epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
-            "ask for less, or use the answers that were released"
+            "ask for less, or use the releases that exist"
         )
 
     return require_room

@@ -91,7 +91,8 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
         {"name": term, "estimate": estimate, "lower": low, "upper": high}
         for term, estimate, low, high in zip(table.terms, table.estimate, *table.ends, strict=True)
     ]
-    deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": formula}}
+    name = model.summary().title if model.offset else formula
+    deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}
     release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
     return {"deployment": deployment, "release": {**release, "nested_note": model.nested_note}}
 
@@ -148,7 +149,8 @@ def _model(record: Mapping[str, Any]) -> Model:
     more += filter(None, [release.get("nested_note", "")])
     facts = {
         "response": about.get("response", ""),
-        f"{unit}s": f"{about['n']:,}" if "n" in about else "",
+        "offset": about.get("offset", ""),
+        about.get("counted", f"{unit}s"): f"{about['n']:,}" if "n" in about else "",
         "ε": f"{parameters['epsilon']:g}",
         "δ": f"{parameters['delta']:g}",
         "protected": f"each {unit}",

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
+from data.store.references import ref_from_dict
 from reports.page import StudyPage
 from reports.pages.index import Entry, render_index
 from reports.render import SCRIPT, page_script
@@ -52,6 +53,8 @@ def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tu
     results = pd.read_parquet(results_path)
     left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
     spec = spec.without(left_out | set(manifest.get("not_run", {})))
+    if own := next((each for each in manifest["data"] if each["name"] == spec.name), None):
+        spec = spec.capped([ref_from_dict(own)])
     return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 

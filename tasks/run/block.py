@@ -75,8 +75,8 @@ class _Outcome:
 def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
     """Return the outcome of each question.
 
-    Where columns are many, cells run side by side, those of one estimator next to each other. What runs
-    together follows from the block alone: rounding, and thus an answer, depends on it.
+    Where columns are many, cells run side by side, those of one estimator next to each other. The block alone
+    decides which cells run together, because rounding, and so an estimate, depends on it.
     """
     asking: dict[str, Cell] = {}
     for cell in block.cells:
@@ -120,7 +120,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
 
 
 def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
-    """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
+    """Return a row per metric and replicate; without an estimate, of the headline metric only."""
     problem, measure = block.problem, measure_of(block.problem)
     repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
     answered = np.array([outcome.measured is not None for outcome in repeated])

@@ -1,6 +1,6 @@
 """Forecast time on one core and memory of blocks, to a factor of 2, from two short runs of each panel.
 
-What a block takes is in proportion to its work, and its memory to the size of its data.
+The time of a block is in proportion to its work, and its memory to the size of its data.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a study computes at its headline in addition to its cells: exhibits and audits."""
+"""Exhibits and audits: computed at the headline of a study in addition to its cells."""
 
 import json
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""How many threads a computation may use: products with one, so that results don't depend on the machine."""
+"""The threads of a computation: one in matrix products, for results that do not depend on the machine."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 
 def one_blas_thread() -> None:
-    """Limit this process's matrix products to one thread each, so that results don't depend on the machine.
+    """Limit this process's matrix products to one thread each, for results that do not depend on the machine.
 
     The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
     process's, not the thread's: one that ended with a block would be lifted while others still compute.

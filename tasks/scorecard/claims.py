@@ -1,7 +1,8 @@
 """Claims of papers, each with the test that decides it from the results of a study.
 
-A claim is judged at a confidence of 99 %, with the noise as printed and with the least that proves the same
-guarantee: 1 (holds), 0 (does not hold) or NaN (can't be tested), with a sentence of measured numbers.
+A claim is judged at a confidence of 99%, with the paper's calibration and with the smallest noise that proves
+the same guarantee. The verdict is 1 (holds), 0 (does not hold) or NaN (can't be tested), with a sentence of
+measured numbers.
 """
 
 import math
@@ -202,9 +203,7 @@ class Guarantee(Test):
         shares = rows["estimator_epsilon"] / rows["epsilon"]
         if shares.max() == math.inf:
             return Judgment(FAILS, "The noise proves no finite ε.")
-        proved = (
-            f"The noise proves {span((100 * shares.min(), 100 * shares.max()))} % of the ε that was asked"
-        )
+        proved = f"The noise proves {span((100 * shares.min(), 100 * shares.max()))}% of the requested ε"
         if shares.max() <= 1 + 1e-9:
             return Judgment(HOLDS, f"{proved}.")
         worst = rows.iloc[int(shares.to_numpy().argmax())]

@@ -71,7 +71,7 @@ def scorecard_page(
 
 
 def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
-    """Return the verdict with the noise as printed and with the least noise that is proved."""
+    """Return the verdict with the paper's calibration and with the smallest noise that is proved."""
     if evidence is None:
         missing = Judgment(OPEN, f"The study {claim.study} has not run here.", NO_RUN)
         return dict.fromkeys(("paper", "tight"), missing)
@@ -80,7 +80,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
-    caution = "On simulated data that stand in for the real ones."
+    caution = "On simulated data in place of the real ones."
     return {each: replace(judgment, text=f"{judgment.text} {caution}") for each, judgment in verdicts.items()}
 
 

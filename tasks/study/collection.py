@@ -1,4 +1,4 @@
-"""What a study file says once for several panels: a collection of tables, and lists of estimators."""
+"""Settings of a study file that several panels share: a collection of tables, and lists of estimators."""
 
 import logging
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def with_collections(plain: dict[str, Any]) -> dict[str, Any]:
     """Return a study file's content, with a panel for each table where a panel names a ``collection``.
 
     It may name ``groups`` of its tables. Sizes of its grid, or of the study's, may be rules in n, the table's
-    rows. Nothing stands in for a table but the headline's, whose panels run at smoke, too.
+    rows. Only the headline's table may have a substitute; its panels run at smoke, too.
     """
     if not isinstance(plain.get("panels"), list):
         return plain

@@ -1,7 +1,7 @@
 """The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -263,16 +263,37 @@ class StudySpec(Strict):
     def about(self, dataset: str) -> Dataset:
         return next(problem.about for _, problem in self.panels_on_data() if problem.source == dataset)
 
-    def check_rows(self, table: DatasetRef) -> None:
-        """Refuse sizes beyond the rows (or users) that are left of the analyst's own table."""
-        for panel in self.panels:
-            largest = max(self.grid_of(panel).n)
-            if panel.problem.source == table.name and largest > table.n_units:
-                units = self.analyst_table.units[1] if self.analyst_table else "rows"
-                raise SpecError(
-                    f"{self.name}: grid.n must be at most the {table.n_units:,} {units} that are left "
-                    f"without missing cells, got {largest}; take the larger ones out"
-                )
+    def capped(self, tables: Iterable[DatasetRef]) -> "StudySpec":
+        """Return the study with sizes that its own table has: rows with missing cells may be left out.
+
+        A larger size becomes nine tenths of the rows (or users) that are left, and `not_run` says so.
+        """
+        own = next((each for each in tables if self.analyst_table and each.name == self.name), None)
+        grids = [panel.grid for panel in self.panels if panel.grid] + ([self.grid] if self.grid else [])
+        if own is None or max(n for grid in grids for n in grid.n) <= own.n_units:
+            return self
+        most = own.n_units - own.n_units // 10
+
+        def size(n: int) -> int:
+            return n if n <= own.n_units else most
+
+        def of_grid(grid: Grid | None) -> Grid | None:
+            return grid and grid.model_copy(update={"n": tuple(sorted(set(map(size, grid.n))))})
+
+        unit = self.analyst_table.units[1] if self.analyst_table else "rows"
+        note = (
+            f"Sizes are at most {most:,}, nine tenths of the {own.n_units:,} {unit} that are left without "
+            "missing cells."
+        )
+        panels = (panel.model_copy(update={"grid": of_grid(panel.grid)}) for panel in self.panels)
+        return self.model_copy(
+            update={
+                "grid": of_grid(self.grid),
+                "panels": tuple(panels),
+                "headline": self.headline.model_copy(update={"n": size(self.headline.n)}),
+                "not_run": {**self.not_run, "larger sizes": note},
+            }
+        )
 
     def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
         """Return the panels on a dataset if all of them need the real one, else none."""
@@ -294,7 +315,7 @@ class StudySpec(Strict):
                 not_run[estimator] = (
                     f"{title} did not run, since DPCOST_HOME has no environment with {listed}."
                 )
-        return self.without(not_run).model_copy(update={"not_run": not_run}), tables
+        return self.without(not_run).model_copy(update={"not_run": not_run}).capped(tables.values()), tables
 
     def foreign(self) -> dict[str, tuple[str, ...]]:
         """Return the estimators of other libraries, and what the environment of each has to have."""
@@ -336,7 +357,7 @@ class StudySpec(Strict):
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
-        """What the horizontal axis of its figures is: the size, the number of steps, or the sparsity."""
+        """The horizontal axis of its figures: the size, the number of steps, or the sparsity."""
         if self.headline.s is not None:
             return "s"
         return "n" if self.headline.steps is None else "steps"

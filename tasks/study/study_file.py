@@ -26,7 +26,7 @@ STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is o
 
 
 class TablesOfFile(BaseModel):
-    """The study file's ``[data]``, so that errors name their place in it."""
+    """The study file's ``[data]``, for errors to name their place in it."""
 
     data: AnalystTable
 
@@ -71,7 +71,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
 
 
 def _faults_of_the_rest(plain: dict[str, Any], undeclared: list[str]) -> list[str]:
-    """Return the faults of a file but for its tables and panels."""
+    """Return the faults of a file outside its tables and panels."""
     rest = {key: value for key, value in plain.items() if key not in ("data", "panels")}
     try:
         StudySpec(**rest)
@@ -126,7 +126,7 @@ def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
         raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
+        raise SpecError(f"{path.name} is not a TOML file: {reason}; correct it there") from None
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpalgos.intervals import regression
+from dpalgos.central.preconditioned import plan
 
 
 @pytest.fixture(autouse=True)
 def intervals_of_few_rows(monkeypatch):
-    monkeypatch.setattr(regression, "RESOLVABLE", 0.0)
+    monkeypatch.setattr(plan, "RESOLVABLE", 0.0)

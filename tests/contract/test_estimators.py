@@ -359,7 +359,8 @@ def check_scale(event, value, published):
         k, in_cube = len(value), isinstance(event, kinds.BoxNoiseEvent)
         variance = (k + 1) * (k + 2) / 3 if in_cube else 2
         std = np.sqrt(variance) * np.asarray(event.sensitivity) / event.epsilon
-    noise = ((published - value) / std).ravel()
+    is_padding = (value == 0) & (published == 0)  # replicates whose vectors are shorter
+    noise = ((published - value) / std)[~is_padding]
     ratio = noise.std()
     assert abs(noise.mean()) < 6 / np.sqrt(noise.size), event.label
     assert 0.85 < ratio < 1.17, event.label
@@ -402,6 +403,10 @@ class ChargedTranscript(RecordingTranscript):
     def __init__(self, noise):
         super().__init__(noise.watch(self))
         self._paid, self._publishing = 0, False
+
+    def restart(self, r):
+        super().restart(r)
+        self._noise, self._paid = self._noise.watch(self), 0
 
     @property
     def charged(self):
@@ -505,6 +510,7 @@ def test_inputs_are_left_alone_and_layout_does_not_matter(estimator, calibration
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "noise hides")
+        warnings.filterwarnings("ignore", "More rows than are clipped")  # the wild ones
         answers = [answered(estimator, calibration, *rows).estimate for rows in layouts]
     plain, fortran, strided, single, extreme = answers
     np.testing.assert_array_equal(X, kept_X)

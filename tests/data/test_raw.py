@@ -63,7 +63,7 @@ def test_offline_never_asks_the_network(tmp_path, small, web):
         fetch(dataset, home=tmp_path, mirror=None, offline=True)
     assert web.asked == []
     assert not caught.value.transient
-    not_asked = f"{web.address}/data: not asked, because of --offline"
+    not_asked = f"{web.address}/data: not tried, because of --offline"
     assert caught.value.reasons == ("DPCOST_DATA_MIRROR is not set", not_asked)
 
 
@@ -77,7 +77,7 @@ def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, dam
         mirror = mirrored(tmp_path, wrong)
     else:
         mirror, dataset = None, at(dataset, web.serve("/data", wrong))
-    with pytest.raises(CorruptSource, match="another file than the published one") as caught:
+    with pytest.raises(CorruptSource, match="is not the published file") as caught:
         fetch(dataset, home=home, mirror=mirror, offline=place == "mirror")
     assert "\n" not in str(caught.value)
     assert not caught.value.transient
@@ -187,7 +187,7 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
         again = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
-    assert "it is fetched again" in caplog.text
+    assert "is fetched again" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])

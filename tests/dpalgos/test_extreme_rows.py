@@ -11,9 +11,10 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import PureEvent
-from dpalgos.mechanisms.preconditioned.steps import SCORE, mean_of_step, step_sensitivity
+from dpalgos.central.preconditioned.queries import WhiteRows
+from dpalgos.central.preconditioned.releases import STEP
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
@@ -164,12 +165,12 @@ def of_units(form, scales, slopes, published=None):
 
 @pytest.mark.parametrize("form", ["whitened again", "events"])
 def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form):
-    """A replicate that whitens releases moments in the place of a step: ten numbers."""
+    """A replicate that whitens releases moments in the place of a step: ten numbers, not four."""
 
     def whitenings(scales, slopes):
         made, _ = of_units(form, scales, slopes)
-        steps = [each.value for each in made.releases if each.events[0].label == SCORE]
-        return sum(np.abs(each[-1]) > 0 for each in steps if len(each) == 10)
+        steps = [each.value for each in made.releases if each.events[0].label == STEP.label]
+        return np.sum([np.abs(each[-1]) > 0 for each in steps if len(each) == 10] or [[0]], axis=0)
 
     assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
     assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()
@@ -187,14 +188,15 @@ def test_what_was_released_alone_decides_whether_rows_are_whitened_again(form):
 
 @pytest.mark.parametrize("whitens", [False, True])
 def test_orthogonal_rows_and_opposite_gradients_attain_the_sensitivity_of_a_step(whitens):
-    d, level, chosen = 3, np.full(1, 2.0), np.full(1, whitens)
+    d, threshold = 3, 2.0
     W = np.linalg.qr(np.random.default_rng(3).standard_normal((d, d)))[0] @ np.diag([1.0, 30.0, 0.1])
     inverse = np.linalg.inv(W)
     pair = (inverse[0], inverse[1]) if whitens else (inverse[0], -inverse[0])
     values = []
     for row in pair:
         sample = Sample(np.vstack([1e4 * row, np.zeros((4, d))]), np.r_[1e9, np.zeros(4)])
-        scores = WhiteRows(sample, get_family("gaussian"), W[None])
-        values.append(mean_of_step(scores, scores.at(np.zeros((d, 1))), level, chosen, True))
-    moved = np.linalg.norm(values[0] - values[1])
-    assert moved == pytest.approx(step_sensitivity(level, np.full(1, 5.0), chosen)[0])
+        white = WhiteRows(sample, get_family("gaussian"), W, np.zeros(d))
+        at = white.at(np.zeros(d))
+        values.append(white.clipped_moments(threshold) if whitens else at.clipped_mean(threshold))
+    lemma = outer_product if whitens else ball_mean
+    assert np.linalg.norm(values[0] - values[1]) == pytest.approx(float(lemma(threshold, 5.0)))

@@ -9,13 +9,13 @@ import dpalgos
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.intervals.half_widths import half_widths
 from dpalgos.intervals.means import CUBE_SHARE
-from dpalgos.intervals.released import center_of, error_of
-from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
+from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
+from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import ReleasedSteps, coordinate_quantile, coordinate_std, normal_equivalent
-from dpalgos.steps.moments import unsvec
+from dpalgos.steps.denoising import coordinate_quantile, coordinate_std, normal_equivalent
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])
@@ -357,17 +357,17 @@ def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
 def test_an_interval_counts_the_noise_of_the_curvature():
     """A step on noisy curvature errs by the noise times the step."""
     n, d, std, truth, rng = 4000, 3, 0.05, np.array([2.0, 1.0, 0.0]), np.random.default_rng(0)
-    noise, ones = unsvec(std * rng.standard_normal((d * (d + 1) // 2, n)), d), np.ones(n)
-    values, vectors = np.linalg.eigh(np.eye(d) + noise)
-    spread = np.full((n, d, d), std**2)
-    curvature = ScoreCurvature(vectors, values, spread, values < 0, np.zeros((d, n)), ones, std * ones)
-    gradient = np.repeat(truth[:, None], n, axis=1)
-    steps = ReleasedSteps(np.zeros((1, d, n)), gradient[None], np.full((1, n), 1e-9), ones, np.zeros((d, n)))
-    center = center_of(curvature, steps)
-    rows, zero = np.broadcast_to(np.eye(d), (n, d, d)), np.zeros((n, d, d))
-    error = error_of(curvature, center, zero, 0 * ones, rows, ones)
-    off = (center.theta - truth[:, None]).var(axis=1)
-    np.testing.assert_allclose(error.variance.mean(axis=1), off, rtol=0.25)
+    zero, off, variances = np.zeros(d), [], []
+    for noise in unsvec(std * rng.standard_normal((d * (d + 1) // 2, n)), d):
+        values, vectors = np.linalg.eigh(np.eye(d) + noise)
+        spread = np.full((d, d), std**2)
+        curvature = ScoreCurvature(vectors, values, spread, values < 0, zero, 1.0, std)
+        steps = NewtonSteps(zero[None], truth[None], np.full(1, 1e-9), 1.0, zero)
+        center = center_of(curvature, steps)
+        error = error_of(curvature, center, np.zeros((d, d)), 0.0, np.eye(d), 1.0)
+        off.append(center.theta - truth)
+        variances.append(error.variance)
+    np.testing.assert_allclose(np.mean(variances, axis=0), np.var(off, axis=0), rtol=0.25)
 
 
 # The noise of the steps makes most of the error, or sampling does.

@@ -7,9 +7,12 @@ import statsmodels.api as sm
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
-from dpalgos.mechanisms.preconditioned.origin import DISTANCE, MEANS, private_origin
+from dpalgos.central.preconditioned import plan
+from dpalgos.central.preconditioned.origin import released_origin
+from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS
+from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import SpendOnce
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
@@ -107,7 +110,7 @@ def no_signal(rng):
     """An answer is hardly worse than a constant."""
     X = rng.standard_normal((8192, 33))
     y = 0.02 * X[:, 0] + rng.standard_normal(8192)
-    return X, y, 1.5 * (1 - np.var(y - X @ np.linalg.lstsq(X, y)[0]) / y.var())
+    return X, y, 2 * (1 - np.var(y - X @ np.linalg.lstsq(X, y)[0]) / y.var())
 
 
 LAWS = [(unequal_scales, 1.0, 1e-6), (rare_category, 0.5, 1e-8), (skewed, 1.0, 1e-7), (no_signal, 0.5, 1e-8)]
@@ -200,7 +203,7 @@ def test_with_an_intercept_the_origin_does_not_matter(n, d, epsilon, origins, fa
 @pytest.mark.parametrize(
     ("scales", "center", "shares", "most"),
     [
-        (np.ones(4), 3, {MEDIANS: 1e-6, MEANS: 1 - 1e-6}, 10),
+        (np.ones(0), 3, {MEDIANS: 1e-6, MEANS: 1 - 1e-6}, 10),
         (np.ones(4), 3, {MEDIANS: 1e-6, DISTANCE: 0.1, MEANS: 0.9 - 1e-6}, 10),
         (np.array([30, 1, 1, 1, 1]), 0, {MEDIANS: 0.1, DISTANCE: 0.1, MEANS: 0.8}, 1e-300),
     ],
@@ -210,10 +213,17 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(scales, c
     rng = np.random.default_rng(11)
     X = np.column_stack([scales * rng.standard_normal((1000, len(scales))) + center, np.ones(1000)])
     sample = Sample(X, rng.standard_normal(1000))
-    budget = SplitBudget(epsilon=1.0, delta=1e-6, shares=shares)
+    by_label = {release.label: share for release, share in shares.items()}
+    budget = SplitBudget(epsilon=1.0, delta=1e-6, shares=by_label)
+    times = {
+        MEDIANS.label: counts_needed(plan.N_CENTERS),
+        DISTANCE.label: counts_needed(plan.N_DISTANCES) + 1,
+    }
+    times |= {MEANS.label: plan.N_ROUNDS} if DISTANCE in shares else {}
     for seed in range(40):
         transcript = Transcript(Noise([np.random.default_rng(seed)]))
-        assert np.abs(private_origin(transcript, sample, budget, {MEDIANS: 1}).centers).max() < most
+        spend = SpendOnce.of_budget(transcript, budget, times)
+        assert np.abs(released_origin(spend, sample).centers).max() < most
 
 
 def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():

@@ -9,12 +9,13 @@ import statsmodels.api as sm
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.mechanisms.preconditioned.column_counts import MEDIANS
-from dpalgos.mechanisms.preconditioned.origin import private_columns
+from dpalgos.central.preconditioned import plan
+from dpalgos.central.preconditioned.origin import released_column_centers
+from dpalgos.central.preconditioned.releases import MEDIANS
+from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.models.families import family_names, get_family
-from dpalgos.models.normal_curvature import newton_step, normal_curvature
-from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import SpendOnce
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
@@ -201,28 +202,6 @@ def test_few_events_explain_little_and_cost_little(family, n, epsilon, most):
     assert missed(X, y, ours, family) <= most
 
 
-def test_noise_that_a_step_follows_is_not_taken_for_curvature():
-    """Steps of pure noise seem to meet twice the curvature; what is known of them is subtracted."""
-    model, d, n_replicates, noise_std = get_family("logistic"), 40, 500, 0.02
-    rng = np.random.default_rng(0)
-    center, noise = np.zeros((d, n_replicates)), np.full(n_replicates, noise_std)
-    seen = {}
-    for is_told in (True, False):
-        secant = SecantCurvature(model, center, np.zeros(n_replicates))
-        score = noise_std * rng.standard_normal((d, n_replicates))  # at the best θ
-        secant.at(center, score, noise)
-        step, amplification = newton_step(model, center, center, score, np.zeros(n_replicates))
-        if is_told:
-            secant.moved(d * amplification * noise_std**2)
-        bent = np.einsum("rij,jr->ir", normal_curvature(model, center, center), step)
-        later = noise_std * rng.standard_normal((d, n_replicates)) - bent
-        found = secant.at(step, later, noise)
-        plain = normal_curvature(model, step, center)
-        seen[is_told] = (np.abs(found - plain).max(axis=(1, 2)) > 1e-9).mean()
-    assert seen[True] <= 0.06
-    assert seen[False] >= 0.5
-
-
 def about_a_constant(family, n, constant, epsilon):
     """Return the share of what columns explain that answers miss, and the answers."""
     rng = np.random.default_rng(11)
@@ -285,10 +264,11 @@ def test_indicators_keep_their_origin_and_far_columns_get_centers():
     indicators = [np.where(rng.random(n) < share, far, -far) for share, far in ((0.1, 1), (0.002, 2))]
     others = [scale * rng.standard_normal(n) + c for scale, c in ((1, 1), (1, -20), (100, 0))]
     X = with_one(*indicators, *others)
-    budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS: 1.0})
+    budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS.label: 1.0})
     transcript = Transcript(Noise([np.random.default_rng(27)]))
-    found = private_columns(transcript, Sample(X, np.zeros(n)), budget)
-    np.testing.assert_allclose(found.centers[:, 0], [0, -2, 0, -20, 0, 0, 0], atol=1)
+    spend = SpendOnce.of_budget(transcript, budget, {MEDIANS.label: counts_needed(plan.N_CENTERS)})
+    found = released_column_centers(spend, Sample(X, np.zeros(n)))
+    np.testing.assert_allclose(found.centers, [0, -2, 0, -20, 0, 0, 0], atol=1)
     np.testing.assert_array_equal(found.units, 1)
 
 

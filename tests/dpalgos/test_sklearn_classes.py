@@ -314,3 +314,22 @@ def test_further_questions_to_a_fit_without_intervals_are_refused():
         fitted = kind(**BUDGET, random_state=0).fit(X, y)
         with pytest.raises(InputError, match=r"interval=0\.95"):
             _ = fitted.model_
+        assert not hasattr(fitted, "model_")
+
+
+def test_a_binary_classification_has_the_shapes_of_scikit_learn():
+    X, u, _ = table()
+    y = (u > 0).astype(int)
+    for intercept in (True, False):
+        asked = {**BUDGET, "classes": [0, 1], "random_state": 0, "fit_intercept": intercept}
+        fitted = ours.DPLogisticRegression(**asked).fit(X, y)
+        assert fitted.coef_.shape == (1, X.shape[1])
+        assert fitted.intercept_.shape == (1,)
+        np.testing.assert_allclose(fitted.decision_function(X), X @ fitted.coef_[0] + fitted.intercept_[0])
+
+
+def test_weights_of_rows_are_refused_with_the_reason():
+    X, u, _ = table()
+    for model in (ours.DPLinearRegression(**BUDGET), ours.DPMean(**BUDGET, value_bound=2.0)):
+        with pytest.raises(TypeError, match=r"sample_weight.*noise"):
+            model.fit(X, u, sample_weight=np.ones(len(X)))

@@ -128,7 +128,7 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     _, err = process.communicate(timeout=400)
     assert process.returncode == 1, err
     assert f"the Dask scheduler at {cluster.address} " in err
-    assert "run the same command again to go on" in err
+    assert "run the same command again to continue" in err
     assert "internal error" not in err
     assert "Traceback" not in err
     assert processes_of(project.home) == []

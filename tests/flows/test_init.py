@@ -10,14 +10,17 @@ import pandas as pd
 import pytest
 
 from data.ledger import open_ledger
+from dpalgos.params import PrivateParams
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from reports.results import to_parquet_bytes
 from tasks.problems.problem import HeadlineRun
+from tasks.release.design import question_parameters
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
 from tasks.report.build_page import build_page
+from tasks.report.write import page_of
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
@@ -45,11 +48,11 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     written = (tmp_path / "mine.toml").read_text() + (tmp_path / "mine-release.toml").read_text()
     for value in ("98765", "Atlantis", "north", str(table["cost"].max())):
         assert value not in written + said
-    lines = 'name = "region"\ncategories = ["?"]', 'name = "age"\nlower = "?"', 'since it is empty: "notes"'
+    lines = 'name = "region"\ncategories = ["?"]', 'name = "age"\nlower = "?"', 'because it is empty: "notes"'
     assert [line for line in lines if line not in written] == []
     asked = checked_request(tmp_path / "mine-release.toml")[0].columns
     assert (asked.x, asked.y) == ((), "cost")
-    assert '# x = ["age", "region", "smoker", "visits"]    # if not all but "cost" that' in written
+    assert '# x = ["age", "region", "smoker", "visits"]    # default: all columns' in written
 
 
 def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
@@ -171,7 +174,7 @@ def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypat
     artifacts.show_drift(own, tmp_path, last)
     artifacts.attach_report(own, tmp_path / "report.html", "a headline")
     sent.assert_not_called()
-    assert "note: cells of mine beyond the error bars of the last run: 1" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("note: cells of mine outside")
 
 
 LIMITS, SEXES = {"age": (0, 120), "cost": (0, 5000)}, {"sex": ["female", "male"]}
@@ -249,12 +252,16 @@ def test_other_spellings_are_another_question(tmp_path, home):
     def declared():
         request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
         reader = open_ledger(home).fingerprinter({})
-        return read_rows(reader, tmp_path / "table.csv", request).units.declared
+        design = read_rows(reader, tmp_path / "table.csv", request).design
+        return question_parameters(request.estimator, PrivateParams(**budget), design)
 
     before = declared()
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
-    assert declared()["spellings"] == {"sex": [["F", "female"]]}
-    assert {name: each for name, each in declared().items() if name != "spellings"} == before
+    after = declared()
+    (sex,) = (c for c in after["rows"]["declaration"]["columns"] if c["name"] == "sex")
+    assert sex.pop("spellings") == [["F", "female"]]
+    sex["spellings"] = []
+    assert after == before
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
@@ -270,3 +277,44 @@ def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
         assert (column.lower, column.upper) == (0, 1)
         edited(file, 'name = "age"\nlower = 0', 'name = "age"\n# lower = 0')
         assert "'age'" in refusal(find_study, str(file))
+
+
+def test_sizes_follow_the_rows_that_are_left_and_the_report_says_so(tmp_path, home):
+    table = patients(1000)
+    table.loc[:199, "age"] = np.nan
+    file = study_of_patients(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    spec, stored, results = computed(file, tmp_path)
+    assert max(spec.grid.n) == spec.headline.n == 720 < stored.n_units == 800
+    manifest = manifest_of(spec, stored, results)
+    assert "720" in manifest["not_run"]["larger sizes"]
+    assert pd.read_parquet(results.path)["n"].max() == 720
+    page = page_of(find_study(str(file)), results.path, manifest)[0]
+    assert any("720" in note and "800" in note for note in page.notes)
+    whole = study_of_patients(tmp_path, patients(1000), response="cost", name="whole")
+    again, stored, _ = computed(whole, tmp_path)
+    assert again.capped([stored]) is again
+
+
+def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):
+    table = patients().assign(ward="003", when="2024-05-01", note="a", mixed="2024-05-01", plain="7")
+    table.loc[:50, "ward"] = "12"
+    table.loc[:50, "mixed"] = "later"
+    table.to_csv(tmp_path / "table.csv", index=False)
+    said = init_study("mine", tmp_path / "table.csv", folder=tmp_path, response="cost")
+    assert '"ward": numbers with leading zeros' in said
+    assert '"when": dates' in said
+    blocks = {
+        tomllib.loads(each.splitlines()[0])["name"]: each
+        for each in (tmp_path / "mine.toml").read_text().split("[[data.columns]]\n")[1:]
+    }
+    assert "leading zeros" in blocks["ward"]
+    assert 'categories = ["?"]' in blocks["ward"]
+    assert "Dates." in blocks["when"]
+    for name in ("note", "mixed", "plain", "age"):
+        assert "leading zeros" not in blocks[name]
+        assert "Dates." not in blocks[name]
+    table.assign(when=pd.to_datetime(table["when"])).to_parquet(tmp_path / "table.parquet")
+    assert "dates" in init_study("again", tmp_path / "table.parquet", folder=tmp_path, response="cost")
+    for value in ("003", "2024"):
+        assert value not in said.replace("such as 003", "")

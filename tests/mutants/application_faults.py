@@ -3,7 +3,28 @@
 # fmt: off
 from tests.mutants.fault import Fault
 
+# What a question of the ledger is made of: a fault for each field that it could leave out.
+_KEYWORDS = {
+    **dict.fromkeys(("intercept", "offset_bounds", "family", "interval", "interval_target"), "preconditioned_glm"),
+    **dict.fromkeys(("lower", "upper", "noise"), "box_mean"),
+    **dict.fromkeys(("epsilon", "delta", "calibration"), "dp_mean"),
+}
+_FIELDS = ("name", "center", "scale", "columns", "response", "user_id", "intercept", "declaration", "formula")
+_FIELDS += ("lower", "upper", "categories", "impute", "clip", "others", "log", "derived", "missing", "spellings")
+_FIELDS += ("marks", "decimal", "thousands", "n_rows", "n_users")
+_QUESTION_FAULTS = {
+    **{
+        f"the keyword {name} is no part of the question": Fault("tasks/release/design.py", "question_parameters", {"keywords[item.name] = value": f"keywords.update({{item.name: value}} if item.name != {name!r} else {{}})"}, f"test_every_keyword_of_an_estimator_is_part_of_the_question[{estimator}]")
+        for name, estimator in _KEYWORDS.items()
+    },
+    **{
+        f"{name} of rows or columns is no part of the question": Fault("tasks/release/design.py", "_plain", {"for item in fields(value)}": f"for item in fields(value) if item.name != {name!r}}}"}, "test_every_field_of_the_rows_is_part_of_the_question")
+        for name in _FIELDS
+    },
+}
+
 APPLICATION_FAULTS = {
+    **_QUESTION_FAULTS,
     "cells at a bound count as inside in classes": Fault("dpalgos/sklearn/base.py", "PrivateModel._released", {"moved() if moved and self.interval is not None else None": "None"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "cells at a bound count as inside in formulas": Fault("dpalgos/formula/fit.py", "_moved", {"np.any(moved, axis=0)": "(np.any(moved, axis=0) & False)"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "a socket lies in a folder of too long a name": Fault("tasks/workers.py", "start_loading", {"len(os.fsencode(folder)) > _LONGEST_FOLDER": "False"}, "test_a_temporary_folder_may_have_a_long_name"),
@@ -34,11 +55,17 @@ APPLICATION_FAULTS = {
     "levels that spell a missing cell are missing": Fault("data/ledger/content.py", "Fingerprinter.add", {"canonical_cells(column, levels)": "cells"}, "test_a_level_that_is_a_word_for_missing_elsewhere_is_told_from_it"),
     "another file is read to its end": Fault("data/ledger/content.py", "Fingerprinter.expect", {"self._known and all(each.startswith(VERSION) for each in self._known) and not alike": "False"}, "test_another_file_is_refused_before_all_of_it_is_read"),
     "the same question is answered anew": Fault("tasks/release/release.py", "release", {"charge.answer or ": ""}, "test_a_release_is_charged_once_and_replayed"),
-    "units are no part of the question": Fault("tasks/release/release.py", "_question", {"rows.units.declared": "{}"}, "test_the_same_question_is_free_and_other_units_are_another_question"),
+    "the order of columns counts in the question of a mean": Fault("tasks/release/design.py", "question_parameters", {'estimator.task == "mean"': "False"}, "test_one_question"),
+    "bounds of columns keep their order in a question": Fault("tasks/release/design.py", "question_parameters", {"[of_column[j] for j in order]": "list(of_column)"}, "test_one_question"),
+    "one bound of all columns is another question than as many": Fault("tasks/release/design.py", "question_parameters", {"value * n_columns if len(value) == 1 else value": "value"}, "test_one_question"),
+    "columns of a regression have no order in its question": Fault("tasks/release/design.py", "question_parameters", {'estimator.task == "mean"': "True"}, "test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs"),
+    "the order of markers counts in a question": Fault("tasks/release/design.py", "canonical_declaration", {"_markers(column.missing)": "column.missing"}, "test_markers_in_another_order_are_the_same_question_and_levels_are_another"),
+    "a charge of an earlier version is passed over": Fault("tasks/release/release.py", "release", {"refuse_unmatched(plan.question, rows, account.charges)": "pass"}, "test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge"),
+    "any earlier charge bars a question": Fault("tasks/release/former.py", "refuse_unmatched", {"!= known": "is not None"}, "test_stored_answers_of_this_version_bar_no_other_question"),
+    "codes of a formula's terms are no part of the question": Fault("dpalgos/formula/design.py", "FormulaDesign.described", {', **codes}': "}"}, "test_a_formula_is_described_by_its_exact_columns"),
+    "the number of rows of a release of users can be asked": Fault("tasks/release/rows.py", "design_as_declared", {"    if asked.user_id:": "    if False:"}, "test_the_number_of_rows_of_users_cannot_be_asked"),
+    "a declared release is in units that the data decide": Fault("tasks/release/design.py", "UnitColumn.values", {"- self.center)": "- np.mean(table[self.name]))"}, "test_a_row_changes_its_own_row_and_no_other"),
     "a plan is not compared with the request": Fault("tasks/release/release.py", "plan_release", {"_check_plan(drawing, request)": "pass"}, "test_a_plan_that_is_not_what_was_asked_is_never_charged"),
-    "the order of columns counts in a question": Fault("tasks/release/release.py", "_canonical", {"= sorted(": "= list("}, "test_one_question"),
-    "bounds of columns keep their order in a question": Fault("tasks/release/release.py", "_canonical", {"zip(columns, value, strict=True": "enumerate(value"}, "test_one_question"),
-    "the order of levels counts in a question": Fault("tasks/release/release.py", "_levels", {" if ordered else [levels[0], *sorted(levels[1:])]": ""}, "test_one_question"),
     "the warning of a large delta names an exact count": Fault("tasks/release/release.py", "_warn_of_large_delta", {", units,": ", (units + str(int((np.asarray(rows.X) > 0).sum()))),"}, "test_what_a_release_shows_is_made_of_what_was_drawn"),
     "genotypes are flipped": Fault("data/prepare/genotype_groups.py", "group_difference", {"np.where(absent, CENTER, calls) - CENTER": "-(np.where(absent, CENTER, calls) - CENTER)"}, "test_genotype_groups"),
     "a plugin that was edited keeps its digest": Fault("data/store/code_digest.py", "_code_digest", {"_with_imports(path": "("}, "test_cache_keys"),
@@ -72,13 +99,8 @@ APPLICATION_FAULTS = {
     "a budget never ends": Fault("tasks/release/spending.py", "room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends"),
     "progress shows how many rows users have": Fault("tasks/release/rows.py", "read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),
     "a row with a gap adds to a released regression": Fault("tasks/release/rows.py", "table_as_declared", {"np.zeros((": "np.ones(("}, "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays"),
-    "rows of users with gaps are released": Fault("tasks/release/rows.py", "table_as_declared", {" or user_id": ""}, "test_rows_of_users_with_gaps_are_refused_before_a_charge"),
-    "a released mean is of as many rows as have no gap": Fault("tasks/release/rows.py", "table_as_declared", {"(not y or user_id)": "user_id"}, "test_rows_with_gaps_are_never_dropped_from_a_mean"),
-    "a declared release is in units that the data decide": Fault("tasks/release/rows.py", "table_as_declared", {"] - c) /": "] - table[name].mean()) /"}, "test_a_row_changes_its_own_row_and_no_other"),
-    "what stands for missing cells is no part of the question": Fault("tasks/release/rows.py", "_declared", {"imputed := {column.name: column.impute for column in used if column.impute is not None}": "False"}, "test_another_value_for_moved_cells_is_another_question"),
-    "spellings of levels are no part of the question": Fault("tasks/release/rows.py", "_declared", {"if one.declared.spellings": "if False"}, "test_other_spellings_are_another_question"),
-    "bounds that values are moved to are no part of the question": Fault("tasks/release/rows.py", "_declared", {'analyst_table.outside == "clip"': "False"}, "test_another_value_for_moved_cells_is_another_question"),
-    "the number of rows of a release of users can be asked": Fault("tasks/release/rows.py", "table_as_declared", {" user_id:": " False:"}, "test_the_number_of_rows_of_users_cannot_be_asked"),
+    "rows of users with gaps are released": Fault("tasks/release/rows.py", "table_as_declared", {" or asked.user_id": ""}, "test_rows_of_users_with_gaps_are_refused_before_a_charge"),
+    "a released mean is of as many rows as have no gap": Fault("tasks/release/rows.py", "table_as_declared", {"(not asked.y or asked.user_id)": "asked.user_id"}, "test_rows_with_gaps_are_never_dropped_from_a_mean"),
     "a report that is not for publication is copied": Fault("tasks/report/publish.py", "_is_private", {'"warning" in _entry(manifest.parent).manifest': "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "a link in a report's folder is followed": Fault("tasks/report/publish.py", "_files_of", {"p.is_symlink()": "False"}, "test_what_may_be_published_is_copied_and_nothing_of_ones_own"),
     "the index of private reports is anybody's": Fault("tasks/report/write.py", "write_index", {"=private": "=False"}, "test_tasks"),

@@ -1,6 +1,9 @@
-"""Write the page of the guide that lists what was tried."""
+"""Write the table of the guide that lists what was tried."""
 
-from tests.outside.reports import page
-from tests.outside.test_reports import PAGE
+import csv
 
-PAGE.write_text(page(), encoding="utf-8")
+from tests.outside.reports import table
+from tests.outside.test_reports import TABLE
+
+with TABLE.open("w", encoding="utf-8", newline="") as file:
+    csv.writer(file, lineterminator="\n").writerows(table())

@@ -26,8 +26,9 @@ from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
 from data.formats.plink import open_plink
 from data.ledger.content import Fingerprinter
-from data.tables.declared import UserIds, count_users, read_declared, table_schema
+from data.tables.declared import UserIds, count_users, read_declared
 from data.tables.reading import load_numbers, opened_table
+from data.tables.schema import table_schema
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
@@ -76,7 +77,7 @@ def levels(content, *categories, column="x", missing="refuse"):
 
 
 def kinds(content, marks=None):
-    return table_schema(file_of(content), *([] if marks is None else [marks]))[0]
+    return table_schema(file_of(content), *([] if marks is None else [marks])).types
 
 
 def cells(content, column):
@@ -324,23 +325,16 @@ AREAS |= {"Python's habits": CLASSES, "Pipelines": PIPELINES}
 REPORTS = {area: [Report(*row) for row in rows] for area, rows in AREAS.items()}
 
 
-def page():
-    """Return the page of the guide that lists what was tried."""
-    lines = [
-        "# Tried on other people's bugs",
-        "",
-        "Wrong answers that users of other software reported, tried here on inputs of our own. What is right was computed",
-        "by numpy, statsmodels or PLINK's definition; an input that can be read in two ways is refused. Every line is a test",
-        "(`tests/outside/reports.py`, where a new report is one line; `python -m tests.outside` writes this page again).",
-        "",
-    ]
+def table():
+    """Return the rows of the guide's table of what was tried."""
+    rows = [("area", "reported in", "defect", "here")]
     for area, reports in REPORTS.items():
-        lines += [f"## {area}", "", "| reported in | defect | here |", "|---|---|---|"]
         for each in reports:
             project, _, number = each.source.partition("#")
-            kind = f"[{each.source}](https://github.com/{project}/issues/{number})" if number else each.source
-            defect = re.sub(r"([\\*`])", r"\\\1", each.defect.replace("|", "\\|"))
-            outcome = "is refused" if each.right in (REFUSED, TypeError) else "is right"
-            lines.append(f"| {kind} | {defect} | {outcome} |")
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+            source = (
+                f"[{each.source}](https://github.com/{project}/issues/{number})" if number else each.source
+            )
+            defect = re.sub(r"([\\*`])", r"\\\1", each.defect)
+            outcome = "refused" if each.right in (REFUSED, TypeError) else "correct"
+            rows.append((area, source, defect, outcome))
+    return rows

@@ -53,6 +53,7 @@ def init_study(name, data, *, folder, **options):
 def completed(file, bounds, categories=None, target=TARGET):
     """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
     text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
+    text = text.replace('clusters = "?"', 'clusters = "none"')
     text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
     text = text.replace('interval_target = "?"', f'interval_target = "{target}"')
     head, *blocks = text.split("[[data.columns]]\n")
@@ -109,7 +110,7 @@ def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results."""
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
-    spec.check_rows(table)
+    spec = spec.capped([table])
     design, parts = result_at(folder / "design.parquet"), []
     write_design(design, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):

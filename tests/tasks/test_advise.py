@@ -13,9 +13,10 @@ from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, releases
 from tasks.advice.forecasts import advise, made_up_tables
-from tasks.advice.releases import AskedRelease, forecast_release, release_costs
+from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon, release_costs
 from tasks.own_table.declared_rows import Guesses
-from tests.tasks.analyst_tables import advice_of, computed, initialized, refusal
+from tests.builders import release_words
+from tests.tasks.analyst_tables import advice_of, computed, edited, initialized, refusal
 from tests.tasks.blocks import STEPS
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
@@ -157,3 +158,34 @@ def test_a_plan_from_the_command_line(command_line):
     assert found["panels"][0]["core_seconds"] > 0
     status, out, _ = command_line("plan", STEPS, "--profile", "smoke")
     assert "  dense: " in out
+
+
+def test_forecasts_allow_for_rare_levels_whose_shares_are_not_stated(tmp_path):
+    """Of 10 releases at n = 6000 and ε = 1 half-widths of a level of 1.5 % reached 1.0 units."""
+    file = study(tmp_path, people(6000), response="cost")
+    asked = regression(1.0, 1e-7, params={"interval": 0.95})
+    unknown = forecast_release(find_study(str(file)), asked)
+    stated = "[guesses]\nsource = 'a register'\nshares = { region = [0.4, 0.3, 0.3], smoker = [0.5, 0.5] }\n"
+    advice_file = edited(file, "[grid]", stated + "[grid]")
+    known = forecast_release(find_study(advice_file), asked)
+    levels = ["=" in name for name in known.names]
+    assert (unknown.ends[1][levels] > 2 * known.ends[1][levels]).all()
+
+
+def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line):
+    study(tmp_path, people(4000), response="cost")
+    spec = find_study(str(tmp_path / "mine.toml"))
+    asked = regression(1e-3, 1e-7, params={"interval": 0.95, "interval_target": "least squares"})
+    needed = needed_epsilon(spec, asked)
+    assert 0.005 < needed < 1
+    for factor, has_half in ((1, True), (0.25, False)):
+        found = forecast_release(spec, regression(factor * needed, 1e-7, params=asked.params))
+        assert (found.intervals[0] >= 2.5) == has_half
+    assert needed_epsilon(spec, regression(1e-7, 1e-7, params=asked.params)) is None
+    command_line("ledger", "open", "mine", "--epsilon", 1, "--delta", 1e-6)
+    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    words = release_words("preconditioned_regression", *files, 1e-3, 1e-7)
+    status, _, err = command_line(*words, "--interval", 0.95, "--yes")
+    assert status == 2
+    assert f"epsilon about {needed:.2g}" in err
+    assert "4,000 rows" in err

@@ -97,10 +97,6 @@ def computed_when_mended(file, folder, n_columns):
                 if len(kept) == len(blocks) or blocks[-1] not in kept:  # the last one holds the rest
                     raise
                 text = "[[data.columns]]\n".join([head, *kept])
-            elif rows := re.search(r"grid.n must be at most the ([\d,]+) \w+ that are left", str(refused)):
-                left = int(rows[1].replace(",", ""))
-                text = re.sub(r"^n = .*$", f"n = [{left}]", file.read_text(), count=1, flags=re.MULTILINE)
-                text = re.sub(r"^n = \d+$", f"n = {left}", text, flags=re.MULTILINE)
             else:
                 raise
             file.write_text(text)

@@ -14,6 +14,7 @@ from flows.studies.find_study import find_study
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import checked_request
+from tasks.report.coefficients import nested_record, text_of
 from tests.builders import visits
 from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
 
@@ -89,7 +90,7 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
     answer = release(ledger, "user_level_regression", *files, **asked)
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.account("mine").charges[0].question.parameters["settings"]
+    asked = ledger.account("mine").charges[0].question.parameters["keywords"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
 
@@ -133,7 +134,12 @@ def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
             assert low < expected.params[name] < high
     record = record_of(answer)
     assert "mean exposure" in [each["label"] for each in record["release"]["events"]]
-    _, *bounds = answer.plan.question.parameters["offset_bounds"]
+    assert record["release"]["model"]["offset"] == "log(days)"
+    assert "offset log(days)" in record["release"]["methods"]
+    nested = nested_record(record, "visits ~ age + exposure(days)")
+    assert "offset(log(days))" in nested["deployment"]["product"]["name"]
+    assert "log(days)" in text_of([record])
+    bounds = answer.plan.question.parameters["keywords"]["offset_bounds"]
     assert bounds == pytest.approx([-2.951, 2.951], abs=1e-3)
 
 

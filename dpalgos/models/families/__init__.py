@@ -49,16 +49,12 @@ class Family(ABC):
         c1 = sup |ψ'|; infinite if there is none.
     curvature_bound : float
         c2 = sup of ψ'' (of its largest eigenvalue); infinite if there is none.
-    few_rows : float
-        Times √d: the nμ below which slopes are not worth their noise.
-    step_ridge : float
-        Times √d and a score's noise: what is added to the curvature for a Newton step.
-    step_size : float
-        The part of a Newton step that is taken.
-    most_clipped : float
-        The largest share of rows whose scores are clipped.
-    start_above : float
-        How far above the predictor of the mean response steps start.
+    is_linear : bool
+        Whether ψ'' is constant, as of Gaussian responses.
+    has_events : bool
+        Whether responses are 0 or 1.
+    has_counts : bool
+        Whether responses are counts: ψ'' has no bound.
     """
 
     name: ClassVar[str]
@@ -67,31 +63,14 @@ class Family(ABC):
     needs_classes: ClassVar[bool] = False
     derivative_bound: ClassVar[float]
     curvature_bound: ClassVar[float]
-    few_rows: ClassVar[float] = 15.0
-    step_ridge: ClassVar[float] = 0.75
-    step_size: ClassVar[float] = 1.0
-    most_clipped: ClassVar[float] = 0.25
-    start_above: ClassVar[float] = 0.0
+    is_linear: ClassVar[bool] = False
+    has_events: ClassVar[bool] = False
+    has_counts: ClassVar[bool] = False
 
     @property
     def classes(self) -> tuple[int, ...]:
         """``(K,)`` for a family with K classes, else ``()``: the middle of every shape."""
         return ()
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether ψ'' is constant, as of Gaussian responses: it is bounded, and ψ' is not."""
-        return bool(np.isfinite(self.curvature_bound) and not np.isfinite(self.derivative_bound))
-
-    @property
-    def has_events(self) -> bool:
-        """Whether responses are 0 or 1: ψ' and ψ'' are bounded, and there are no classes."""
-        return bool(np.isfinite(self.curvature_bound)) and not (self.is_linear or self.classes)
-
-    @property
-    def has_counts(self) -> bool:
-        """Whether responses are counts, as far as it matters: ψ'' has no bound."""
-        return not np.isfinite(self.curvature_bound)
 
     @property
     @abstractmethod
@@ -174,11 +153,11 @@ class Family(ABC):
 class HasFamily(Protocol):
     """Parameters of an estimator that name a family."""
 
-    def made(self) -> Family: ...
+    def family_object(self) -> Family: ...
 
 
 def check_labels(sample: Sample, params: HasFamily) -> None:
-    family = params.made()
+    family = params.family_object()
 
     def check(part: Sample) -> None:
         for y in part.responses():
@@ -244,9 +223,9 @@ class PrivateFamilyParams(PrivateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.made()
+        self.family_object()
 
-    def made(self) -> Family:
+    def family_object(self) -> Family:
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
 

@@ -23,8 +23,7 @@ class Gaussian(Family):
     needs_response_bound: ClassVar[bool] = True
     derivative_bound: ClassVar[float] = float("inf")
     curvature_bound: ClassVar[float] = 1.0
-    step_ridge: ClassVar[float] = 0.0
-    most_clipped: ClassVar[float] = 0.9
+    is_linear: ClassVar[bool] = True
 
     response_bound: float | None = None
 

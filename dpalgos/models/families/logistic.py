@@ -21,6 +21,7 @@ class Logistic(Family):
     labels: ClassVar[str] = "0 or 1"
     derivative_bound: ClassVar[float] = 1.0
     curvature_bound: ClassVar[float] = 0.25
+    has_events: ClassVar[bool] = True
 
     @property
     def residual_bound(self) -> float:

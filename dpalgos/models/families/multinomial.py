@@ -24,7 +24,6 @@ class Multinomial(Family):
     needs_classes: ClassVar[bool] = True
     derivative_bound: ClassVar[float] = 1.0
     curvature_bound: ClassVar[float] = 0.5
-    step_size: ClassVar[float] = 0.85
 
     n_classes: int
 

@@ -12,20 +12,21 @@ import scipy
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 
+# The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so
+# that squares and products of means, responses and rows are finite. In single precision squares of means are.
+_LARGEST = {4: 44.0, 8: 138.0}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(Family):
-    """Counts; means stop where their squares would overflow."""
+    """Counts; linear predictors are cut off before the exponential."""
 
     name: ClassVar[str] = "poisson"
     labels: ClassVar[str] = "whole numbers of at least 0"
     needs_response_bound: ClassVar[bool] = True
     derivative_bound: ClassVar[float] = float("inf")
     curvature_bound: ClassVar[float] = float("inf")
-    few_rows: ClassVar[float] = 25.0
-    step_ridge: ClassVar[float] = 1.5
-    step_size: ClassVar[float] = 0.85
-    start_above: ClassVar[float] = 0.3
+    has_counts: ClassVar[bool] = True
 
     response_bound: float | None = None
 
@@ -40,8 +41,7 @@ class Poisson(Family):
         return self.mean(u)
 
     def mean(self, u: FloatArray) -> FloatArray:
-        largest = np.log(np.finfo(u.dtype).max) / 2
-        return np.asarray(np.exp(np.minimum(u, u.dtype.type(largest))))
+        return np.asarray(np.exp(np.minimum(u, u.dtype.type(_LARGEST[u.dtype.itemsize]))))
 
     def second_derivative(self, u: FloatArray) -> FloatArray:
         return self.mean(u)

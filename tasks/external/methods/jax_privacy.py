@@ -1,8 +1,8 @@
 """jax-privacy: DP-SGD of clipped gradients on Poisson batches, 50 steps of a tenth of the rows.
 
 Its clipping, sampling and noise; the noise multiplier is that of dp_accounting for its steps. Its guarantee
-counts adding or removing a row, so that half of the noise multiplier would do for what it claims; the league
-replaces rows, for which it is doubled.
+is for adding or removing a row. Half of the noise multiplier would suffice for that. The league replaces
+rows, for which it is doubled.
 """
 
 from functools import cache

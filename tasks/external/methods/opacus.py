@@ -1,7 +1,7 @@
 """Opacus: DP-SGD of a linear layer on Poisson batches of a tenth of the rows, 50 steps, clipped at √(d + 1).
 
-The noise multiplier is that of its accountant for the steps. Its guarantee counts adding or removing a row,
-so that half of it would do for what it claims; the league replaces rows, for which it is doubled.
+The noise multiplier is that of its accountant for the steps. Its guarantee is for adding or removing a
+row. Half of it would suffice for that. The league replaces rows, for which it is doubled.
 """
 
 import warnings

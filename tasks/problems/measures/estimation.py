@@ -16,7 +16,7 @@ Errors = np.ndarray  # (R,), one for each replicate
 
 
 def excess_loss(draw: Draw, estimate: np.ndarray) -> Errors:
-    """Return the expected loss of chosen candidates beyond the least one's; the target holds all losses."""
+    """Return the expected loss of chosen candidates above the best one's; the target holds all losses."""
     assert draw.target is not None
     return np.asarray(draw.target @ draw.columns(estimate) - draw.target.min())
 

@@ -1,10 +1,10 @@
-"""The share of what all rows of a table can explain that an answer misses.
+"""The share of what all rows of a table can explain that an estimate misses.
 
     (mean loss − least mean loss) / (mean loss of the constant alone − least mean loss)
 
-0 for the answer without privacy, 1 for the constant alone; the loss is the squared error or minus the
-log-likelihood, on all rows, which are what is protected. Of means it is their root mean squared distance from
-the means of the rows, each in standard deviations of its column. All errors are at most 100.
+0 for the non-private estimate, 1 for the intercept alone. The loss is the squared error or minus the
+log-likelihood, on all rows, which are what is protected. For means it is their root mean squared distance
+from the means of the rows, each in standard deviations of its column. All errors are at most 100.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """How often intervals cover the truth, how wide they are, and how many coordinates have none.
 
-The truth is what rows were simulated with, or the answer of a whole table, from which rows are drawn with
+The truth is what rows were simulated with, or the estimate of a whole table, from which rows are drawn with
 replacement.
 """
 
@@ -23,8 +23,8 @@ _THERE, _NAIVE_THERE = "has_interval", "has_interval_without_noise"
 def measure_coverage(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
     """Return the error, and means over coordinates of what the names say.
 
-    Of coordinates without an interval nothing is covered, and squares are 0; a sign is known where the
-    interval lies on the side of zero that the target is on.
+    Coordinates without an interval are not covered, and their squares are 0. A sign is known if the interval
+    lies on the side of zero that the target is on.
     """
     assert draw.target is not None
     target = draw.target[:, None]

@@ -1,6 +1,6 @@
 """Membership inference: how well the rows that an estimator saw are distinguished from other rows.
 
-Scores are standardized by what a non-member's would vary by and pooled over replicates, so that all
+Scores are standardized by what a non-member's would vary by and pooled over replicates. Therefore all
 replicates of a cell are in one block.
 """
 

@@ -42,7 +42,7 @@ class SimulatedCandidates(Simulation):
         return Cost(elements=2 * n * self.sizes(n)["d"], batch=ALL)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Candidates]:
-        """Yield one data set after another; the rows after the first n are not the estimator's."""
+        """Yield one dataset after another; the rows after the first n are not the estimator's."""
         n = replicates.n
         inside = (np.arange(2 * n) < n)[:, None]
         for replicate, rng in replicates.generators("data"):
@@ -72,9 +72,9 @@ class SimulatedCandidates(Simulation):
 class GenotypeCandidates(GenotypeSource):
     """Genotypes, counted from −1 to 1, of a dataset's first group; n people are members, and n others not.
 
-    ``truth`` is what the attacker takes for the mean: that of the people outside both groups
-    (``"public_panel"``), or of the group's remaining people (``"same_population"``), whose genotypes are
-    taken as public then.
+    ``truth`` is the mean that the attacker uses. It is that of the people outside both groups
+    (``"public_panel"``), or of the group's remaining people (``"same_population"``). Their genotypes then
+    count as public.
     """
 
     truth: Literal["public_panel", "same_population"]

@@ -25,9 +25,9 @@ _NOISELESS = 1e4  # ε at which the noise is negligible against what a radius cu
 class MapUsers(RegisteredTable):
     """A user is a cell of a latitude–longitude grid with enough rows, m random ones of which are drawn.
 
-    The grid, and which cells have enough rows, are public. The truth is the mean, or the least-squares
-    regression, of all rows of the users, each user of weight 1; with ``shuffled`` rows are dealt to users at
-    random, and it is that of all rows: users are equal then, as theory wants them.
+    The grid, and which cells have enough rows, are public. The truth is the mean, or the regression by
+    ordinary least squares, of all rows of the users, each user of weight 1. With ``shuffled``, rows are dealt
+    to users at random, and the truth is that of all rows: users are then equal, as in theory.
     """
 
     degrees: Annotated[Number, Field(gt=0)]  # side of a cell

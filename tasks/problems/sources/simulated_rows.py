@@ -1,4 +1,4 @@
-"""Rows of a simulation: a fresh data set per replicate, the same for all cells at that size."""
+"""Rows of a simulation: a fresh dataset per replicate, the same for all cells at that size."""
 
 import inspect
 import math
@@ -42,7 +42,7 @@ class Simulation(RowSource):
     def traits(self) -> Traits:
         measured = (
             "In every repetition rows are drawn anew, the same for all estimators, and private ones draw new "
-            "noise. An error compares an answer with the parameter that the rows were drawn with."
+            "noise. An error compares an estimate with the parameter that the rows were drawn with."
         )
         return Traits(measured=measured, modules=(models().get(self.model, "data.simulations"),))
 
@@ -91,7 +91,7 @@ class SimulatedRows(Simulation):
             raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
 
     def cost(self, n: int) -> Cost:
-        """Return the cost; profile smoke halves a size until a data set takes at most 300 MB."""
+        """Return the cost; profile smoke halves a size until a dataset takes at most 300 MB."""
         d = self.sizes(n)["d"]
         if self.public_rows:  # reports have up to d (d + 3)/2 numbers
             return Cost(elements=n * d * (d + 3) // 4, n_bytes=24 * n * d)
@@ -104,7 +104,7 @@ class SimulatedRows(Simulation):
         return n * self.sizes(n)["d"] * (4 if self.settings.get("single_precision") else 8)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one data set after another; one at a time is in memory."""
+        """Yield one dataset after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
             if self.public_rows:

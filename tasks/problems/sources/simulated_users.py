@@ -40,7 +40,7 @@ class SimulatedUsers(RowSource):
 class GaussianUsers(SimulatedUsers):
     """Users of rows N(μ, I), all entries of μ the same; a user's mean is drawn, whose law is known.
 
-    It stands in one row, or in as many as the user has where their numbers are unequal.
+    It is in one row, or in as many as the user has where their numbers are unequal.
     """
 
     center: Number = 0.5  # every entry of μ
@@ -57,7 +57,7 @@ class GaussianUsers(SimulatedUsers):
             raise RuleError(f"fewest must lie between 1 and samples, got {self.fewest}; change one of them")
 
     def cost(self, n: int) -> Cost:
-        """Return the cost; the memory is that of one data set, with what its rotation takes."""
+        """Return the cost; the memory is that of one dataset, with what its rotation takes."""
         elements = self.n_users(n) * self.d * (1 if self.fewest is None else self.n_samples(n))
         return Cost(elements=elements, n_bytes=40 * elements)
 
@@ -111,10 +111,10 @@ class UsersOfSigns(SimulatedUsers):
 class UsersWithCandidates(RowSource):
     """Users to choose among candidates, each of which loses 0 or 1 on a row.
 
-    Chances of a loss are from .3 to .7, equally spaced; they are the target.
+    Probabilities of a loss are from 0.3 to 0.7, equally spaced; they are the target.
 
-    A user's mean losses of n rows are drawn as a single row, the k-th entry of which has half its square for
-    the k-th candidate's loss: the candidates are the unit vectors.
+    A user's mean losses of n rows are drawn as a single row. Half the square of its k-th entry is the k-th
+    candidate's loss: the candidates are the unit vectors.
     """
 
     users: Annotated[int, Field(strict=True, ge=2)]

@@ -53,10 +53,10 @@ class TableFolds(DatasetSource):
         columns = "z-scores" if self.z_scores else "as they are"
         rows = "of length 1" if self.unit_rows else "divided by the length of the longest"
         measured = (
-            "Rows are dealt into ten random folds, anew after every ten repetitions; an error is the mean "
-            f"squared error on the fold that a fit has not seen. As in the paper the response is {response} "
-            f"by its largest magnitude, columns are {columns} and rows {rows}, all by the data: "
-            "this preparation is not private, so that no guarantee covers it."
+            "Rows are dealt into ten random folds, anew after every ten repetitions. An error is the mean "
+            f"squared error on the fold that a fit has not seen. As in the paper, the response is {response} "
+            f"by its largest magnitude, columns are {columns} and rows {rows}. The data decide all of it: "
+            "this preparation is not private, and no guarantee covers it."
         )
         return Traits(task="linear_regression", measured=measured, panel_word="table", protected=False)
 

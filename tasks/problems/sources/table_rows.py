@@ -1,4 +1,4 @@
-"""Random rows or users of a table; the truth is the non-private answer of all its rows."""
+"""Random rows or users of a table; the truth is the non-private estimate from all its rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class UserDraw(Draw):
 
 
 class TableResamples(RegisteredTable):
-    """Random rows of a table drawn with replacement, so that the table is the population itself."""
+    """Random rows of a table drawn with replacement: the table is the population itself."""
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         keywords: dict[str, Any] = {"family": self.family} if self.family else {}
@@ -126,12 +126,12 @@ class TableSubsamples(RegisteredTable):
             scale += "" if self.family else ", over that of the response"
         return (
             f"In every repetition m of the {units} are drawn without replacement, the same for all "
-            f"estimators. Private estimators draw new noise. An error is the ℓ2 distance of an answer "
-            f"({answer}) from the answer without privacy on all {units}, {scale}."
+            f"estimators. Private estimators draw new noise. An error is the ℓ2 distance of an estimate "
+            f"({answer}) from the non-private estimate from all {units}, {scale}."
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return of an analyst's own table one private answer of all rows next to that without privacy."""
+        """Return a private and a non-private estimate from all rows of an analyst's table."""
         if not self.analyst_table or run.design is None:
             return {}
         return {"own_table": own_coefficients(self, self.load(run.design), run)}

@@ -54,7 +54,7 @@ class SplitDraw(Draw):
 class TableSplits(RegisteredTable):
     """Rows of a table, or frames of a flock; n of them to train on, the others to test on.
 
-    ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
+    ``groups`` says whether single rows are drawn, or whole groups of similar rows where a dataset knows them
     (the simulations of a flock's frames). Frames have all their features, and the label is the response.
     """
 
@@ -64,7 +64,7 @@ class TableSplits(RegisteredTable):
 
     @property
     def task(self) -> str:
-        """What is estimated; the label of frames is their response."""
+        """The estimand; the label of frames is their response."""
         return "glm" if self.family else "linear_regression"
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
@@ -144,10 +144,10 @@ class HeldOutRows(TableSplits):
     def traits(self) -> Traits:
         measured = (
             "In every repetition n of the rows are drawn without replacement, the same for all estimators. "
-            "Private estimators draw new noise. An error is the ℓ2 distance of the coefficients, without the "
-            "intercept, from least squares on all rows, each coefficient times the standard deviation of its "
-            "column over that of the response. An excess risk is the mean squared error on the rows left out "
-            "less that of least squares on the same n rows, in squared public units of the response."
+            "Private estimators draw new noise. An error is the ℓ2 distance of the slopes from least squares "
+            "on all rows. A slope is multiplied by the standard deviation of its column over that of the "
+            "response. An excess risk is the mean squared error on the remaining rows, less that of least "
+            "squares on the same n rows. It is in squared public units of the response."
         )
         errors = ("l2_error", "excess_risk")
         return replace(super().traits, errors=errors, measured=measured, panel_word="table")

@@ -50,7 +50,7 @@ class WholeTable(RegisteredTable):
         return replace(super().traits, measured=_MEASURED, panel_word="table")
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
-        """Refuse an analyst's own table, too: what a library says of a failure may quote its rows."""
+        """Refuse an analyst's own table, too: a library's error message may quote its rows."""
         super().check(n, task, estimators)
         if self.analyst_table:
             raise ValueError("dataset must be a registered one, got a table of one's own; name another kind")
@@ -89,8 +89,8 @@ class WholeTable(RegisteredTable):
 
 
 _MEASURED = (
-    "In every repetition all rows are used, with new noise. The error of a regression is the share of what "
-    "it can explain that the coefficients miss: 0 for the answer without privacy, 1 for the constant alone. "
+    "In every repetition all rows are used, with new noise. The error of a regression is the share of the "
+    "explainable loss that it misses: 0 for the non-private estimate, 1 for the intercept alone. "
     "The error of means is their root mean squared distance from the means of the rows, in standard "
     "deviations of the columns. An error is at most 100."
 )

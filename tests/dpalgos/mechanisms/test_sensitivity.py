@@ -7,23 +7,25 @@ import scipy.stats
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.central.preconditioned import PreconditionedParams, preconditioned_regression
+from dpalgos.central.preconditioned.combine import combined
+from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
+from dpalgos.central.preconditioned.plan import plan_of, step_search
+from dpalgos.central.preconditioned.queries import Norms, WhiteRows, clipped_mean, clipped_moments, columns
+from dpalgos.central.preconditioned.releases import SCORES_ABOVE
+from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
-from dpalgos.mechanisms.clip_levels import search_level
-from dpalgos.mechanisms.for_intervals.tails import LEVELS, Tail, Unseen
-from dpalgos.mechanisms.preconditioned.levels import Levels
-from dpalgos.mechanisms.preconditioned.plan import plan_of
-from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
+from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.models.white_rows import WhiteRows
+from dpalgos.models.newton_steps import NewtonSteps
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import Allowance, SpendOnce
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import mean_in_ball
-from dpalgos.steps.denoising import ReleasedSteps, combined_steps
-from dpalgos.steps.moments import clipped_row_sums, row_moments
+from dpalgos.steps.moments import row_moments
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
@@ -137,18 +139,19 @@ WIDTH, STEPS = 5, 6
 @pytest.mark.parametrize("curvature", [0.0, 0.3])
 def test_noise_gathers_where_the_curvature_is_small(curvature):
     """Some of the start's noise stays, too."""
-    rng, n_replicates, start = np.random.default_rng(4), 20_000, 0.7
-    theta, iterates, gradients = start * rng.standard_normal((WIDTH, n_replicates)), [], []
-    for _ in range(STEPS):
-        iterates.append(theta)
-        gradients.append(rng.standard_normal(theta.shape) - curvature * theta)
-        theta = theta + gradients[-1]
-    steps = np.array(iterates), np.array(gradients), np.ones((STEPS, n_replicates))
-    given = np.full((n_replicates, WIDTH), curvature), np.full(n_replicates, start**2)
-    points, released, stds = steps
-    released = ReleasedSteps(points, released, stds, stds[-1], points[-1])
-    answer, variance = combined_steps(released, *given, entry_variance=1 / 400)
-    assert answer.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
+    rng, start, found = np.random.default_rng(4), 0.7, []
+    for _ in range(4000):
+        theta, points, gradients = start * rng.standard_normal(WIDTH), [], []
+        for _ in range(STEPS):
+            points.append(theta)
+            gradients.append(rng.standard_normal(WIDTH) - curvature * theta)
+            theta = theta + gradients[-1]
+        steps = NewtonSteps(np.array(points), np.array(gradients), np.ones(STEPS), 1.0, theta)
+        found.append(combined(steps, np.full(WIDTH, curvature), start**2, 0.0))
+    estimates, variances = zip(*found, strict=True)
+    assert np.var(estimates) == pytest.approx(
+        np.mean(variances), rel=0.15
+    )  # weights follow the noise a little
 
 
 X = np.random.default_rng(0).standard_normal((400, 3)) * np.array([1.0, 2.0, 0.5])
@@ -165,9 +168,13 @@ class Reader:
         return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
 
 
-def searched(sample, candidates, wanted, transcript):
-    norms = sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)[:, None] * group.weights)
-    return search_level(transcript, candidates, wanted, norms, noise_multiplier=1e-9, label="counts")
+SEARCH = Release("counts", 1.0, count)
+
+
+def searched(sample, candidates, target, transcript):
+    norms = Norms(sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)))
+    spend = SpendOnce(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
+    return search_threshold(spend, SEARCH, candidates, target, norms.counts_above(candidates))
 
 
 def transcript():
@@ -175,49 +182,54 @@ def transcript():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_one_pass_over_streamed_rows_finds_the_levels_of_held_ones(masked):
+@pytest.mark.parametrize("target", [30.0, 5.0])
+def test_one_pass_over_streamed_rows_finds_the_thresholds_of_held_ones(masked, target):
     mask = np.random.default_rng(1).random((len(X), 2)) < 0.5 if masked else None
-    candidates = np.geomspace(0.1, 20, 16)[:, None] * np.array([1.0, 1.3])
-    wanted, reader = np.array([30.0, 5.0]), Reader()
+    candidates, reader = np.geomspace(0.1, 20, 16), Reader()
     held, streamed = (Sample(rows, y, row_mask=mask, n_replicates=2) for rows, y in ((X, Y), (reader, None)))
-    before, records = reader.passes, [transcript(), transcript()]
+    before, records = reader.passes, [transcript().for_replicate(1) for _ in range(2)]
     pairs = zip((held, streamed), records, strict=True)
-    found = [searched(sample, candidates, wanted, record) for sample, record in pairs]
-    np.testing.assert_array_equal(found[0], found[1])
+    found = [searched(sample.for_replicate(1), candidates, target, record) for sample, record in pairs]
+    assert found[0] == found[1]
     assert reader.passes == before + 1
     assert [len(record.events) for record in records] == [4, 4]
-    for r in range(2):
-        norms = np.linalg.norm(X if mask is None else X[mask[:, r]], axis=1)
-        below = candidates[candidates[:, r] < found[0][r], r]
-        assert (norms > found[0][r]).sum() <= wanted[r] < (norms > below[-1]).sum()
+    norms = np.linalg.norm(X if mask is None else X[mask[:, 1]], axis=1)
+    assert (norms > found[0]).sum() <= target < (norms > candidates[candidates < found[0]][-1]).sum()
 
 
 def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search():
     reader = Reader()
-    sample = Sample(reader, n_replicates=2)
+    sample = Sample(reader)
     before = reader.passes
-    preconditioned_regression(sample, PreconditionedParams(epsilon=1.0, delta=1e-5), transcript())
+    params = PreconditionedParams(epsilon=1.0, delta=1e-5)
+    preconditioned_regression(sample, params, transcript().for_replicate(0))
     assert reader.passes - before <= 1 + 1 + 1 + 12 + 7  # rows, response, moments, steps, and searches
 
 
 def gradient_levels(share, sizes, mu=1.0):
-    """Return the levels found one after the other for gradients of a size each, (len(sizes), R).
+    """Return the thresholds found one after the other for gradients of a size each, (len(sizes), 40).
 
     Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
     """
-    shares = {"scores": share, "steps": 1 - share}
-    budget = SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares)
-    n_replicates, family = 40, get_family("gaussian")
-    record = Transcript(Noise([np.random.default_rng(seed) for seed in range(n_replicates)]))
-    found, levels = [], None
-    for step, size in enumerate(sizes):
-        sample = Sample(X, size * Y, n_replicates=n_replicates)
-        if levels is None:
-            plan = plan_of(1e4, 3, family, intercept=False)
-            levels = Levels(record, sample, family, plan, budget)
-        rows = WhiteRows(sample, family, np.tile(np.eye(3), (n_replicates, 1, 1)))
-        found.append(levels.step(rows.at(np.zeros((3, n_replicates))), step, np.zeros(n_replicates, bool)))
-    return np.array(found)
+    shares = {SCORES_ABOVE.label: share, "steps": 1 - share}
+    budget, family = (
+        SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares),
+        get_family("gaussian"),
+    )
+    times = {SCORES_ABOVE.label: 7 * counts_needed(16)}
+    plan, found = plan_of(mu, 1e4, 3, family, intercept=False), []
+    for seed in range(40):
+        spend = SpendOnce.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
+        thresholds = []
+        for size in sizes:
+            rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
+            last = thresholds[-1] if thresholds else None
+            noise = spend.multiplier(SCORES_ABOVE)
+            search = step_search(plan, family, len(X), 3, noise, whitens=False, last=last, unit=1.0)
+            above = rows.at(np.zeros(3)).norms().counts_above(search.candidates)
+            thresholds.append(search_threshold(spend, SCORES_ABOVE, *search, above))
+        found.append(thresholds)
+    return np.array(found).T
 
 
 def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
@@ -310,24 +322,30 @@ def test_no_single_row_exceeds_the_bounds():
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])
-@pytest.mark.parametrize("released", ["scores", "scores of classes", "squares of scores", "second moments"])
-def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening(condition, released):
-    """z'W²z cancels for an ill-conditioned W: a row beyond the level then counted as one within it."""
-    rng, n, d, level = np.random.default_rng(0), 60, 4, np.array([1.5])
+@pytest.mark.parametrize(
+    "released", ["scores", "scores of classes", "squares of scores", "second moments", "means", "row moments"]
+)
+def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whitening(condition, released):
+    """z'W²z cancels for an ill-conditioned W: a row beyond the threshold then counted as one within it."""
+    rng, n, d, threshold = np.random.default_rng(0), 60, 4, 1.5
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
-    W = ((axes * np.geomspace(1, condition, d)) @ axes.T)[None]
+    W = (axes * np.geomspace(1, condition, d)) @ axes.T
     family = get_family("multinomial", n_classes=3) if "classes" in released else get_family("gaussian")
-    limit = np.sqrt(2) * level**2 if released in ("squares of scores", "second moments") else 2 * level
+    are_products = released in ("squares of scores", "second moments", "row moments")
+    limit = np.sqrt(2) * threshold**2 if are_products else 2 * threshold
     largest = 0.0
 
     def total(X, y):
-        sample = Sample(X, y)
+        if released in ("means", "row moments"):
+            query = clipped_mean if released == "means" else clipped_moments
+            return n * query(columns(Sample(X, y)), W, threshold)
+        origin = np.zeros((d, *family.classes))
+        rows = WhiteRows(Sample(X, y), family, W, origin)
         if released == "second moments":
-            return clipped_second_moments(sample.grouped(lambda group: group.X), level, W)
-        scores = WhiteRows(sample, family, W)
-        at = scores.at(np.zeros(scores.shape))
-        mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
-        return n * mean(level)
+            return n * rows.clipped_moments(threshold)
+        at = rows.at(origin)
+        mean = at.clipped_mean if "squares" not in released else at.clipped_moments
+        return n * mean(threshold)
 
     for trial in range(40):
         others = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 3, (n, 1))
@@ -338,12 +356,5 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
         one, other = others.copy(), others.copy()
         one[trial % n], other[trial % n] = first, -second
         moved = np.linalg.norm(total(one, y) - total(other, y))
-        largest = max(largest, float(moved / limit[0]))
+        largest = max(largest, float(moved / limit))
     assert 0.2 < largest <= 1 + 1e-9
-
-
-def test_a_white_row_adds_no_more_than_its_level_where_its_norm_is_not_given():
-    W = np.diag([1.0, 1e2, 1e4])[None]
-    for row in np.random.default_rng(0).standard_normal((20, 1, 3)):
-        total = clipped_row_sums(row, W, np.ones((1, 1)), np.array([1.5]))
-        assert np.linalg.norm(total) == pytest.approx(min(1.5, np.linalg.norm(row @ W[0])))

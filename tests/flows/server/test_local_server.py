@@ -95,7 +95,7 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
     assert (second.returncode, client.answers(api_url)) == (0, True)
     out, err = first.communicate("\n", timeout=60)
     assert (first.returncode, out) == (0, "over\n")
-    assert err.startswith("no Prefect server answers at PREFECT_API_URL=http://127.0.0.1:1/api")
+    assert err.startswith("no Prefect server responds at PREFECT_API_URL=http://127.0.0.1:1/api")
     assert err.count("\n") == 1
     assert "a fault of the server" in (home / "prefect" / "server.log").read_text()
     assert not client.answers(api_url)

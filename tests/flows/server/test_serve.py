@@ -145,7 +145,7 @@ def test_runs_are_served_to_a_server_elsewhere(project, start):
 def test_a_second_one_is_refused(start):
     start()
     second = start(up=False)
-    assert "has a standing server already" in second.process.communicate(timeout=30)[0]
+    assert "already has a permanent server" in second.process.communicate(timeout=30)[0]
     assert second.process.returncode == 1
 
 

@@ -139,7 +139,7 @@ const how = [
   {mode: "cors", headers: {"Content-Type": "application/json"}},
 ];
 Promise.allSettled(how.map((each) => fetch(address, {method: "POST", body, credentials: "include", ...each})))
-  .then(() => document.forms[0].submit());
+  .map(() => document.forms[0].submit());
 </script>"""
 
 
@@ -167,7 +167,7 @@ def see_reports(serving, page):
 SPY = """<title>A dog</title><iframe src="ADDRESS/reports/"></iframe><iframe src="ADDRESS/"></iframe>
 <script>
 const asked = (path) => fetch("ADDRESS" + path, {credentials: "include"});
-const read = (path) => asked(path).then((answer) => answer.text(), () => "refused");
+const read = (path) => asked(path).map((answer) => answer.text(), () => "refused");
 const listen = (path) => new Promise((done) => {
   const socket = new WebSocket("ws://" + "ADDRESS".split("//")[1] + path);
   socket.onopen = () => done("open");
@@ -175,7 +175,7 @@ const listen = (path) => new Promise((done) => {
 });
 const paths = ["/reports/", "/site/", "/api/deployments/filter", "/api/csrf-token?client=x", "/openapi.json"];
 const sockets = ["/api/events/in", "/api/events/out", "/api/logs/out"];
-Promise.all([...paths.map(read), ...sockets.map(listen)]).then((found) => {
+Promise.all([...paths.map(read), ...sockets.map(listen)]).map((found) => {
   setTimeout(() => { document.body.append("found: " + [...new Set(found)].join()); }, 1000);
 });
 </script>"""

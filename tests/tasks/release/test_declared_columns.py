@@ -10,12 +10,21 @@ from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
-from tasks.release.request import ReleaseColumns
+from tasks.release.request import ReleaseColumns, checked_request
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
+from tasks.run.tables import analyst_parquet
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES, refused
-from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release, study_of
+from tests.tasks.analyst_tables import (
+    completed,
+    drawn_from_a_seed,
+    edited,
+    init_study,
+    initialized,
+    release,
+    study_of,
+)
 
 COLUMNS = ("age", "region", "smoker")
 COST = ReleaseColumns(x=COLUMNS, y="cost")
@@ -243,3 +252,62 @@ def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path
     assert len(footnotes) == 2
     same = first["release"]["parameters"] == second["release"]["parameters"]
     assert same == ("a visit" in new)  # which changes no answer
+
+
+def test_a_folder_of_files_is_declared_checked_and_released_like_one_file(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    table, folder = people(), tmp_path / "parts"
+    folder.mkdir()
+    for k, piece in enumerate((table[:1000], table[1000:1000], table[1000:])):
+        piece.to_parquet(folder / f"{k}.parquet", index=False)
+    (folder / "_SUCCESS").touch()
+    init_study("mine", folder, folder=tmp_path, response="cost")
+    file = completed(tmp_path / "mine.toml", BOUNDS, CATEGORIES)
+    assert "rows = 4000" in file.read_text()
+    assert checked_request(tmp_path / "mine-release.toml")[2] == []
+    budget = {"epsilon": 100.0, "delta": 1e-7}
+    asked = ledger, "preconditioned_regression"
+    first = release(*asked, folder, tmp_path / "mine-release.toml", **budget)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    again = release(*asked, tmp_path / "table.csv", tmp_path / "mine-release.toml", **budget)
+    assert again.replayed
+    assert again.estimate == first.estimate
+    spec = find_study(str(file))
+    assert analyst_parquet("mine", spec.analyst_table).n_rows == 4000
+    people(10).rename(columns={"age": "years"}).to_parquet(folder / "3.parquet", index=False)
+    refused(lambda: analyst_parquet("mine", spec.analyst_table), DataError, "the same columns")
+
+
+def test_users_of_a_folder_are_protected(tmp_path, ledger):
+    table, folder = builders.people(3000)[["age", "cost", "person"]], tmp_path / "parts"
+    folder.mkdir()
+    for k in range(2):
+        table[k::2].to_parquet(folder / f"{k}.parquet", index=False)
+    config = tmp_path / "release.toml"
+    bounds = "value_bound = 200.0\nconcentration_radius = 50.0\n"
+    config.write_text(
+        f'[dataset]\nname = "mine"\n[columns]\nx = ["age", "cost"]\nuser_id = "person"\n[bounds]\n{bounds}'
+    )
+    answer = release(ledger, "user_level_mean", folder, config, epsilon=10.0, delta=1e-7)
+    assert answer.rows.n_users == table.person.nunique()
+
+
+@pytest.mark.parametrize(
+    ("missing", "counted"), [("drop", "4,000 rows in the file"), ("refuse", "4,000 rows by")]
+)
+def test_a_table_of_which_rows_are_dropped_counts_the_rows_in_the_file(tmp_path, ledger, missing, counted):
+    table = people()
+    table.loc[:99, "age"] = np.nan if missing == "drop" else 50
+    file = study(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', f'missing = "{missing}"')
+    record = record_of(asked(tmp_path, ledger))
+    assert counted in record["release"]["methods"]
+    assert ("rows in the file" in text_of([record])) == (missing == "drop")
+
+
+@pytest.mark.parametrize(("cell", "named", "absent"), [(500.0, "777", "-99"), (-500.0, "-99", "777")])
+def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, cell, named, absent):
+    table = people()
+    table.loc[5, "age"] = cell
+    study(tmp_path, table, response="cost")
+    refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])

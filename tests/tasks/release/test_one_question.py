@@ -92,7 +92,7 @@ def study_of(folder):
     return file, levels
 
 
-def test_markers_and_levels_in_another_order_are_the_same_question(ledger, tmp_path):
+def test_markers_in_another_order_are_the_same_question_and_levels_are_another(ledger, tmp_path):
     file, levels = study_of(tmp_path)
     text = file.read_text()
     config = {"study": 'study = "mine.toml"\n', "x": '["age", "site"]', "y": 'y = "cost"\n'}
@@ -101,10 +101,11 @@ def test_markers_and_levels_in_another_order_are_the_same_question(ledger, tmp_p
     mark = 'name = "age"\n'
     marked = text.replace(mark, mark + 'missing = ["?", "."]\n')
     others_turned, turned = str([levels[0], *reversed(levels[1:])]), str([*reversed(levels)])
+    respaced = marked.replace('"."', '" . "')
     spellings = [
         (marked, False),
         (text.replace(mark, mark + 'missing = [".", "?", "?", "NA"]\n'), True),
-        (marked.replace('"."', '" . "').replace(written, others_turned), True),
+        *[(respaced, True), (marked.replace(written, others_turned), False)],
         *[(text, False), (marked.replace(written, turned), False), (marked.replace(', "."', ""), False)],
     ]
     for content, same in spellings:
@@ -112,16 +113,15 @@ def test_markers_and_levels_in_another_order_are_the_same_question(ledger, tmp_p
         assert asked(ledger, tmp_path, "preconditioned_regression", **config).replayed == same
 
 
-def test_terms_of_a_formula_in_another_order_are_the_same_question(ledger, tmp_path):
+def test_a_formula_of_the_same_columns_is_the_same_question(ledger, tmp_path):
     study_of(tmp_path)
     config, answers = tmp_path / "release.toml", []
-    for formula in ("cost ~ age + weight", "cost ~ weight + age", "cost ~ 1 + age + weight", "cost ~ age"):
+    for formula in ("cost ~ age + weight", "cost ~ 1 + age+weight", "cost ~ weight + age", "cost ~ age"):
         config.write_text(f'formula = "{formula}"\n[dataset]\nname = "people"\nstudy = "mine.toml"\n')
         asked = ledger, "preconditioned_regression", tmp_path / "people.csv", config
         answers.append(release(*asked, epsilon=5.0, delta=1e-6))
-    assert [answer.replayed for answer in answers] == [False, True, True, False]
-    for other in answers[1:3]:
-        assert other.estimate == answers[0].estimate
+    assert [answer.replayed for answer in answers] == [False, True, False, False]
+    assert answers[1].estimate == answers[0].estimate
 
 
 def with_cell(column, value):

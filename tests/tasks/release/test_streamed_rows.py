@@ -138,10 +138,10 @@ def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
 
 
 def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path):
-    users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"')
+    users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"') + "concentration_radius = 2.0\n"
     for estimator, config, data, options, message in (
         ("dp_sparse_mean", HOLDOUT, folder, [], "needs all rows in memory, so --data must be one file"),
-        ("user_level_mean", users, folder, [], "must be one file where users are protected"),
+        ("user_level_mean", users, "memory://nothing", [], "must be on this machine if users are protected"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
         ("dp_mean", MEAN, tmp_path, [], "has folders inside"),
         ("dp_mean", MEAN, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),

@@ -35,14 +35,14 @@ INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
     "answer": {"name", "estimate", "shrunk", "lower", "upper"},
     "public": {"what", "value", "source"},
-    "model": {"n", "response", "family", "formula", "references", "preparation"},
+    "model": {"n", "counted", "response", "family", "formula", "offset", "references", "preparation"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
     | {"residual_std", "residual_std_low", "residual_std_high"},
     "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std"},
     "risk": {"unit", "delta", "posterior", "true_positive_rate", "sentence"},
     "software": {"dpcost", "opendp", "numpy", "python"},
     "released_model": {"terms", "groups", "columns", "matrix", "shift", "response", "intercept", "promise"}
-    | {"family", "level", "has_offset", "arrays", "curvature", "center", "intercept_shift", "tail"},
+    | {"family", "level", "has_offset", "offset", "arrays", "curvature", "center", "intercept_shift", "tail"},
     "ledger": {"charge", "charged", "replayed", "epsilon_charged", "epsilon_spent", "epsilon_budget"}
     | {"delta_budget", "spent_note", "head"},
 }

@@ -34,10 +34,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, Number
 
 TAIL = "shares by size"
 LEVELS = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2])
@@ -64,20 +65,22 @@ class Unseen(NamedTuple):
 NONE_UNSEEN = Unseen()
 
 
-def tail_sensitivity(n_rows: FloatArray, columns: bool = False) -> FloatArray:
+@lemma("√2/n")
+def tail_sensitivity(n_rows: Number, columns: bool = False) -> FloatArray:
     """Return the ℓ2 sensitivity √2/n of shares in bins: a row leaves one and enters another.
 
     With the d columns' own shares, weighted by 1/√(2d): √3/n.
     """
-    return np.asarray(np.sqrt(3 if columns else 2) / n_rows)
+    return np.asarray(np.divide(np.sqrt(3 if columns else 2), n_rows))
 
 
-def tail_l1_sensitivity(n_rows: FloatArray, columns: bool = False) -> FloatArray:
+@lemma("2/n")
+def tail_l1_sensitivity(n_rows: Number, columns: bool = False) -> FloatArray:
     """Return the ℓ1 sensitivity 2/n of shares in bins: a row leaves one and enters another.
 
     With the d columns' own shares, weighted by 1/(2d): 3/n.
     """
-    return np.asarray((3 if columns else 2) / n_rows)
+    return np.asarray(np.divide(3 if columns else 2, n_rows))
 
 
 def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArray:
@@ -177,8 +180,7 @@ def release_tail(
 
     With Gaussian noise of ``multiplier`` on those in the bins, or Laplace noise of ``epsilon``.
     """
-    bins = -np.diff(above, axis=0, prepend=1.0, append=0.0)
-    columns = above.ndim == 3
+    bins, columns = bins_between(above), above.ndim == 3
     if multiplier is not None:
         weight, moved = _weights(above, 0.5), tail_sensitivity(n_rows, columns)
         value = (bins * weight).reshape(-1, bins.shape[-1])
@@ -189,11 +191,20 @@ def release_tail(
         value = (bins * weight).reshape(-1, bins.shape[-1])
         released = transcript.laplace(value, l1_sensitivity=moved, epsilon=epsilon, label=TAIL)
         std = np.sqrt(2) * transcript.box_scale(moved, epsilon, 1)
-    bins = released.reshape(bins.shape) / weight
+    return tail_of_bins(released.reshape(bins.shape) / weight, std / weight)
+
+
+def bins_between(above: FloatArray) -> FloatArray:
+    """Return the shares of rows in the bins between levels, (7, …), from those above each level, (6, …)."""
+    return np.asarray(-np.diff(above, axis=0, prepend=1.0, append=0.0))
+
+
+def tail_of_bins(bins: FloatArray, std: FloatArray) -> Tail:
+    """Return the tail by released shares in bins, (7, …), whose noise is ``std``."""
     bins = bins - (bins.sum(axis=0) - 1) / len(bins)
     outer = bins[:0:-1].cumsum(axis=0)[::-1]
     k = np.arange(len(outer), 0, -1).reshape(-1, *[1] * (bins.ndim - 1))
-    return Tail(above=outer, std=np.sqrt(k * (1 - k / len(bins))) * (std / weight))
+    return Tail(above=outer, std=np.sqrt(k * (1 - k / len(bins))) * std)
 
 
 def _weights(above: FloatArray, power: float) -> FloatArray:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.for_intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
+from dpalgos.intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
+from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import coordinate_std
-from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 SCORE_MOMENTS = "score moments"

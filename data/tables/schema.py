@@ -1,0 +1,90 @@
+"""The types of the columns of a file, from which `dpcost init` writes a study; no value is kept or shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from data.dataset import PLAIN, Marks
+from data.errors import DataError
+from data.formats.canonical import MOMENT, NUMBER, Cells
+from data.tables.reading import cells_of, opened_table, refuse_unclear
+
+ColumnType = Literal["number", "whole number", "text", "empty"]
+_MOST_COLUMNS = 1_000  # that a study file can declare
+_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """The columns of a file and its number of rows; no value is kept."""
+
+    types: dict[str, ColumnType]
+    n_rows: int
+    codes: tuple[str, ...]  # columns of numbers some of which are written with leading zeros, as codes are
+    dates: tuple[str, ...]  # columns of text all of which are dates
+
+
+def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
+    """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
+    with opened_table(path, marks) as (names, batches):
+        _check_header(path, names)
+        types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
+        codes, not_dates, n_rows = set[str](), set[str](), 0
+        for batch in batches:
+            n_rows += batch.num_rows
+            for name in names:
+                cells = cells_of(path, batch, name, repr(name))
+                if marks == PLAIN:
+                    refuse_unclear(path, cells)
+                type_here = _type_of(cells)
+                types[name] = max(types[name], type_here, key=_TYPES.index)
+                if _has_leading_zeros(batch.column(name)):
+                    codes.add(name)
+                if not all(map(_is_date, cells.values)) or np.isfinite(cells.numbers).any():
+                    not_dates.add(name)
+    return TableSchema(
+        types=types,
+        n_rows=n_rows,
+        codes=tuple(name for name in names if name in codes and types[name] == "whole number"),
+        dates=tuple(name for name in names if name not in not_dates and types[name] == "text"),
+    )
+
+
+def _has_leading_zeros(column: pa.Array) -> bool:
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return is_text and bool(pc.any(pc.match_substring_regex(column, r"^\s*0\d+\s*$")).as_py())
+
+
+def _is_date(text: str) -> bool:
+    found = MOMENT.fullmatch(text)
+    return bool(found and found[1])
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {len(names):,} columns, and a study declares at most {_MOST_COLUMNS:,}; keep those "
+            "that you need"
+        )
+    blank = next((position for position, name in enumerate(names, 1) if not name.strip()), None)
+    if blank:
+        raise DataError(f"{path}: column number {blank} has no name; name it in the header")
+    are_numbers = pc.match_substring_regex(pa.array([name.strip().lower() for name in names]), NUMBER)
+    if 2 * sum(are_numbers.to_pylist()) > len(names):
+        raise DataError(
+            f"{path} seems to lack a header: most of its column names are numbers; write names above the rows"
+        )
+
+
+def _type_of(cells: Cells) -> ColumnType:
+    if (cells.texts >= 0).any():
+        return "text"
+    numbers = cells.numbers[np.isfinite(cells.numbers)]
+    if not len(numbers):
+        return "number" if np.isinf(cells.numbers).any() else "empty"
+    return "whole number" if (numbers == np.rint(numbers)).all() else "number"

@@ -1,0 +1,94 @@
+"""The estimate from the released steps: their combination, shrunk by the noise. Nothing here reads a row.
+
+    θ̄ = Σ_t w_t (θ_t + step_t),   weights of least variance
+    (:func:`dpalgos.models.newton_steps.combination_weights`)
+
+James–Stein shrinks slopes, orthogonal to the intercept, by what noise explains, and it shrinks what steps
+added to the intercept of events and counts as much. Each direction that a further whitening leaves unresolved
+has a factor of its own.
+"""
+
+import numpy as np
+
+from dpalgos.central.preconditioned.newton import State
+from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
+from dpalgos.models.newton_steps import NewtonSteps, combination_weights
+from dpalgos.steps.denoising import james_stein
+from dpalgos.typing import FloatArray
+
+_ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
+_OWN_VARIANCE = 0.02  # of steps that are not linear
+_LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
+
+
+def combined_estimate(
+    state: State, plan: FitPlan, start_variance: float, clipped_share: float, *, intercept: bool
+) -> FloatArray:
+    """Return white coefficients: the steps combined, and shrunk.
+
+    ``start_variance`` is that of the noise in the start, and about a ``clipped_share`` of rows is clipped.
+    """
+    family, white = state.family, state.white
+    known: FloatArray = np.ones_like(white.curvature)
+    if family.is_linear:
+        # After one whitening, what lies below the floor is as likely signal as noise.
+        known = np.maximum(white.curvature, 0.0 if state.is_whitened else _LEAST_CURVATURE)
+        known = known * max(1 - clipped_share, _LEAST_CURVATURE)
+    steps = state.full_steps.last(plan.n_steps - plan.n_left_out)
+    # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
+    noise = float(steps.stds[-1]) * float(np.sqrt(len(steps.end)))
+    part = max(1 - tuning_of(family).step_ridge * noise, 0.0)
+    middle, variance = combined(
+        steps,
+        np.tile(part * known, int(np.prod(family.classes))),
+        start_variance,
+        own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
+    )
+    if family.classes:
+        return james_stein(middle[:, None], variance[0])[:, 0].reshape(state.theta.shape)
+    one = white.one / np.linalg.norm(white.one)
+    constant = one * (one @ middle) if intercept else np.zeros_like(middle)
+    along = white.directions.T @ (middle - constant)
+    shrunk = _shrunk_directions(along, variance, known)
+    if not family.is_linear:  # without slopes it is the intercept that steps began with
+        size = max(float(np.linalg.norm(along)), float(np.finfo(float).tiny))
+        constant = constant * (np.linalg.norm(shrunk) / size)
+    return np.asarray(constant + white.directions @ shrunk)
+
+
+def combined(
+    steps: NewtonSteps, curvature: FloatArray, start_variance: float, own_variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the combination of steps (d,), and the variance that noise leaves in each direction, (d,).
+
+    ``curvature`` (d,) is h, 0 to 1, of each of some orthonormal directions. A later step leaves 1 − h of a
+    step's noise, and of the start's.
+    """
+    n_steps = len(steps.points)
+    weights = combination_weights(steps, _ENTRY_VARIANCE, own_variance)
+    combined = weights @ (steps.points + steps.gradients)
+    age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
+    keeps = 1 - curvature
+    left = np.where(age >= 0, keeps[:, None, None] ** np.maximum(age, 0), 0.0)
+    variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
+    start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
+    return combined, variance + start**2 * start_variance
+
+
+def _shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return released coordinates along directions (d,), shrunk by what noise of ``variance`` explains.
+
+    Directions of curvature 1 share one James–Stein factor. Each of the others has its own,
+    τ²/(τ² + variance), τ² = the mean of released² − variance among them, or 0 if that is negative: a small
+    curvature leaves much noise.
+    """
+    doubtful, tiny = curvature < 1, float(np.finfo(float).tiny)
+    factor = np.ones_like(released)
+    if doubtful.any():
+        signal = max(float((released**2 - variance)[doubtful].mean()), 0.0)
+        factor[doubtful] = signal / np.maximum(signal + variance[doubtful], tiny)
+    if size := int((~doubtful).sum()):
+        resolved = max(float((released[~doubtful] ** 2).sum()), tiny)
+        part = max(size - 2, 0) / size
+        factor[~doubtful] = max(0.0, 1 - part * float(variance[~doubtful].sum()) / resolved)
+    return released * factor

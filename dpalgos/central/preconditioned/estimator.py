@@ -1,0 +1,338 @@
+"""Private regression by whitening first and then a few clipped Newton steps (ours): all families.
+
+    W = M_xx^(−1/2),  M = the released second moments of clipped rows z         (whitening)
+    θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W'x_i   (T steps)
+    β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
+
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. No bound on rows, responses or coefficients is
+needed: a row counts by its score, clipped to a threshold that is public or itself released. Columns should be
+in public units in which they are of order one, such as a quarter of the width of their bounds. Units affect
+accuracy only.
+
+Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
+:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. With μ = μ(ε, δ), a release with share f of
+μ² and ℓ2 sensitivity Δ gets noise Δ/(μ √f), and shares that sum to 1 compose to exactly (ε, δ). All else
+follows from released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases,
+and ``fit`` checks that those made are the planned ones.
+
+Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
+(:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps
+start from the ridge regression of the released M. Other steps start from the released mean response
+(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they
+predict about the lower end of the power of two in which the released upper quartile of the responses lies.
+
+Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with
+Laplace noise. Linear models then take five steps at public thresholds.
+
+``offset_bounds``: the first column of X is an offset, for rates. It is cut to public bounds and added to x'β.
+It is no covariate but a part of the row like y: a score is clipped whatever the offset is. Its coefficient of
+1 is a part of the estimate.
+
+Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
+follows the same plan with the rest, except that rows may be whitened again in good units, too. The interval
+is centered at steps that are not shrunk. Below nμ = 30 √d no interval is computed and no budget is spent on
+it.
+
+What to expect: directions of X whose second moment lies below the noise floor stay near the start;
+``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
+differ looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear
+estimate is mostly noise, and close to zero.
+
+Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
+private preconditioning).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import Form, register
+from dpalgos.cautions import UNRESOLVED
+from dpalgos.central.preconditioned.combine import combined_estimate
+from dpalgos.central.preconditioned.intercept import (
+    released_intercept,
+    released_typical_offset,
+    released_typical_response,
+)
+from dpalgos.central.preconditioned.interval import (
+    TIMES,
+    RegressionIntervalParams,
+    interval_shares,
+    released_interval,
+)
+from dpalgos.central.preconditioned.newton import State
+from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
+from dpalgos.central.preconditioned.plan import FitPlan, plan_of, row_search, step_search
+from dpalgos.central.preconditioned.queries import (
+    WhiteRows,
+    clipped_moments,
+    joined_rows,
+    n_rows_of,
+    row_norms,
+)
+from dpalgos.central.preconditioned.releases import (
+    CONSTANT,
+    EXPOSURE,
+    MOMENTS,
+    RELEASES,
+    RESPONSES_ABOVE,
+    ROWS_ABOVE,
+    SCORES_ABOVE,
+    STEP,
+)
+from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
+from dpalgos.goodness import moment_notes
+from dpalgos.interval import FEW, Interval
+from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.mechanisms.clip_levels import search_threshold
+from dpalgos.mechanisms.sensitivity import outer_product
+from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.params import choice, count
+from dpalgos.release.spend import Allowance, SpendOnce
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray
+
+_N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreconditionedParams(RegressionIntervalParams):
+    """Keywords of :func:`preconditioned_regression`."""
+
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
+
+    def family_object(self) -> Family:
+        """Return the family; its residuals are not bounded, scores are clipped here."""
+        return get_family("gaussian")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
+    """Keywords of :func:`preconditioned_glm`."""
+
+    family: str = choice("distribution of the responses given their mean", family_names())
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_offset(self.family_object())
+        self.check_family(self.family_object())
+
+    def family_object(self) -> Family:
+        """Return the family; its residuals are not bounded, scores are clipped here."""
+        return get_family(self.family, n_classes=self.n_classes)
+
+
+_INTERVALS = {
+    "interval": Form(keywords={"interval": 0.95}),
+    "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
+}
+
+
+@register(
+    title="Preconditioned regression",
+    order=3,
+    task="linear_regression",
+    reference="ours; private whitening, then clipped preconditioned steps",
+    summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds.",
+    calibrations=("tight",),
+    releases=RELEASES,
+    forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS},
+    one_replicate=True,
+    public="of few rows units in which columns and response are of order one",
+)
+def preconditioned_regression(
+    sample: Sample, params: PreconditionedParams, transcript: Transcript
+) -> FloatArray:
+    """Return the coefficients, (d, 1)."""
+    return fit(sample, params, transcript)[..., None]
+
+
+@register(
+    title="Preconditioned Newton steps",
+    order=51,
+    task="glm",
+    reference="ours; private whitening, then clipped Newton-like steps",
+    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds.",
+    calibrations=("tight",),
+    example={"family": "gaussian"},
+    releases=RELEASES,
+    check_data=check_labels,
+    forms={
+        "constant": Form(keywords={"intercept": True}),
+        "constant, offset": Form(keywords={"intercept": True, "offset_bounds": (-1.0, 0.5)}),
+        **_INTERVALS,
+        "interval, offset": Form(keywords={"interval": 0.95, "offset_bounds": (-1.0, 0.5)}),
+    },
+    one_replicate=True,
+    public="units in which columns are of order one; n_classes where the family has classes",
+)
+def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, 1), or (d, K, 1) with classes."""
+    coef = fit(params.covariates(sample), params, transcript)[..., None]
+    if params.offset_bounds is not None and transcript.interval is not None:
+        transcript.interval = transcript.interval.after_offset()
+    return params.family_object().identified(params.coefficients(coef))
+
+
+def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
+    sample.check_response()
+    family, d, n_rows = params.family_object(), sample.n_features, n_rows_of(sample)
+    plan = plan_of(
+        gaussian_mu(params.epsilon, params.delta),
+        sample.planned_rows,
+        d,
+        family,
+        intercept=params.intercept,
+        has_offset=sample.offset_bounds is not None,
+        for_interval=params.interval is not None,
+    )
+    spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
+    start, offset = _start(spend, sample, family, plan, intercept=params.intercept)
+    if plan.intercept_only:
+        spend.note(UNRESOLVED, d - 1.0)
+        spend.check_complete()
+        if params.interval is not None:
+            transcript.interval = Interval.missing(d, 1, FEW)
+        return start
+    if family.is_linear:
+        origin = released_origin(spend, sample)
+        start, unit, least = origin.coef, origin.unit, 0.0
+    else:
+        origin = released_column_centers(spend, sample)
+        unit, least = _residual_unit(spend, family, start[-1] + offset)
+    white = _released_whitening(spend, sample, family, plan, origin, intercept=params.intercept)
+    rows = WhiteRows(sample, family, white.matrix, start, reach=plan.reach)
+    theta, start_variance = np.zeros_like(start), 0.0
+    if family.is_linear:
+        coef, start_variance = white.ridge_start()
+        theta = np.linalg.solve(white.matrix, coef)
+    elif RESPONSES_ABOVE in spend and CONSTANT not in spend:
+        unit = released_typical_response(spend, sample)
+        theta = np.linalg.solve(white.matrix, white.ridge_start()[0]) * (np.log(unit) - offset)
+    state = State(
+        family=family, n_rows=n_rows, white=white, theta=theta, origin=np.asarray(start[-1] + offset)
+    )
+    state, rows, clipped_share = released_steps(spend, plan, rows, state, unit=unit, least=least)
+    spend.note(UNRESOLVED, state.white.n_unresolved)
+    if params.interval is not None:
+        transcript.interval = _interval(spend, params, plan, rows, state)
+    spend.check_complete()
+    estimate = combined_estimate(state, plan, start_variance, clipped_share, intercept=params.intercept)
+    if plan.longest is not None:
+        estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
+    return rows.coef(estimate)
+
+
+def released_steps(
+    spend: SpendOnce, plan: FitPlan, rows: WhiteRows, state: State, *, unit: float, least: float = 0.0
+) -> tuple[State, WhiteRows, float]:
+    """Release the steps of a plan: scores, or moments of white rows in their place.
+
+    ``unit`` is that of residuals; thresholds of scores are at least ``least`` times √d. Also return the rows
+    in their last whitening, and about which share of rows is clipped in a step.
+    """
+    family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
+    clipped_share = 0.0
+    for t in range(plan.n_steps):
+        whitens = state.wants_whitening(plan, t, spend.multiplier(STEP))
+        scores = rows.at(state.theta)
+        threshold = state.threshold
+        if plan.public_thresholds is not None:
+            threshold = plan.public_thresholds[1]
+        elif t < plan.n_searches:
+            noise = spend.multiplier(SCORES_ABOVE)
+            search = step_search(
+                plan, family, n_rows, d, noise, whitens=whitens, last=state.threshold, unit=unit
+            )
+            above = (rows if whitens else scores).norms().counts_above(search.candidates)
+            threshold = search_threshold(spend, SCORES_ABOVE, search.candidates, search.target, above)
+            clipped_share = search.target / n_rows
+            threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * least)
+        assert threshold is not None
+        if whitens:
+            moments = rows.clipped_moments(threshold)
+            released = spend.symmetric(STEP, moments, threshold, n_rows, lemma=outer_product)
+            state = state.whitened(released)
+            rows = rows.whitened_by(state.white.matrix)
+        else:
+            released = spend(STEP, scores.clipped_mean(threshold), threshold, n_rows)
+            state = state.stepped(released, threshold)
+    return state, rows, clipped_share
+
+
+def planned_spend(
+    params: PreconditionedParams, plan: FitPlan, transcript: Transcript, n_rows: float, d: int
+) -> SpendOnce:
+    """Return what spends the plan; an interval's shares are of the whole, the plan's of the rest."""
+    shares = {release.label: share for release, share in plan.shares.items()}
+    times = {release.label: n for release, n in {**plan.times, **TIMES}.items()}
+    if plan.intercept_only:
+        budget = params.split_budget(shares)
+        pure = {part: Allowance(epsilon=budget.split_epsilon(part)) for part in shares}
+        return SpendOnce(transcript, pure)
+    budget = params.split_budget(shares, interval_shares(params, n_rows, d))
+    return SpendOnce.of_budget(transcript, budget, times)
+
+
+def _start(
+    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
+) -> tuple[FloatArray, float]:
+    """Return coefficients of which the last one is the released intercept's, and a typical offset."""
+    start = np.zeros((sample.n_features, *family.classes))
+    offset = float(np.mean(sample.offset_bounds or 0.0))
+    if CONSTANT in spend:
+        start[-1] = released_intercept(spend, sample, family, plan)
+    if EXPOSURE in spend:
+        offset = released_typical_offset(spend, sample)
+    if intercept and not family.is_linear:
+        start[-1] -= offset
+    return start, offset
+
+
+def _residual_unit(spend: SpendOnce, family: Family, middle: FloatArray) -> tuple[float, float]:
+    """Return the unit of residuals, and a minimum of thresholds over √d, at a released predictor.
+
+    The scores of rare events are not clipped below their own size: that would bias the intercept.
+    """
+    if CONSTANT not in spend or family.classes:
+        return (family.residual_bound if np.isfinite(family.residual_bound) else 1.0), 0.0
+    mean = float(family.mean(middle[None, None])[0, 0])
+    if family.has_events:
+        return max(mean, 1 - mean), max(1 - 2 * mean, 2 * mean - 1)
+    return max(mean, 1.0), max(1 - 2 * mean, 0.0)
+
+
+def _released_whitening(
+    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
+) -> Whitening:
+    """Release the first moments of rows z, about their origin."""
+    rows, d = joined_rows(sample, with_response=family.is_linear), sample.n_features
+    n_rows, coordinates = n_rows_of(sample), origin.coordinates
+    if plan.public_thresholds is not None:
+        threshold = plan.public_thresholds[0]
+    else:
+        search = row_search(plan, n_rows, d, spend.multiplier(ROWS_ABOVE))
+        above = row_norms(rows, coordinates).counts_above(search.candidates)
+        threshold = search_threshold(spend, ROWS_ABOVE, search.candidates, search.target, above)
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold), threshold, n_rows)
+    white = whitening_of(released, coordinates, d - 1 if intercept else None)
+    if family.is_linear:
+        for name, note in moment_notes(released, white.coordinates, threshold).items():
+            spend.note(name, note)
+    return white
+
+
+def _interval(
+    spend: SpendOnce, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
+) -> Interval:
+    """Release the interval, where the plan has one."""
+    if not interval_shares(params, rows.sample.planned_rows, rows.sample.n_features):
+        return Interval.missing(rows.sample.n_features, 1, FEW)
+    if state.family.is_linear:
+        return released_interval(spend, params, rows, state, state.released_steps)
+    middle = float(state.white.mean_row @ state.theta + state.origin)
+    return released_interval(spend, params, rows, state, state.released_steps.last(_N_CENTERED), middle)

@@ -1,0 +1,295 @@
+"""Intervals of preconditioned regressions: the extra releases around the steps that the estimator made.
+
+    center        β̃ = W Σ_t w_t (θ_t + Q⁻¹ g_t)
+    half-width    z √(T_j + u_j) + b_j
+    T_j           = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + the noise in Q,   l_j = row j of W Q⁻¹
+
+g_t is the mean of scores of white rows u = W'x at θ_t, each clipped to norm C, with noise of standard
+deviation s_t. The estimator released all of it, so that the center costs nothing. It is not shrunk. Q is the
+curvature of the mean of clipped scores, S their second moments. Released in addition:
+
+- four counts of ψ''‖z‖², z = [u, 1], and the mean of ψ'' z z' over rows whose score is not clipped;
+- the second moments of clipped scores, over C²;
+- for the robust target and unbounded residuals: the mean of (t, t²), t = residual/Λ cut to [−1, 1], and a
+  count of rows with |residual| max(1, ‖u‖/√d) > 6Λ;
+- for the target "least squares": the mean of scores clipped to 3C, shares of rows by score, and in linear
+  models the count.
+
+All else follows from released and public numbers (:mod:`dpalgos.intervals.regression`). It affects accuracy
+only:
+
+- Clipped scores have mean zero at the coefficients where errors are symmetric given the covariates, and for
+  slopes also where errors do not depend on them. There slopes cover least squares' coefficient, elsewhere the
+  robust-regression coefficient.
+- The intercept, the coefficient of a column of ones, which the released mean of z shows, is moved by the mean
+  residual towards the mean of the errors. Errors may be skewed beyond Λ by 1.4 times the excess of that mean
+  over its noise, and far rows may lie at 12Λ: a bias. More far rows than noise makes leave it without an
+  interval; still more, all coefficients of a linear model.
+- The curvature is denoised by what whitening leads one to expect: p V diag(h) V', p the mean weight, V and h
+  the whitening's directions and how well each is resolved. Of entry (i, j) of the released difference, along
+  V, a_ij = v_ij/(v_ij + s²) is kept. An eigenvalue that noise may have made is raised, and hidden.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy
+
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import shares_of
+from dpalgos.central.preconditioned import plan as plans
+from dpalgos.central.preconditioned.newton import State
+from dpalgos.central.preconditioned.queries import Scores, WhiteRows, n_rows_of
+from dpalgos.central.preconditioned.releases import (
+    CURVATURE,
+    CURVATURES_ABOVE,
+    FAR_ROWS,
+    INTERVAL_RELEASES,
+    LEAST_SQUARES,
+    RESIDUAL,
+    ROBUST,
+    SCORE_MOMENTS,
+    TAIL,
+    WIDE_SCORE,
+)
+from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.errors import InputError
+from dpalgos.interval import Interval
+from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.regression import (
+    RESOLVED,
+    InterceptShift,
+    ReleasedRegression,
+    ScoreCurvature,
+    center_of,
+)
+from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins
+from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
+from dpalgos.models.families import Family
+from dpalgos.models.newton_steps import NewtonSteps
+from dpalgos.models.normal_curvature import clipped_score, normal_curvature
+from dpalgos.params import choice
+from dpalgos.release.spend import Noisy, SpendOnce
+from dpalgos.typing import BoolArray, FloatArray
+
+_WIDER = 3.0
+_LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predictor
+_LONG = 0.004  # of the rows have curvatures above the threshold
+_LARGEST_NOISE = 0.3  # of the curvature's entries
+_FLATTEST = 0.1  # of the mean weight
+_LAMBDA, _REFERENCE_SIZE = 1.8, 500.0  # Λ in residual standard deviations at the reference nμ
+_FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
+_UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
+_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
+_TINY = float(np.finfo(float).tiny)
+TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionIntervalParams(IntervalParams):
+    """The keywords of regressions that have intervals."""
+
+    interval_target: str = choice(
+        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
+        "else the robust-regression coefficient; 'least squares' under any errors, at its price",
+        (ROBUST, LEAST_SQUARES),
+        default=ROBUST,
+    )
+
+    def check_family(self, family: Family) -> None:
+        """Refuse intervals of coefficients of classes."""
+        if self.interval is not None and family.needs_classes:
+            raise InputError(
+                f"interval must be None for family={family.name!r}, got {self.interval!r}: its coefficients "
+                "are known up to a common vector"
+            )
+
+
+def interval_shares(params: Any, n_rows: float, d: int) -> dict[str, float]:
+    """Return the shares of μ² that the interval takes, by label; none without one, or with too few rows."""
+    size = n_rows * gaussian_mu(params.epsilon, params.delta)
+    if params.interval is None or size < plans.RESOLVABLE * np.sqrt(d):
+        return {}
+    return shares_of(INTERVAL_RELEASES, params)
+
+
+def released_interval(
+    spend: SpendOnce,
+    params: RegressionIntervalParams,
+    rows: WhiteRows,
+    state: State,
+    steps: NewtonSteps,
+    middle: float = 0.0,
+) -> Interval:
+    """Release what the interval around released steps needs, and return it.
+
+    ``middle`` is a typical predictor, released.
+    """
+    assert params.interval is not None
+    family, white, n_rows, d = rows.family, state.white, n_rows_of(rows.sample), rows.sample.n_features
+    wide, bounded = params.interval_target == LEAST_SQUARES, bool(np.isfinite(family.residual_bound))
+    if wide:
+        steps = _wide_step(spend, rows, steps)
+    curvature = _released_curvature(spend, rows, white, steps, middle)
+    center = center_of(curvature, steps)
+    lost: FloatArray = np.zeros(d)
+    if bounded:
+        typical = middle - float(white.mean_row @ steps.end)
+        score = clipped_score(family, center.theta, white.mean_row, typical, steps.threshold)
+        lost = curvature.inverse() @ score
+    scores = rows.at(center.theta)
+    moments = _released_score_moments(spend, scores, steps.threshold, n_rows)
+    shift, tail = InterceptShift.none(d), None
+    if not wide and not bounded:
+        shift = _intercept_shift(spend, params, scores, curvature, moments.value, state)
+    if wide:
+        above = scores.norms().shares_above(steps.threshold, LEVELS)
+        tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
+        if family.is_linear:
+            far, noise = _far_rows(spend, params, scores, curvature, moments.value)
+            shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
+    released = ReleasedRegression(
+        level=params.interval,
+        family=family,
+        curvature=curvature,
+        center=center,
+        moments=moments.value,
+        moments_std=float(moments.std),
+        outer=rows.whitening,
+        middle=middle,
+        coef=rows.coef(center.theta - lost),
+        shift=shift,
+        tail=tail,
+        clip=steps.threshold,
+        n_rows=n_rows,
+        lost=lost,
+    )
+    return replace(released.along(np.eye(d)), released=released)
+
+
+def _wide_step(spend: SpendOnce, rows: WhiteRows, steps: NewtonSteps) -> NewtonSteps:
+    """Release a score at the end of the steps, of rows' scores clipped at three times their threshold."""
+    threshold = _WIDER * steps.threshold
+    released = spend(
+        WIDE_SCORE, rows.at(steps.end).clipped_mean(threshold), threshold, n_rows_of(rows.sample)
+    )
+    return NewtonSteps(steps.end[None], released.value[None], np.array([released.std]), threshold, steps.end)
+
+
+def _released_score_moments(spend: SpendOnce, scores: Scores, threshold: float, n_rows: float) -> Noisy:
+    """Release the second moments (d, d) of scores clipped to a threshold; no eigenvalue is below zero."""
+    moments = scores.clipped_moments(threshold) / threshold**2
+    released = spend.symmetric(SCORE_MOMENTS, moments, 1.0, n_rows, len(moments))
+    eigenvalues, vectors = np.linalg.eigh(released.value)
+    positive = (vectors * np.maximum(eigenvalues, 0)) @ vectors.T
+    return Noisy(threshold**2 * positive, threshold**2 * released.std)
+
+
+def _released_curvature(
+    spend: SpendOnce, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
+) -> ScoreCurvature:
+    """Release the curvature at the last of the steps."""
+    family, n_rows, d, theta = rows.family, n_rows_of(rows.sample), rows.sample.n_features, steps.points[-1]
+    parts = rows.at(theta).curvature(steps.threshold)
+    typical = float(family.second_derivative(np.array([[middle]]))[0, 0])
+    unit = (d + 1) * max(typical, 1e-3)
+    largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
+    candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, plans.N_CURVATURES)
+    target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
+    threshold = search_threshold(
+        spend, CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates)
+    )
+    released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
+    shape: FloatArray = np.eye(d)
+    if np.isfinite(family.residual_bound):
+        center = white.mean_row
+        shape = normal_curvature(family, theta, center, middle - float(center @ steps.end))
+        shape = shape * (d / shape.trace())
+    normal = float(scipy.special.chdtri(d, _LONG) + 1)
+    heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
+    return _denoised(released, white, unit, shape)._replace(heavy=heavy)
+
+
+def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray) -> ScoreCurvature:
+    """Return Q of the released mean of z z', (d + 1, d + 1).
+
+    ``shape`` (d, d), of trace d, is that of normal rows.
+    """
+    moments, noise, axes = released.value, float(released.std), white.directions
+    d = len(axes)
+    total = max(float(moments.trace()), 0.2 * unit) / (d + 1)
+    part = (axes * np.sqrt(total * white.curvature)) @ axes.T
+    expected = part @ shape @ part
+    doubt = total**2 * white.doubt
+    weight = doubt / (doubt + noise**2)
+    known = expected + axes @ (weight * (axes.T @ (moments[:d, :d] - expected) @ axes)) @ axes.T
+    values, vectors = np.linalg.eigh(known)
+    turned = (axes.T @ vectors) ** 2
+    variances = turned.T @ (weight * noise**2) @ turned
+    least = np.maximum(RESOLVED * np.sqrt(variances.diagonal()), _FLATTEST * total)
+    raised = np.maximum(values, least)
+    ones = vectors @ (vectors.T @ moments[:d, -1] / raised)
+    return ScoreCurvature(vectors, raised, variances, values < least, ones, total, noise)
+
+
+def _intercept_shift(
+    spend: SpendOnce,
+    params: RegressionIntervalParams,
+    scores: Scores,
+    curvature: ScoreCurvature,
+    moments: FloatArray,
+    state: State,
+) -> InterceptShift:
+    """Release the mean of cut residuals, and a count of far rows; apply them where a column is one."""
+    n_rows, d = state.n_rows, len(moments)
+    threshold = _residual_threshold(params, n_rows, curvature, moments)
+    released = spend(RESIDUAL, scores.residual_moments(threshold), n_rows)
+    std, mean = threshold * float(released.std), threshold * float(released.value[0])
+    far, noise = _far_rows(spend, params, scores, curvature, moments)
+    one, image = _column_of_ones(curvature, scores.whitening)
+    skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
+    hidden = _FAR_AWAY * _FARTHEST * threshold * max(far - _DOUBTFUL * noise, 0.0) / n_rows
+    for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
+    return InterceptShift(
+        moved=one * mean,
+        image=np.outer(one, image),
+        variance=one * (std**2 + threshold**2 * max(float(released.value[1]), 0.0) / n_rows),
+        bias=one * (skewed + hidden),
+        gross=(one & (far > _GROSS * noise)) | np.full(d, far > for_all * noise),
+    )
+
+
+def _residual_threshold(
+    params: RegressionIntervalParams, n_rows: float, curvature: ScoreCurvature, moments: FloatArray
+) -> float:
+    """Return Λ from released scores."""
+    size = n_rows * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
+    variance = float(moments.trace()) / (len(moments) * curvature.total)
+    return float(np.sqrt(max(variance, _TINY)) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0))
+
+
+def _far_rows(
+    spend: SpendOnce,
+    params: RegressionIntervalParams,
+    scores: Scores,
+    curvature: ScoreCurvature,
+    moments: FloatArray,
+) -> tuple[float, float]:
+    """Release how many rows are far; return it, and its noise."""
+    threshold = _residual_threshold(params, n_rows_of(scores.sample), curvature, moments)
+    released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
+    return float(released.value[0]), float(released.std)
+
+
+def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which coefficient, (d,), is of a column of ones, if any, and the mean white row, (d,)."""
+    columns: FloatArray = np.linalg.inv(outer)
+    length = np.linalg.norm(columns, axis=0)
+    j = int((curvature.ones @ columns / length).argmax())
+    unsure = curvature.noise / curvature.total
+    alike = float(curvature.ones @ columns[:, j] / length[j])
+    one: BoolArray = np.zeros(len(outer), dtype=bool)
+    one[j] = alike > 0.6 + 0.5 * unsure and abs(length[j] ** 2 - 1) < 0.2 + unsure
+    along = curvature.along(columns[:, j]) * curvature.values / curvature.total
+    return one, curvature.vectors @ along

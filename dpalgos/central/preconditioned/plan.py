@@ -1,0 +1,322 @@
+"""How a preconditioned regression spends its budget, from public numbers alone: n, d, ε, δ and the model.
+
+Size is nμ: a mean of n numbers within ±1 that takes the whole budget would have noise 2/(nμ).
+
+- Below 15 √d (25 √d for counts), a model with an intercept estimates the intercept alone, with Laplace noise.
+  A linear model keeps its slopes, at public thresholds, and shrinks them.
+- Below 140, the response of a linear model stays in its declared unit.
+- From 100 √d, columns are centered at medians.
+- From 30 √d, an interval is possible.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.central.preconditioned.releases import (
+    CONSTANT,
+    DISTANCE,
+    EXPOSURE,
+    LOGARITHM,
+    MEANS,
+    MEDIANS,
+    MOMENTS,
+    RESPONSES_ABOVE,
+    ROWS_ABOVE,
+    SCORES_ABOVE,
+    STEP,
+    UNITS,
+)
+from dpalgos.mechanisms.clip_levels import counts_needed
+from dpalgos.models.families import Family
+from dpalgos.release.declared import Release
+from dpalgos.typing import FloatArray
+
+RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
+_ENOUGH, _ENOUGH_PER_ROOT = 140.0, 100.0  # the nμ from which the origin is released; per √p for medians
+
+# Shares of μ². A share (needed/nμ)² is cut to a minimum and a maximum.
+_MEAN_SHARE, _CUT_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
+_RATE_SHARE = 30.0, 0.01, 0.1
+_ORIGIN_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.008, 0.008)}
+_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
+_MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
+_ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same, for searches of thresholds
+_MEAN_STD = 0.15  # noise in a mean, in units
+_SURE_OF_MEDIANS = 8.0  # rows over the noise of a count: a median is found within an eighth of the rows
+_STANDS_OUT, _HIDDEN = (
+    5.0,
+    0.06,
+)  # noise standard deviations of a visible count; the share that may hide below
+
+N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
+N_ROUNDS = 8  # of means about the last center, where rows are few
+_FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
+_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
+_TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by the square of the shortfall
+
+# The sizes of searches: candidates of each.
+N_ROW_LEVELS, N_LEVELS, N_UNKNOWN, N_RESPONSES, N_COUNT_CUTS, N_DISTANCES, N_CURVATURES = (
+    32,
+    16,
+    64,
+    32,
+    16,
+    16,
+    16,
+)
+N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Constants of Newton steps for a kind of family.
+
+    Attributes
+    ----------
+    few_rows : float
+        The nμ/√d below which slopes are not worth their noise.
+    step_ridge : float
+        Times √d and the noise of a score: what is added to the curvature for a step.
+    step_size : float
+        The part of a Newton step that is taken.
+    most_clipped : float
+        The largest share of rows whose scores are clipped.
+    """
+
+    few_rows: float = 15.0
+    step_ridge: float = 0.75
+    step_size: float = 1.0
+    most_clipped: float = 0.25
+
+
+_LINEAR = Tuning(step_ridge=0.0, most_clipped=0.9)
+_COUNTS = Tuning(few_rows=25.0, step_ridge=1.5, step_size=0.85)
+_CLASSES = Tuning(step_size=0.85)
+
+
+def tuning_of(family: Family) -> Tuning:
+    """Return the constants for a family's kind."""
+    if family.is_linear:
+        return _LINEAR
+    if family.has_counts:
+        return _COUNTS
+    return _CLASSES if family.classes else Tuning()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """The releases with their shares of μ² (of ε, where only the intercept is estimated), and the steps."""
+
+    shares: Mapping[Release, float]
+    times: Mapping[Release, int] = field(default_factory=dict)  # once, where nothing is said
+    size: float  # nμ
+    mu: float
+    n_steps: int = 0
+    n_left_out: int = 0  # of the first steps, which are no part of the combination
+    n_whitenings: int = 0  # at most so many of the first steps may whiten rows again
+    n_searches: int = 0  # of thresholds, at the first steps
+    public_thresholds: tuple[float, float] | None = None  # of rows and of scores, in place of searches
+    intercept_only: bool = False
+    for_interval: bool = False
+    knows_unit: bool = True  # of residuals, which is public or released
+    longest: float | None = None  # that white coefficients may be
+    reach: float = (
+        np.inf
+    )  # the length to which white rows of linear models are shortened, with their responses
+
+
+def plan_of(
+    mu: float,
+    n_rows: float,
+    d: int,
+    family: Family,
+    *,
+    intercept: bool,
+    has_offset: bool = False,
+    for_interval: bool = False,
+) -> FitPlan:
+    """Return how the budget is spent."""
+    size, root = mu * n_rows, float(np.sqrt(d))
+    if size < tuning_of(family).few_rows * root:
+        if family.is_linear:
+            return _few_rows(mu, size, d, for_interval=for_interval)
+        if intercept:
+            parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
+            total = sum(_ALONE[part] for part in parts)
+            shares = {part: _ALONE[part] / total for part in parts}
+            return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
+    times: dict[Release, int] = {}
+    shares = {}
+    if family.is_linear:
+        shares, times = _origin(size, d, intercept=intercept)
+    elif intercept:
+        shares, times = _intercept(size, d, family, has_offset=has_offset)
+    elif family.has_counts:
+        shares, times = {RESPONSES_ABOVE: _START_SHARE}, {RESPONSES_ABOVE: counts_needed(N_RESPONSES)}
+    left = 1 - sum(shares.values())
+    shares |= {
+        MOMENTS: left * _MOMENT_SHARE,
+        ROWS_ABOVE: left * _ROW_SHARE,
+        SCORES_ABOVE: left * _SCORE_SHARE,
+    }
+    shares |= {STEP: 1 - sum(shares.values())}
+    times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
+    return FitPlan(
+        shares=shares,
+        times={**times, STEP: N_STEPS},
+        size=size,
+        mu=mu,
+        n_steps=N_STEPS,
+        n_whitenings=N_WHITENINGS,
+        n_searches=N_SEARCHES,
+        for_interval=for_interval,
+        reach=_REACH * root if family.is_linear and not for_interval else np.inf,
+    )
+
+
+def _few_rows(mu: float, size: float, d: int, *, for_interval: bool) -> FitPlan:
+    """Return the plan of a linear model of few rows: five steps at public thresholds.
+
+    Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
+    """
+    return FitPlan(
+        shares={MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS},
+        times={STEP: _FEW_STEPS},
+        size=size,
+        mu=mu,
+        n_steps=_FEW_STEPS,
+        n_left_out=_LEFT_OUT,
+        public_thresholds=(float(np.sqrt(d + 1)), float(np.sqrt(d)) * max(0.07, size / 200)),
+        longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
+        reach=np.inf if for_interval else _REACH * float(np.sqrt(d)),
+    )
+
+
+def _origin(size: float, d: int, *, intercept: bool) -> tuple[dict[Release, float], dict[Release, int]]:
+    """Return shares and numbers of releases for centers of the columns of [x, y] and the unit of y.
+
+    All columns but the constant have centers: about medians where there are enough rows for the counts, else
+    by rounds of means from 0.
+    """
+    if size < _ENOUGH:
+        return {}, {}
+    if not intercept:
+        return {UNITS: _cut(_unit_share(size), UNITS)}, {}
+    if size < _ENOUGH_PER_ROOT * np.sqrt(d):
+        needed = {MEDIANS: medians_share(1, size), UNITS: _unit_share(size), DISTANCE: 0.0}
+        needed |= {MEANS: (_mean_std(d, size, 1.0) / _MEAN_STD) ** 2}
+        times = {MEANS: N_ROUNDS, DISTANCE: counts_needed(N_DISTANCES) + 1}
+    else:
+        needed = {MEDIANS: medians_share(d, size), UNITS: _unit_share(size)}
+        needed |= {MEANS: (_mean_std(d, size, ROW_REACH) / _MEAN_STD) ** 2} if d > 1 else {}
+        times = {}
+    order = [part for part in (MEDIANS, UNITS, MEANS, DISTANCE) if part in needed]
+    return {part: _cut(needed[part], part) for part in order}, {**times, MEDIANS: counts_needed(N_CENTERS)}
+
+
+ROW_REACH = 1.5  # times √p: the norm to which rows about their medians are clipped
+
+
+def _intercept(
+    size: float, d: int, family: Family, *, has_offset: bool
+) -> tuple[dict[Release, float], dict[Release, int]]:
+    """Return shares and numbers of releases for the intercept, and for centers of the columns of x."""
+    needed = {CONSTANT: _RATE_SHARE}
+    times: dict[Release, int] = {}
+    if family.has_counts:
+        needed = {CONSTANT: _MEAN_SHARE, RESPONSES_ABOVE: _CUT_SHARE}
+        needed |= {EXPOSURE: _EXPOSURE_SHARE} if has_offset else {}
+        times = {RESPONSES_ABOVE: counts_needed(N_COUNT_CUTS)}
+    shares = {part: _share(size, *limits) for part, limits in needed.items()}
+    if d > 1 and size >= _ENOUGH_PER_ROOT * np.sqrt(d - 1):
+        left = 1 - sum(shares.values())
+        shares[MEDIANS] = left * _cut(medians_share(d - 1, size), MEDIANS)
+        times[MEDIANS] = counts_needed(N_CENTERS)
+    return shares, times
+
+
+def _share(size: float, needed: float, least: float, most: float) -> float:
+    return float(np.clip((needed / size) ** 2, least, most))
+
+
+def _cut(share: float, part: Release) -> float:
+    return float(np.clip(share, *_ORIGIN_SHARES[part]))
+
+
+def medians_share(n_columns: int, size: float) -> float:
+    """Return the share of μ² by which medians are found where ``size`` is nμ."""
+    return counts_needed(N_CENTERS) * n_columns * (_SURE_OF_MEDIANS / size) ** 2
+
+
+def _unit_share(size: float) -> float:
+    """Return the share of μ² by which few rows are hidden in the noise of a unit."""
+    return (_STANDS_OUT * float(np.sqrt(2)) / (_HIDDEN * size)) ** 2
+
+
+def _mean_std(n_columns: int, size: float, reach: float) -> float:
+    """Return the standard deviation of means that take all of μ², in units."""
+    return 2 * reach * float(np.sqrt(n_columns)) / size
+
+
+# Thresholds: a row beyond the threshold biases a mean by about C/n, noise moves it by about 2C√d/(nμ).
+
+_ROWS = np.concatenate(
+    [np.geomspace(0.5, 8, N_LEVELS), 8 * np.sqrt(2.0) ** np.arange(1, 17)]
+)  # times √(d + 1)
+_WHITE_ROWS = {n: np.geomspace(0.5, 4, n) for n in (N_LEVELS, N_UNKNOWN)}  # times √d
+_SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
+_UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
+_NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
+_LESS_NEAR = np.geomspace(0.25, 2, N_UNKNOWN)  # the same, after a search of all units
+_CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
+_MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
+_DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
+_REFERENCE_SIZE = 489.0
+
+
+class Search(NamedTuple):
+    """Candidate thresholds, ascending, and how many rows shall lie above the one that is chosen."""
+
+    candidates: FloatArray
+    target: float
+
+
+def row_search(plan: FitPlan, n_rows: float, d: int, noise_std: float) -> Search:
+    """Return the search for the threshold of rows z, whose counts have noise of ``noise_std``."""
+    target = _target(plan, n_rows, d, _CLIPPED_ROWS, _MOST_ROWS, _DETECTABLE * noise_std)
+    return Search(np.sqrt(d + 1) * _ROWS, target)
+
+
+def step_search(
+    plan: FitPlan,
+    family: Family,
+    n_rows: float,
+    d: int,
+    noise_std: float,
+    *,
+    whitens: bool,
+    last: float | None,
+    unit: float,
+) -> Search:
+    """Return the search for the threshold of white rows, or of scores near to the ``last`` threshold.
+
+    ``unit`` is that of residuals.
+    """
+    root, most, least = float(np.sqrt(d)), tuning_of(family).most_clipped, 0.0
+    first, near, n = _SCORES * unit, _NEAR, N_LEVELS
+    if not plan.knows_unit:
+        first, near, n, most, least = _UNKNOWN, _LESS_NEAR, N_UNKNOWN, _MOST_OF_UNKNOWN, _DETECTABLE
+    base = _CLIPPED_SCORES * float(np.sqrt(np.prod(family.classes)))
+    target = _target(plan, n_rows, d, base, most, least * noise_std)
+    if whitens:
+        return Search(root * _WHITE_ROWS[n], target)
+    return Search(root * first if last is None else last * near, target)
+
+
+def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float) -> float:
+    """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4), at most a share ``most``."""
+    target = base * float(np.sqrt(d)) / plan.mu * (n_rows * plan.mu / _REFERENCE_SIZE) ** -0.25
+    return float(min(max(target, least), most * n_rows))

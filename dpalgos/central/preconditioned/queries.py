@@ -1,0 +1,367 @@
+"""Every function that reads a row. Each returns a mean or a count in which one row is clipped to a bound.
+
+A function here takes rows and numbers that are public or were released before. Its docstring states how much
+one row can contribute. The bound holds for any finite row that validation admits, up to 10⁶⁰ in magnitude:
+
+- Linear predictors are cut to ±138 before an exponential is taken: e^138 is about 10⁶⁰
+  (:mod:`dpalgos.models.families`).
+- No power of a row higher than the second is formed, so that no intermediate number exceeds 10³⁰⁰.
+- A vector longer than its threshold is multiplied by threshold/length.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.models.families import Family
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.steps.clipping import clip_factor, row_lengths
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
+_ROWS_OF_A_BLOCK = 2**14  # numbers of a block of rows in the processor's cache
+
+
+class Norms(NamedTuple):
+    """Lengths of vectors, one per row."""
+
+    lengths: Grouped[FloatArray]
+
+    def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
+        """Return a function: index of a threshold (m,) → how many lengths exceed it. A row moves it by 1."""
+        if self.lengths.kept is not None:
+            return lambda k: float(self.lengths.sum(lambda _, own: np.count_nonzero(own > thresholds[k])))
+
+        def bins(_: Group, own: FloatArray) -> IntArray:
+            return np.bincount(np.searchsorted(thresholds, own), minlength=len(thresholds) + 1)
+
+        above = self.lengths.sum(bins)[::-1].cumsum()[-2::-1]
+        return lambda k: float(above[k])
+
+    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
+        """Return the shares of rows whose length over ``threshold`` exceeds each of the sizes (k,).
+
+        A row with a cell that was moved to a public bound counts as larger than all sizes. A row leaves one
+        of the bins between sizes and enters another: √2/n on the shares in bins.
+        """
+        sample = self.lengths.sample
+
+        def above(group: Group, own: FloatArray) -> FloatArray:
+            relative = own / threshold
+            if (moved := sample.moved_rows(group)) is not None:
+                relative = np.where(moved, np.inf, relative)
+            return np.array([np.count_nonzero(relative > size) for size in sizes], dtype=float)
+
+        return np.asarray(self.lengths.sum(above) / n_rows_of(sample))
+
+
+def n_rows_of(sample: Sample) -> float:
+    """Return the public number of rows of a sample of one replicate."""
+    return float(sample.n_rows[0])
+
+
+# Rows z = [x, y, …] before they are whitened.
+
+
+def joined_rows(sample: Sample, *, with_response: bool) -> Grouped[FloatArray]:
+    """Return the rows z = [x, y], or [x, 1]."""
+    return sample.grouped(
+        lambda group: np.column_stack([group.X, group.y if with_response else np.ones(len(group.X))])
+    )
+
+
+def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
+    """Return the norms ‖z'B‖ of rows z in coordinates B (p, p)."""
+    return Norms(rows.map(lambda _, Z: row_lengths(Z @ coordinates)))
+
+
+def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
+    """Return the mean of t t', t = z'B clipped to the norm ``threshold`` C, (p, p).
+
+    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
+    """
+
+    def part(_: Group, Z: FloatArray) -> FloatArray:
+        T = Z @ coordinates
+        T *= clip_factor(row_lengths(T), threshold)[:, None]
+        return np.asarray(T.T @ T)
+
+    return rows.sum(part) / n_rows_of(rows.sample)
+
+
+def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
+    """Return the mean of z'B clipped to the norm ``threshold`` C, (p,): 2C/n for the exchange of a row."""
+
+    def part(_: Group, Z: FloatArray) -> FloatArray:
+        T = Z @ coordinates
+        return np.asarray(clip_factor(row_lengths(T), threshold) @ T)
+
+    return rows.sum(part) / n_rows_of(rows.sample)
+
+
+def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
+    """Return the mean of bounded values (n,) or (n, k) of rows; the caller states their range."""
+    return sample.grouped(values).sum(lambda _, own: own.sum(axis=0)) / n_rows_of(sample)
+
+
+def responses(sample: Sample) -> Norms:
+    """Return the responses, for counts of responses above a threshold."""
+    return Norms(sample.grouped(lambda group: group.y))
+
+
+def counts_by_place(
+    rows: Grouped[FloatArray], columns: IntArray, table: IntArray, center: float | None = None
+) -> FloatArray:
+    """Return how many rows have each place of a table but the first, by the first bits of numbers, (p, m).
+
+    ``center`` times the constant, the column before the last, is subtracted first. A row has one place in
+    each of the p columns: each count of a column moves by at most 1.
+    """
+    n_places, p, shift = int(table.max()) + 1, len(columns), 65 - len(table).bit_length()
+
+    def part(group: Group, values: FloatArray) -> FloatArray:
+        counts = np.zeros(p * n_places)
+        step = max(1, _ROWS_OF_A_BLOCK // p)
+        for start in range(0, len(values), step):
+            block = slice(start, start + step)
+            numbers = values[block].T[columns]  # np.take would copy all columns first
+            if center is not None:
+                numbers = numbers - center * group.X[block, -1]
+            places = table[numbers.view(np.int64) >> shift]
+            places += np.arange(0, p * n_places, n_places)[:, None]
+            counts += np.bincount(places.ravel(), minlength=p * n_places)
+        return counts.reshape(p, n_places)[:, 1:]
+
+    return rows.sum(part)
+
+
+def columns_and_response(sample: Sample) -> Grouped[FloatArray]:
+    """Return the rows [x, y], stored by column."""
+    return sample.grouped(lambda group: np.vstack([group.X.T, group.y]).T)
+
+
+def columns(sample: Sample) -> Grouped[FloatArray]:
+    """Return the rows x."""
+    return sample.grouped(lambda group: group.X)
+
+
+# Scores on white rows.
+
+
+class _Prepared(NamedTuple):
+    encoded: FloatArray  # (n,) or (n, K)
+    norms: FloatArray
+    rows: FloatArray | None  # where they are kept
+
+
+class WhiteRows:
+    """The rows u = W'x, whose scores are u (y − ψ'(u'θ + x'β₀))'.
+
+    ``whitening`` (d, d) is W and ``origin`` β₀, (d,) or (d, K), the coefficients at θ = 0: both are public or
+    released. Rows are whitened before they are clipped, so that rounding is relative to the threshold,
+    however ill-conditioned W is. The score of a row longer than ``reach`` is that of the row and its
+    response, shortened to it.
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        family: Family,
+        whitening: FloatArray,
+        origin: FloatArray,
+        reach: float = np.inf,
+    ) -> None:
+        self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
+        self._reach = reach
+        keeps = not sample.rows.streamed and n_rows_of(sample) * sample.n_features <= _MOST_KEPT
+
+        def prepared(group: Group) -> _Prepared:
+            rows = _whitened(group, whitening)
+            return _Prepared(family.encode(group.y)[..., 0], row_lengths(rows), rows if keeps else None)
+
+        self._groups = sample.grouped(prepared)
+
+    def whitened_by(self, whitening: FloatArray) -> "WhiteRows":
+        """Return the rows by another whitening."""
+        return WhiteRows(self.sample, self.family, whitening, self.origin, self._reach)
+
+    def at(self, theta: FloatArray) -> "Scores":
+        """Return the scores at θ, (d,) or (d, K)."""
+        coef, family, whitening, reach = self.coef(theta), self.family, self.whitening, self._reach
+
+        def scores(group: Group, own: _Prepared) -> _RowScores:
+            predictor = _predictor(group, coef)
+            residual = own.encoded - family.mean(predictor[..., None])[..., 0]
+            if np.isfinite(reach):
+                residual = residual * clip_factor(own.norms, reach) ** 2
+            size = np.abs(residual) if residual.ndim == 1 else row_lengths(residual)
+            return _RowScores(predictor, residual, size, own, whitening)
+
+        return Scores(self, self._groups.map(scores))
+
+    def coef(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
+        return np.asarray(self.whitening @ theta + self.origin)
+
+    def norms(self) -> Norms:
+        """Return the norms ‖u‖."""
+        return Norms(self._groups.map(lambda _, own: own.norms))
+
+    def clipped_moments(self, threshold: float) -> FloatArray:
+        """Return the mean of t t', t = u clipped to the norm ``threshold`` C, (d, d).
+
+        A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
+        """
+
+        def part(group: Group, own: _Prepared) -> FloatArray:
+            T = _rows(group, own, self.whitening) * clip_factor(own.norms, threshold)[:, None]
+            return np.asarray(T.T @ T)
+
+        return self._groups.sum(part) / n_rows_of(self.sample)
+
+
+class _RowScores(NamedTuple):
+    predictor: FloatArray
+    residual: FloatArray  # y − ψ', (n,) or (n, K)
+    size: FloatArray  # its length
+    row: _Prepared
+    whitening: FloatArray
+
+    @property
+    def norms(self) -> FloatArray:
+        """‖u‖ |y − ψ'|, (n,)."""
+        return self.size * self.row.norms
+
+
+class Scores:
+    """The scores of white rows at one θ."""
+
+    def __init__(self, rows: WhiteRows, parts: Grouped[_RowScores]) -> None:
+        self._rows, self._parts = rows, parts
+        self.sample, self.whitening = rows.sample, rows.whitening
+
+    def norms(self) -> Norms:
+        """Return the norms of all scores."""
+        return Norms(self._parts.map(lambda _, own: own.norms))
+
+    def clipped_mean(self, threshold: float) -> FloatArray:
+        """Return the mean of scores clipped to the norm ``threshold`` C, in the shape of θ.
+
+        2C/n for the exchange of a row: opposite scores of norm C.
+        """
+
+        def part(group: Group, own: _RowScores) -> FloatArray:
+            factor = clip_factor(own.norms, threshold)
+            clipped = own.residual * (factor if own.residual.ndim == 1 else factor[:, None])
+            return np.asarray(_rows(group, own.row, own.whitening).T @ clipped)
+
+        return self._mean(part)
+
+    def clipped_moments(self, threshold: float) -> FloatArray:
+        """Return the mean of g g', g a score clipped to the norm ``threshold`` C, (d, d); no classes.
+
+        A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
+        """
+
+        def part(group: Group, own: _RowScores) -> FloatArray:
+            clipped = own.residual * clip_factor(own.norms, threshold)
+            G = _rows(group, own.row, own.whitening) * clipped[:, None]
+            return np.asarray(G.T @ G)
+
+        return self._mean(part)
+
+    def residual_moments(self, threshold: float) -> FloatArray:
+        """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
+
+        def part(_: Group, own: _RowScores) -> FloatArray:
+            t = np.clip(own.residual / threshold, -1, 1)
+            return np.array([t.sum(), t @ t])
+
+        return self._mean(part)
+
+    def far_rows(self, threshold: float) -> FloatArray:
+        """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
+
+        The exchange of a row moves it by 1.
+        """
+        sample, scale = self._rows.sample, np.sqrt(self._rows.sample.n_features)
+
+        def part(group: Group, own: _RowScores) -> FloatArray:
+            above: BoolArray = np.maximum(own.size, own.norms / scale) > threshold
+            if (moved := sample.moved_rows(group)) is not None:
+                above = above | moved
+            return np.array([float(np.count_nonzero(above))])
+
+        return self._parts.sum(part)
+
+    def curvature(self, threshold: float) -> "Curvatures":
+        """Return rows' parts of the curvature of the mean of scores clipped to ``threshold``; no classes."""
+        family = self._rows.family
+
+        def second(_: Group, own: _RowScores) -> _RowCurvature:
+            weight = family.second_derivative(own.predictor[:, None])[:, 0]
+            return _RowCurvature(weight, weight * (own.row.norms**2 + 1), own.norms <= threshold, own)
+
+        return Curvatures(self._rows, self._parts.map(second))
+
+    def _mean(self, part: Callable[[Group, _RowScores], FloatArray]) -> FloatArray:
+        return self._parts.sum(part) / n_rows_of(self._rows.sample)
+
+
+class _RowCurvature(NamedTuple):
+    weight: FloatArray  # ψ''
+    norms: FloatArray  # ψ'' ‖z‖²
+    kept: BoolArray  # whether the score is not clipped
+    score: _RowScores
+
+
+class Curvatures:
+    """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
+
+    The derivative of a clipped score is 0 along its residual. A part beyond the threshold of
+    :meth:`clipped_mean` is shortened to it, whatever its residual.
+    """
+
+    def __init__(self, rows: WhiteRows, parts: Grouped[_RowCurvature]) -> None:
+        self._rows, self._parts = rows, parts
+
+    def norms(self) -> Norms:
+        """Return ψ''‖z‖² of all rows."""
+        return Norms(self._parts.map(lambda _, own: own.norms))
+
+    def clipped_mean(self, threshold: float) -> FloatArray:
+        """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
+
+        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row.
+        """
+
+        def part(group: Group, own: _RowCurvature) -> FloatArray:
+            root = np.sqrt(own.weight * clip_factor(own.norms, threshold) * _counts(own, threshold))
+            U = _rows(group, own.score.row, own.score.whitening)
+            Z = np.column_stack([U * root[:, None], root])
+            return np.asarray(Z.T @ Z)
+
+        return self._parts.sum(part) / n_rows_of(self._rows.sample)
+
+
+def _counts(own: _RowCurvature, threshold: float) -> BoolArray:
+    return own.kept | (own.norms > threshold)
+
+
+def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
+    """Return the rows u (n, d), stored by column: sums over few columns take less time so."""
+    return np.asarray(whitening.T @ group.X.T).T
+
+
+def _rows(group: Group, own: _Prepared, whitening: FloatArray) -> FloatArray:
+    return _whitened(group, whitening) if own.rows is None else own.rows
+
+
+def _predictor(group: Group, coef: FloatArray) -> FloatArray:
+    """Return x'β + offset, (n,) or (n, K)."""
+    products = (coef.T @ group.X.T).T
+    if isinstance(group.offset, float):
+        return products
+    return np.asarray(products + (np.ravel(group.offset) if coef.ndim == 1 else group.offset))

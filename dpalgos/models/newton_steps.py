@@ -1,0 +1,48 @@
+"""Newton steps as they were released, and the combination of least variance of where they lead to."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.typing import FloatArray
+
+_JITTER = 1e-12  # of K's trace, where there is next to no noise
+
+
+class NewtonSteps(NamedTuple):
+    """Points and what was released at each of them.
+
+    ``points`` and ``gradients`` are (T, d), the noise standard deviations ``stds`` (T,). ``threshold`` is the
+    norm to which scores are clipped at the last point, and ``end`` (d,) follows it.
+    """
+
+    points: FloatArray
+    gradients: FloatArray
+    stds: FloatArray
+    threshold: float
+    end: FloatArray
+
+    def last(self, number: int) -> "NewtonSteps":
+        """Return the last of the steps."""
+        return self._replace(
+            points=self.points[-number:], gradients=self.gradients[-number:], stds=self.stds[-number:]
+        )
+
+
+def combination_weights(steps: NewtonSteps, entry_variance: float, own_variance: float = 0.0) -> FloatArray:
+    """Return the weights w (T,), of sum 1, by which Σ w_t (θ_t + g_t) has the least variance.
+
+        w ∝ K⁻¹ 1,   K = v Σ_j g_j g_j' + diag(s_t² + o g_t'g_t)
+
+    g_t = H (θ* − θ_t) + noise of standard deviation s_t; g_j are its coordinates j over the steps. Columns
+    are white up to what whitening could not know: entries of H − I have ``entry_variance`` v, so that
+    θ_t + g_t errs by noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u),
+    which v g_t'g_u estimates. ``own_variance`` o is for steps that are not linear in θ. These are the weights
+    of generalized least squares (Anderson 1965 has them without noise).
+    """
+    g, n_steps = steps.gradients, len(steps.points)
+    own = steps.stds**2 + own_variance * (g**2).sum(axis=1)
+    covariance = entry_variance * (g @ g.T) + np.diag(own)
+    size = max(float(covariance.trace()), float(np.finfo(float).tiny))
+    weights = np.linalg.solve(covariance / size + _JITTER * np.eye(n_steps), np.ones(n_steps))
+    return np.asarray(weights / weights.sum())

@@ -1,0 +1,174 @@
+"""Spending a planned budget: one call adds the noise of a release, records its event and counts it.
+
+A plan says for each release how often it is made and with how much noise. An estimator then spends it release
+by release. A release that is not in the plan, or is made once too often, is refused before noise is drawn.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.release.declared import Release
+from dpalgos.release.symmetric import svec, unsvec
+from dpalgos.release.transcript import Transcript
+from dpalgos.typing import FloatArray, Number
+
+
+class Noisy(NamedTuple):
+    """A released value, and the standard deviation of the noise in each of its entries.
+
+    A number per replicate (R,), or one number where a fit is of one replicate.
+    """
+
+    value: FloatArray
+    std: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise."""
+
+    times: int = 1
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+
+
+_ONCE: Mapping[str, int] = MappingProxyType({})
+
+
+class Spend:
+    """Makes the planned releases of a run.
+
+    Parameters
+    ----------
+    transcript : Transcript
+    allowances : mapping of str to Allowance
+        Label → what the plan allows.
+    """
+
+    def __init__(self, transcript: Transcript, allowances: Mapping[str, Allowance]) -> None:
+        self._transcript, self._allowances = transcript, allowances
+        self._made: Counter[str] = Counter()
+
+    @classmethod
+    def of_budget(
+        cls,
+        transcript: Transcript,
+        budget: SplitBudget,
+        times: Mapping[str, int] = _ONCE,
+        labels: Collection[str] | None = None,
+    ) -> Self:
+        """Return what spends a Gaussian budget: the shares of some labels, by default all.
+
+        A release is made as often as ``times`` says, by default once.
+        """
+        return cls(
+            transcript,
+            {
+                label: Allowance(
+                    times=times.get(label, 1),
+                    noise_multiplier=budget.gaussian_multiplier(label, times.get(label, 1)),
+                )
+                for label in (budget.shares if labels is None else labels)
+            },
+        )
+
+    def __contains__(self, release: Release) -> bool:
+        return release.label in self._allowances
+
+    def multiplier(self, release: Release) -> float:
+        """Return the noise multiplier that the plan gives a Gaussian release."""
+        return float(self._allowances[release.label].noise_multiplier or np.nan)
+
+    def epsilon(self, release: Release) -> float:
+        """Return the ε that the plan gives a release with Laplace noise."""
+        return float(self._allowances[release.label].epsilon or np.nan)
+
+    def __call__(
+        self,
+        release: Release,
+        value: FloatArray,
+        *sizes: Number,
+        lemma: Callable[..., FloatArray] | None = None,
+    ) -> Noisy:
+        """Release vectors (k, R).
+
+        Parameters
+        ----------
+        release : Release
+        value : (k, R) array
+            The private values.
+        *sizes : float or (R,) array
+            The arguments of the lemma: public, or released before.
+        lemma : callable, optional
+            Another lemma than the release's own, where what is released may be of two kinds.
+        """
+        allowance = self._allow(release)
+        sensitivity = (lemma or release.lemma)(*sizes)  # type: ignore[operator]
+        transcript, label = self._transcript, release.label
+        if allowance.noise_multiplier is not None:
+            multiplier = allowance.noise_multiplier
+            noisy = transcript.gaussian(
+                value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
+            )
+            return Noisy(noisy, transcript.noise_std(sensitivity, multiplier, len(value)))
+        epsilon = self.epsilon(release)
+        noisy = transcript.laplace(value, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
+        return Noisy(noisy, np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1))
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a diagnostic; it must follow from released or public quantities."""
+        self._transcript.note(name, value)
+
+    def check_complete(self) -> None:
+        """Check that each planned release was made as often as planned."""
+        planned = {label: allowance.times for label, allowance in self._allowances.items()}
+        if dict(self._made) != planned:
+            raise RuntimeError(f"the releases made, {dict(self._made)}, are not the planned ones, {planned}")
+
+    def _allow(self, release: Release) -> Allowance:
+        allowance = self._allowances.get(release.label)
+        if allowance is None or self._made[release.label] >= allowance.times:
+            raise RuntimeError(f"the release {release.label!r} exceeds the plan, which allows {allowance}")
+        self._made[release.label] += 1
+        return allowance
+
+
+class SpendOnce(Spend):
+    """Makes the planned releases of one replicate: values have any shape and no axis of replicates."""
+
+    def __call__(
+        self,
+        release: Release,
+        value: FloatArray,
+        *sizes: Number,
+        lemma: Callable[..., FloatArray] | None = None,
+    ) -> Noisy:
+        """Release an array of any shape; arguments are those of :meth:`Spend.__call__`."""
+        column = np.reshape(value, (-1, 1)).astype(float, copy=False)
+        noisy, std = super().__call__(release, column, *sizes, lemma=lemma)
+        return Noisy(noisy[:, 0].reshape(np.shape(value)), np.float64(std.item()))  # type: ignore[arg-type]
+
+    def symmetric(
+        self,
+        release: Release,
+        matrix: FloatArray,
+        *sizes: Number,
+        lemma: Callable[..., FloatArray] | None = None,
+    ) -> Noisy:
+        """Release a symmetric matrix (p, p), whose Frobenius norm the lemma bounds, by its upper triangle.
+
+        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that
+        over √2 off it.
+        """
+        released = self(release, svec(matrix[None])[:, 0], *sizes, lemma=lemma)
+        return Noisy(unsvec(released.value[:, None], len(matrix))[0], released.std)
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a diagnostic of the one replicate."""
+        super().note(name, np.asarray(value)[None])

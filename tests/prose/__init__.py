@@ -1,0 +1,1 @@
+"""The prose linter: proselint with the rules of this project."""

@@ -1,0 +1,48 @@
+import pytest
+
+from tests.prose.linter import EXCEPTIONS, PROJECT, RULES, faults, files
+
+
+def found(tmp_path, text, suffix=".md"):
+    path = tmp_path / f"page{suffix}"
+    path.write_text(text, encoding="utf-8")
+    return list(faults(path))
+
+
+@pytest.mark.parametrize("rule", RULES["words"], ids=lambda rule: rule["example"])
+def test_a_rule_rejects_its_example(rule, tmp_path):
+    assert any(rule["instead"] in fault for fault in found(tmp_path, rule["example"]))
+
+
+def test_a_long_sentence_is_a_fault(tmp_path):
+    sentence = " ".join(f"word{i}" for i in range(RULES["max_words"] - 1))
+    assert not found(tmp_path, f"One {sentence}. Two {sentence}.")
+    assert "26 words" in found(tmp_path, f"One {sentence} too.")[0]
+
+
+def test_a_repeated_word_is_a_fault_of_proselint_itself(tmp_path):
+    assert found(tmp_path, "The the noise is small.")
+
+
+def test_only_prose_of_a_page_is_checked(tmp_path):
+    assert not found(
+        tmp_path, "---\nhence: 1\n---\n\n```python\nhence\n```\n\nUse `hence`.\n\n    hence = 0\n"
+    )
+    assert len(found(tmp_path, "# Hence\n\n| a | hence |\n|---|---|\n| [hence](x.md) | b |\n")) == 3
+
+
+def test_docstrings_and_messages_of_a_module_are_checked(tmp_path):
+    assert found(tmp_path, '"""Hence a module."""\n', ".py")[0].startswith("page.py:1:")
+    assert found(tmp_path, 'def f(x):\n    raise ValueError(f"the value {x} is hence wrong")\n', ".py")
+    assert not found(tmp_path, 'hence = {"hence": 1}  # hence\n', ".py")
+
+
+def test_every_exception_has_a_reason_and_is_needed():
+    texts = [path.read_text(encoding="utf-8") for path in files()]
+    for each in EXCEPTIONS["exceptions"]:
+        assert each["reason"]
+        assert any(each["text"] in text for text in texts), each["text"]
+
+
+def test_the_rules_cover_files():
+    assert PROJECT / "README.md" in files()

@@ -1,0 +1,282 @@
+"""Two requests are one question of the ledger only if they draw from the same inputs."""
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos
+from data.dataset import Declaration, DeclaredColumn, Marks
+from data.errors import AnswerLost
+from data.ledger import Ledger, PrivacyCost, Question
+from dpalgos.accounting.events import Relation
+from dpalgos.api import build_params, run_estimator
+from dpalgos.formula.columns import NumberColumn
+from dpalgos.formula.design import design_of
+from dpalgos.hardened_release import releasable
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from tasks.release.design import RowDesign, UnitColumn, question_parameters
+from tasks.release.release import plan_release
+from tasks.release.request import read_request
+from tasks.release.rows import columns_read, read_rows
+from tests.builders import refused
+from tests.contract.forms import keywords, whose
+from tests.tasks.analyst_tables import completed, edited, init_study, release
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def is_releasable(form):
+    try:
+        return bool(releasable(form.name, form.example)) and "tight" in form.calibrations
+    except dpalgos.InputError:
+        return False
+
+
+FORMS = [form for each in dpalgos.catalog() for form in each.variants if is_releasable(form)]
+MEANS = [form for form in FORMS if form.task == "mean" and "public_X" not in form.example]
+FORMULA = design_of("cost ~ age + weight", {n: NumberColumn(0, 1) for n in ("cost", "age", "weight")})
+DESIGN = RowDesign(
+    columns=(UnitColumn(name="b", center=1.0, scale=2.0), UnitColumn(name="a")),
+    response=UnitColumn(name="cost", center=0.5, scale=0.25),
+    user_id="person",
+    intercept=True,
+    declaration=Declaration(
+        columns=(
+            DeclaredColumn(name="b", lower=0.0, upper=1.0, impute=0.5, clip=True, log=True),
+            DeclaredColumn(
+                name="a", categories=("x", "y"), missing=("?",), others="y", spellings=(("z", "y"),)
+            ),
+            DeclaredColumn(name="~ age", derived=FORMULA),
+        ),
+        marks=Marks(",", "."),
+        missing="drop",
+        n_rows=100,
+        user_id="person",
+        n_users=50,
+    ),
+    formula=FORMULA.described,
+)
+
+
+def leaves(value, path=()):
+    """Yield the paths to all numbers, texts and absent values of what is drawn from."""
+    if dataclasses.is_dataclass(value) and not hasattr(value, "described"):
+        for item in dataclasses.fields(value):
+            yield from leaves(getattr(value, item.name), (*path, item.name))
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from leaves(each, (*path, name))
+    elif isinstance(value, tuple | list) and value:
+        for k, each in enumerate(value):
+            yield from leaves(each, (*path, k))
+    else:
+        yield path
+
+
+def other(value):
+    if hasattr(value, "described"):
+        return design_of("cost ~ weight + age", value.declared)
+    if isinstance(value, bool) or value is None:
+        return "another" if value is None else not value
+    return value + 1 if isinstance(value, int | float | np.ndarray) else f"{value} another"
+
+
+def with_another(value, path):
+    """Return a copy of a value that differs at one path."""
+    if not path:
+        return other(value)
+    name, *rest = path
+    if isinstance(value, tuple | list):
+        return tuple(with_another(each, rest) if k == name else each for k, each in enumerate(value))
+    if isinstance(value, Mapping):
+        return {**value, name: with_another(value[name], rest)}
+    changed = copy.copy(value)
+    object.__setattr__(changed, name, with_another(getattr(value, name), rest))
+    return changed
+
+
+@pytest.mark.parametrize("path", [*leaves(DESIGN)], ids=str)
+def test_every_field_of_the_rows_is_part_of_the_question(path):
+    estimator = dpalgos.get_estimator("preconditioned_regression")
+    params = build_params(estimator, BUDGET)
+    changed = with_another(DESIGN, path)
+    assert question_parameters(estimator, params, changed) != question_parameters(estimator, params, DESIGN)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.label)
+def test_every_keyword_of_an_estimator_is_part_of_the_question(form):
+    params = build_params(form, keywords(form, "tight"))
+    d = max([2, *(len(v) for v in vars(params).values() if isinstance(v, tuple))])
+    columns = tuple(UnitColumn(name=f"x{k}") for k in range(d))
+    before = question_parameters(form, params, RowDesign(columns=columns))
+    for path in leaves({item.name: getattr(params, item.name) for item in dataclasses.fields(params)}):
+        after = question_parameters(form, with_another(params, path), RowDesign(columns=columns))
+        assert after != before, path
+
+
+@pytest.mark.parametrize("form", MEANS, ids=lambda form: form.label)
+def test_a_mean_does_not_depend_on_the_order_of_columns(form):
+    """So that the question of a mean may leave the order out."""
+    rng, order = np.random.default_rng(0), [3, 0, 4, 2, 1]
+    X = rng.uniform(-1, 1, (400, 5)) * [1, 0.5, 0.2, 0.9, 0.7] + [0.1, 0, 0.3, -0.2, 0]
+
+    def answer(columns):
+        noise = NoNoise([np.random.default_rng(0)])
+        transcript = Transcript(noise, form.relation or Relation.CENTRAL)
+        asked = {**keywords(form, "tight"), "epsilon": 5.0}
+        for name, value in asked.items():
+            if isinstance(value, tuple) and len(value) == 5:
+                asked[name] = tuple(value[j] for j in columns)
+        sample = Sample(X[:, columns], None, user_ids=whose(form, len(X)))
+        found = run_estimator(form, sample, build_params(form, asked), transcript)[..., 0]
+        widths = transcript.interval.half_width[..., 0] if transcript.interval else found
+        return np.stack([found, widths])
+
+    np.testing.assert_allclose(answer(order), answer(range(5))[:, order], rtol=0, atol=1e-12)
+
+
+N = 400
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, N)).clip(-2, 2).round(3)
+    table = pd.DataFrame({"a": a, "b": b, "one": 1.0, "y": (rng.random(N) < 0.5) * 1, "c": abs(a) + 0.5})
+    table["pre-post"], table["pre"], table["post"] = rng.uniform(0, 1, (3, N)).round(3)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path
+
+
+def asked(folder, *, x='["a", "one"]', y='y = "y"', bounds="", params='family = "logistic"', head=""):
+    file = folder / "release.toml"
+    columns = f"[columns]\nx = {x}\n{y}\n" if x else ""
+    file.write_text(f'{head}[dataset]\nname = "t"\n{columns}[bounds]\n{bounds}\n[params]\n{params}\n')
+    return file
+
+
+LOGISTIC = 'family = "logistic"\n'
+REQUESTS = [
+    {},
+    {"params": LOGISTIC + "intercept = false"},
+    {"params": LOGISTIC + "intercept = true"},
+    {"params": LOGISTIC + "intercept = true", "x": '["one", "a"]'},
+    {"x": '["one", "a"]'},
+    {"bounds": "offset_bounds = [-1.0, 1.0]"},
+    {"bounds": "offset_bounds = [-1, 1]"},
+    {"bounds": "offset_bounds = [-0.01, 0.01]"},
+    {"params": LOGISTIC + "interval = 0.95"},
+    {"params": LOGISTIC + 'interval = 0.95\ninterval_target = "robust"'},
+    {"params": LOGISTIC + 'interval = 0.95\ninterval_target = "least squares"'},
+    {"params": 'family = "poisson"'},
+    {"x": '["a", "b"]'},
+    {"x": '["b", "a"]'},
+]
+
+
+def planned(folder, config, estimator, ledger, data="t.csv"):
+    request = read_request(config, estimator, **BUDGET)
+    reader = ledger.fingerprinter({}, "t", read=columns_read(request))
+    return plan_release(request, read_rows(reader, folder / data, request))
+
+
+def drawn_from(plan):
+    """Return all that the draw gets: estimator, keywords, rows, responses, and names of the answer."""
+    rows, sample = plan.rows, plan.sample
+    codes = None if rows.users is None else rows.users.tobytes()
+    arrays = sample.X.tobytes(), None if sample.y is None else sample.y.tobytes(), codes
+    back = [each.tobytes() for each in rows.units.affine]
+    return repr((plan.drawing.estimator.name, plan.drawing.params, rows.units.shown, arrays, back))
+
+
+def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs(folder):
+    ledger = Ledger(folder / "home")
+    ledger.open_dataset("t", 10.0, 1e-5)
+    plans = [planned(folder, asked(folder, **each), "preconditioned_glm", ledger) for each in REQUESTS]
+    for one, two in itertools.combinations(plans, 2):
+        same = drawn_from(one) == drawn_from(two)
+        assert (one.question.id == two.question.id) == same, (one.drawing.params, two.drawing.params)
+    assert len({plan.question.id for plan in plans}) == len(REQUESTS) - 3  # three are spelled in two ways
+
+
+STUDIES = [
+    ("", ""),
+    ("lower = -2", "lower = -3"),
+    ("lower = -2", "center = 0.5\nlower = -2"),
+    ("lower = -2", "impute = 0.5\nlower = -2"),
+    ('outside = "refuse"', 'outside = "clip"'),
+    ('missing = "refuse"', 'missing = "drop"'),
+]
+FORMULAS = ["y ~ a + b", "y ~ b + a", "y ~ a * b", "y ~ c + a", "y ~ c + offset(a)", "y ~ offset(a) + c"]
+FORMULAS += ["y ~ c + offset(2 * a)", "y ~ a + `pre-post`", "y ~ a + I(pre - post)", 'y ~ a + Q("pre-post")']
+FORMULAS += ["y ~ bs(a, df=4)", "y ~ bs(a, df=5)", "y ~ 1 + a  +  b"]
+
+
+def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_same_inputs(folder):
+    ledger, plans = Ledger(folder / "home"), []
+    ledger.open_dataset("t", 10.0, 1e-5)
+    init_study("mine", folder / "t.csv", folder=folder, response="y", family="logistic")
+    bounds = {"a": (-2, 2), "b": (-2, 2), "c": (0.1, 3), "one": (0, 2)}
+    written = completed(folder / "mine.toml", bounds, {}).read_text()
+    for old, new in STUDIES:
+        (folder / "mine.toml").write_text(written.replace(old, new, 1) if old else written)
+        config = asked(folder, x="", params="family = 'logistic'")
+        edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
+        edited(config, "[bounds]", '[columns]\nx = ["a", "b", "c"]\ny = "y"\n[bounds]')
+        plans.append(planned(folder, config, "preconditioned_glm", ledger))
+    (folder / "mine.toml").write_text(written)
+    for formula in FORMULAS:
+        config = asked(folder, x="", params="family = 'logistic'", head=f"formula = '{formula}'\n")
+        edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
+        plans.append(planned(folder, config, "preconditioned_glm", ledger))
+    for one, two in itertools.combinations(plans, 2):
+        if drawn_from(one) != drawn_from(two):
+            assert one.question.id != two.question.id
+    assert plans[-1].question.id == plans[len(STUDIES)].question.id
+
+
+def earlier_charge(ledger, question, parameters, exact="00"):
+    """Charge a question as an earlier version stated it."""
+    stated = {"dataset": "t", "content": question.content, "estimator": question.estimator, **BUDGET}
+    cost = PrivacyCost(rho=0.01)
+    with ledger.answering(Question(parameters=parameters, exact=exact, **stated), cost, lambda *_: None) as (
+        charge,
+        _,
+    ):
+        ledger.store(charge, {"estimate": {"a": 1.0, "one": 2.0}})
+
+
+@pytest.mark.parametrize("exact", ["00", ""])
+def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge(folder, exact):
+    ledger = Ledger(folder / "home")
+    ledger.open_dataset("t", 10.0, 1e-5)
+    config = asked(folder)
+    question = planned(folder, config, "preconditioned_glm", ledger).question
+    stated = {"x": ["a", "one"], "y": "y", "settings": {"family": "logistic"}}
+    earlier_charge(ledger, question, stated, exact)
+    request = ledger, "preconditioned_glm", folder / "t.csv", config
+    refused(lambda: release(*request, **BUDGET), AnswerLost, "--again", "ledger show", "preconditioned_glm")
+    assert len(ledger.account("t").charges) == 1
+    paid = release(*request, **BUDGET, again=True)
+    assert not paid.replayed
+    assert release(*request, **BUDGET).estimate == paid.estimate
+    assert len(ledger.account("t").charges) == 2
+    assert not release(*request, epsilon=2.0, delta=1e-6).replayed  # of another budget
+
+
+def test_stored_answers_of_this_version_bar_no_other_question(folder):
+    ledger = Ledger(folder / "home")
+    ledger.open_dataset("t", 10.0, 1e-5)
+    estimates = []
+    for request in REQUESTS[1:5]:
+        config = asked(folder, **request)
+        estimates.append(release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).estimate)
+    assert len(ledger.account("t").charges) == 4
+    assert len({tuple(sorted(each.items())) for each in estimates}) == 4
