@@ -126,8 +126,8 @@ class TableSubsamples(RegisteredTable):
             scale += "" if self.family else ", over that of the response"
         return (
             f"In every repetition m of the {units} are drawn without replacement, the same for all "
-            f"estimators. Private estimators draw new noise. An error is the ℓ2 distance of an "
-            f"estimate ({answer}) from the non-private estimate from all {units}, {scale}."
+            f"estimators. Private estimators draw new noise. An error is the ℓ2 distance of an estimate "
+            f"({answer}) from the non-private estimate from all {units}, {scale}."
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
