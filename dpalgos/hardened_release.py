@@ -90,9 +90,11 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
             f"estimator must be a private one for a release, got {name!r}; see dpcost estimators"
         )
     if estimator.relation is Relation.LOCAL:
-        raise InputError(f"{name} has no hardened sampler for a curator: each device draws its own noise")
+        raise InputError(
+            f"{name} has no floating-point-safe sampler for a curator: each device draws its own noise"
+        )
     if estimator.no_release:
-        raise InputError(f"{name} has no hardened sampler: {estimator.no_release}")
+        raise InputError(f"{name} has no floating-point-safe sampler: {estimator.no_release}")
     if keywords.get("calibration", "tight") != "tight":
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
     return estimator

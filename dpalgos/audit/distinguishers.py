@@ -127,7 +127,7 @@ def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
     """Return every distinguisher's score of a chunk of runs.
 
     Rounded, so that the last bits of floating-point noise do not count: they betray the value that the noise
-    was added to (Mironov 2012), in every estimator alike, and hardened samplers are the remedy.
+    was added to (Mironov 2012), in every estimator alike, and floating-point-safe samplers are the remedy.
     """
     with np.errstate(all="ignore"):
         scores = {

@@ -1,4 +1,4 @@
-"""Newton steps as they were released, and the combination of least variance of where they lead to."""
+"""Released Newton steps, and the minimum-variance combination of the points that they lead to."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from dpalgos.typing import FloatArray
 
-_JITTER = 1e-12  # of K's trace, where there is next to no noise
+_JITTER = 1e-12  # of K's trace, where noise is negligible
 
 
 class NewtonSteps(NamedTuple):
@@ -30,15 +30,15 @@ class NewtonSteps(NamedTuple):
 
 
 def combination_weights(steps: NewtonSteps, entry_variance: float, own_variance: float = 0.0) -> FloatArray:
-    """Return the weights w (T,), of sum 1, by which Σ w_t (θ_t + g_t) has the least variance.
+    """Return the weights w (T,), of sum 1, that minimize the variance of Σ w_t (θ_t + g_t).
 
         w ∝ K⁻¹ 1,   K = v Σ_j g_j g_j' + diag(s_t² + o g_t'g_t)
 
     g_t = H (θ* − θ_t) + noise of standard deviation s_t; g_j are its coordinates j over the steps. Columns
-    are white up to what whitening could not know: entries of H − I have ``entry_variance`` v, so that
-    θ_t + g_t errs by noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u),
-    which v g_t'g_u estimates. ``own_variance`` o is for steps that are not linear in θ. These are the weights
-    of generalized least squares (Anderson 1965 has them without noise).
+    are white up to an error: entries of H − I have ``entry_variance`` v. The error of θ_t + g_t has noise of
+    variance s_t². Its other part has covariance v (θ* − θ_t)'(θ* − θ_u) with step u, which v g_t'g_u
+    estimates. ``own_variance`` o is for steps that are not linear in θ. These are the weights of
+    generalized least squares (Anderson 1965 has them without noise).
     """
     g, n_steps = steps.gradients, len(steps.points)
     own = steps.stds**2 + own_variance * (g**2).sum(axis=1)

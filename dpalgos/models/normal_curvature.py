@@ -1,12 +1,12 @@
 """The curvature of a generalized linear model on normal rows, and the shortfall of a gradient step.
 
-If white rows u ~ N(m, I − m m') and θ is the coefficient, η = u'θ is normal with mean m'θ and variance s² =
-‖θ‖² − (m'θ)², and with v = (θ − m m'θ)/s and z = (η − m'θ)/s
+Let white rows be u ~ N(m, I − m m') and θ the coefficient. Then η = u'θ is normal with mean m'θ and variance
+s² = ‖θ‖² − (m'θ)². With v = (θ − m m'θ)/s and z = (η − m'θ)/s
 
     H(θ) = E ψ''(η) u u' = w₀ I + w₁ (m v' + v m') + (w₂ − w₀) v v',   w_k = E ψ''(η) z^k
 
-All of it is made of public and released quantities. Rows that are not normal make steps too long or too
-short, not wrong: their fixed point is the same.
+All of it is computed from public and released quantities. If rows are not normal, steps are too long or too
+short, but their fixed point is the same.
 """
 
 import numpy as np

@@ -2,12 +2,12 @@
 
     F(β) = (1/n) Σ_i loss(x_i'β, y_i) + (κ/2) ‖β‖² + ⟨c, β⟩,   rows clipped to an ℓ2 norm
 
-Newton's equations are solved by conjugate gradients, for all replicates at once, as precisely as the distance
-from the minimum warrants; a step is halved until the risk falls. Clipped rows are never made: what multiplies
-a row is shortened instead. Predictors follow a step, so that the halving costs no pass over the rows.
-Hessians are multiplied in the rows' own precision, for they only point the way; predictors and gradients are
-in double precision, so that the minimum is exact. Deterministic: the same rows give the same answer, as
-objective perturbation asks.
+Newton's equations are solved by conjugate gradients, for all replicates at once. Their tolerance follows the
+distance from the minimum. A step is halved until the risk falls. Clipped rows are never stored: the factor
+that multiplies a row is reduced instead. Predictors are updated with a step; halving then needs no pass over
+the rows. Hessians only determine the direction of a step, and are multiplied in the rows' own precision.
+Predictors and gradients are in double precision. Therefore the minimum is exact. The method is deterministic:
+the same rows give the same minimum, as objective perturbation requires.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class RidgeRisk:
 
 
 class Penalties(TypedDict):
-    """What a risk has besides its family and rows: the clip of their norm, a ridge (R,), a tilt (d, R)."""
+    """Terms of a risk other than its loss: the bound on row norms, a ridge (R,), a tilt (d, R)."""
 
     row_bound: float
     ridge: FloatArray

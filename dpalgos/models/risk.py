@@ -202,12 +202,12 @@ def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Mi
 
     At most ``most_steps`` steps, each ``step_size`` times Newton's before it is halved.
 
-    Directions in which the rows do not vary get coefficient zero, so that collinear columns and more columns
-    than rows have an answer. With classes, coefficients sum to zero over classes. A replicate that has
-    converged stays as it is, so that a batch equals a loop.
+    Directions in which the rows do not vary get coefficient zero. Therefore a solution exists for collinear
+    columns and for more columns than rows. With classes, coefficients sum to zero over classes. A replicate
+    that has converged does not change. Therefore a batch equals a loop.
 
-    Where classes can be separated by a linear predictor the risk has no minimum: it falls forever, and its
-    curvature vanishes, along that predictor; ``found`` is False there.
+    If a linear predictor separates the classes, the risk has no minimum. It falls forever along that
+    predictor, and its curvature vanishes; ``found`` is False there.
     """
     contrasts = _contrasts(risk.family.classes)
     whitening, unwhitening = _whitening(risk.second_moments())

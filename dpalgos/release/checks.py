@@ -81,8 +81,8 @@ def for_columns(name: str, values: tuple[float, ...], d: int) -> FloatArray:
 def check_event(event: Event) -> Event:
     """Return an event, or refuse one whose noise could vanish: every scale must be a normal positive number.
 
-    A product of tiny bounds is rounded to zero or to a number with few digits, and noise of that scale covers
-    nothing, whatever the event says.
+    A product of tiny bounds is rounded to zero or to a number with few digits. Noise of that scale protects
+    nothing, whatever the event states.
     """
     stated = vars(event)
     scales = {name: stated[name] for name in _SCALES if name in stated}

@@ -1,4 +1,4 @@
-"""What an estimator releases, declared once: catalogs print it, budgets and tests are made of it."""
+"""Releases of an estimator, declared once: the source of catalogs, budgets and tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +23,15 @@ class Release:
     Attributes
     ----------
     label : str
-        Of its events; the number of a round is written "t".
+        Label of its events; the number of a round is written "t".
     share : float, str or callable
-        Of μ², or of ρ where not all noise is Gaussian; a number, words, or a function of ``params``.
+        Share of μ², or of ρ where not all noise is Gaussian: a number, words, or a function of ``params``.
     lemma : callable or str
-        The function of :mod:`dpalgos.mechanisms.sensitivity`, or a function named ``…_sensitivity``, that
-        bounds how far one row moves it. A text where a mechanism has a proof of its own.
+        The function that bounds how far one row moves the release. It is from
+        :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``. If a mechanism has its own
+        proof, it is a text.
     when : callable
-        ``(params) -> bool``, whether it is made; None if n and d decide, too.
+        ``(params) -> bool``, whether the release is made; None if n and d decide, too.
     witness : callable or None
         ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
         earlier releases. It is the executable half of the privacy argument.
@@ -52,7 +53,7 @@ class Release:
 
 
 def scaled(whole: Share, releases: Sequence[Release]) -> tuple[Release, ...]:
-    """Return releases that share ``whole`` as they shared what they took before."""
+    """Return the releases with their shares rescaled to sum to ``whole``, in the same proportions."""
 
     def share(one: Release, params: Any) -> Share:
         own = shares_of(releases, params)
@@ -79,11 +80,11 @@ def witnesses_of(
 
 
 def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:
-    """Return neighboring data sets of a row (d,), or some rows (n, d), each; responses are all the same."""
+    """Return neighboring datasets of one row (d,) or several rows (n, d) each, with constant responses."""
     rows, others = np.atleast_2d(row), np.atleast_2d(other)
     return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
 
 
 def with_interval(params: Any) -> bool:
-    """Return whether an interval is wanted: for ``when``."""
+    """Return whether ``params`` request an interval: for ``when``."""
     return getattr(params, "interval", None) is not None

@@ -1,27 +1,26 @@
 """Releases whose noise may face an adversary: cryptographic randomness, and no floating-point leaks.
 
-A float's low bits can betray a private value through the gaps between floats (Mironov 2012). Here the
-value is rounded to a public grid, integer noise from OpenDP's exact samplers (operating-system randomness)
-is added to the grid index, and only then the result becomes a float again: the release is a function of
-an integer.
+A float's low bits can reveal a private value through the gaps between floats (Mironov 2012). Here the value
+is rounded to a public grid. Integer noise from OpenDP's exact samplers (operating-system randomness) is added
+to the grid index. Only then is the result converted to a float: the release is a function of an integer.
 
-Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of the
-value, which is cut at 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
-Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
-is below one part in a thousand. Sums over n rows, which reach nΔ, have a larger step from 2²⁷ rows on, 2⁻⁹ Δ
-for 10⁹ rows; and Δ counts as (1 + K u n) Δ, by which K blocks of rows are summed wrong at most
-(:mod:`dpalgos.rows.blocks`).
+Rounding moves each of the k coordinates by at most half a step per dataset. The value is clipped at 2⁴⁰
+steps. Its floating-point error therefore moves a coordinate by less than half a step. The sensitivity on the
+grid is at most Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near
+Δ 2⁻¹²/√k: the cost is below one part in a thousand. Sums over n rows reach nΔ. They have a larger step from
+2²⁷ rows on, 2⁻⁹ Δ for 10⁹ rows. Their Δ counts as (1 + K u n) Δ: the factor bounds the rounding error of
+sums of K blocks of rows (:mod:`dpalgos.rows.blocks`).
 
-Noise in a cube (:func:`box_sampler`) is made of OpenDP's discrete Laplace noise and of uniform integers from
-the operating system; a coordinate moves by at most Δ/g + 2.
+Noise in a cube (:func:`box_sampler`) combines OpenDP's discrete Laplace noise with uniform integers from the
+operating system. A coordinate moves by at most Δ/g + 2.
 
 A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
 
-Values and scores beyond the grid are cut to its ends, which moves no two of them apart. Nothing here raises
-or branches by what noise does not cover.
+Values and scores outside the grid are clipped to its minimum and maximum, which never increases the distance
+between two of them. No error and no branch here depends on a quantity that noise does not cover.
 
-Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²), which is proved for it
-(Canonne, Kamath & Steinke 2020); the continuous mechanism's exact formula is not used.
+Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²) (proof: Canonne, Kamath and
+Steinke 2020). The continuous mechanism's exact formula is not used.
 """
 
 import sys
@@ -61,11 +60,11 @@ _SAMPLERS = 256  # kept by their scales, which are public: making one takes long
 
 
 class SecureTranscript(Transcript):
-    """One run whose noise is hardened.
+    """One run whose noise is floating-point-safe.
 
-    ``inflation`` ≥ 1 is a factor on every noise scale, by which the accounting above is met where an
-    estimator was calibrated for continuous noise. ``n_rows`` (users, where these are protected) and the
-    number of blocks in which they are summed are public and decide the grid.
+    ``inflation`` ≥ 1 is a factor on every noise scale. If an estimator was calibrated for continuous noise,
+    this factor meets the accounting above. ``n_rows`` is the number of rows, or of users if users are
+    protected. It is public, as is the number of blocks of the sums; both decide the grid.
     """
 
     lists_candidates = True
@@ -113,8 +112,8 @@ class SecureTranscript(Transcript):
     def gaussian_of_drawn_rows(self, *args: Any, label: str, **keywords: Any) -> FloatArray:
         """Refuse: discrete noise on sums over random rows has no accountant here."""
         raise InputError(
-            f"{label} of rows drawn at random has no hardened sampler, so this estimator cannot be released; "
-            "choose another estimator, or one whose rows take turns"
+            f"{label} of rows drawn at random has no floating-point-safe sampler, so this estimator cannot "
+            "be released; choose another estimator, or one whose rows take turns"
         )
 
     def laplace(
@@ -146,7 +145,7 @@ class SecureTranscript(Transcript):
         return np.full(np.shape(linf_sensitivity), scale)
 
     def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
-        """Refuse: no hardened sampler of a sketch is known here."""
+        """Refuse: no floating-point-safe sampler of a sketch is known here."""
         raise _no_sampler(label)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
@@ -156,8 +155,8 @@ class SecureTranscript(Transcript):
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
 
-        Only selections whose range is bounded have a hardened sampler; others are refused. ``draw``, which
-        uses floating-point noise, is not called.
+        Only selections of bounded range have a floating-point-safe sampler; others are refused. ``draw``,
+        which uses floating-point noise, is not called.
         """
         event, step, scale = self._charged_selection(*events)
         ranked = np.abs(scores[:, 0]) if event.by_magnitude else scores[:, 0]
@@ -205,20 +204,21 @@ class SecureTranscript(Transcript):
 
 def _no_sampler(label: str) -> InputError:
     return InputError(
-        f"{label} has no hardened sampler, so this estimator cannot be released; choose another estimator"
+        f"{label} has no floating-point-safe sampler, so this estimator cannot be released; "
+        "choose another estimator"
     )
 
 
 def grid_step(sensitivity: float, size: int, n_rows: int = 1) -> float:
-    """Return the public grid step: a power of two near sensitivity · 2⁻¹² / √size, more for very many rows.
+    """Return the public grid step: a power of two near sensitivity · 2⁻¹² / √size, larger for many rows.
 
-    A sum over n rows, each of which moves it by at most the sensitivity, stays within half of the grid.
+    If each of n rows moves a sum by at most the sensitivity, the sum stays within half of the grid.
     """
     fine = floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
     step = 2.0 ** max(fine, ceil(log2(n_rows * sensitivity / (_LARGEST_INDEX / 2))))
     if 4 * step * sqrt(size) > sensitivity:
         raise InputError(
-            f"{size} numbers from {n_rows} rows are too many for the grid on which hardened noise is drawn; "
+            f"{size} numbers from {n_rows} rows are too many for the grid of the floating-point-safe noise; "
             "choose fewer columns, or a simple random sample of the rows"
         )
     return step
@@ -243,10 +243,11 @@ def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
 def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
     """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
 
-    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale): then a z is in
-    all cubes from ‖z‖∞ on, whose e^(−t / scale) add up to its probability. t is a sum of k + 1 geometric
-    variables, of probability ∝ (t + 1) … (t + k) e^(−t / scale), kept with probability
-    Π (2t + 1) / (2t + 2j), j = 1 … k; a geometric variable is discrete Laplace noise that is not negative.
+    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale). A value z is
+    in all cubes with t ≥ ‖z‖∞. Their terms e^(−t / scale) sum to its probability, up to a constant. To draw
+    t, sum k + 1 geometric variables: the sum has probability ∝ (t + 1) … (t + k) e^(−t / scale). It is kept
+    with probability Π (2t + 1) / (2t + 2j), j = 1 … k. A geometric variable is discrete Laplace noise that is
+    not negative.
     """
     noise_on_zeros = laplace_sampler(scale)
 
@@ -276,7 +277,7 @@ def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
 
 
 def _on_grid(values: FloatArray, step: float) -> list[int]:
-    """Return numbers (k,) as grid indices, cut to the grid's ends; what is not a number counts as 0."""
+    """Return numbers (k,) as grid indices, clipped to the grid; NaN counts as 0."""
     end = min(_LARGEST_INDEX * step, sys.float_info.max)
     within = np.minimum(np.maximum(np.where(np.isnan(values), 0.0, values), -end), end)
     return [int(entry) for entry in np.rint(within / step).tolist()]
@@ -285,7 +286,7 @@ def _on_grid(values: FloatArray, step: float) -> list[int]:
 def _add(
     value: FloatArray, step: float, reach: float, sampler: Callable[[list[int]], list[int]]
 ) -> FloatArray:
-    """Return a vector with noise of at most about ``reach`` steps, or refuse by the noisy answer alone."""
+    """Return a vector with noise of at most about ``reach`` steps, or refuse, based on the noisy value."""
     noisy = sampler(_on_grid(value[:, 0], step))
     if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:
         raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
@@ -295,5 +296,5 @@ def _add(
 def _single(sensitivity: float | FloatArray) -> float:
     values = np.asarray(sensitivity, dtype=float)
     if values.size != 1 or not values.flat[0] > 0:
-        raise InputError("a hardened release is of one replicate with a positive sensitivity")
+        raise InputError("a floating-point-safe release is of one replicate with a positive sensitivity")
     return float(values.flat[0])

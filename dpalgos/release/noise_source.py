@@ -1,8 +1,7 @@
 """Sources of randomness with replicates as a trailing axis.
 
-Replicate r draws from its own generator only, so that a batch of R replicates equals R single
-runs. Seeded generators are for research: they are neither cryptographic nor hardened against
-floating-point leaks.
+Replicate r draws from its own generator only. Therefore a batch of R replicates equals R single runs.
+Seeded generators are for research: they are not cryptographic, and their noise is not floating-point-safe.
 """
 
 import math
@@ -24,7 +23,7 @@ def _gumbel(rng: np.random.Generator, out: FloatArray) -> None:
 
 
 def _laplace(rng: np.random.Generator, out: FloatArray) -> None:
-    """Draw log 2u where u < ½, else −log 2(1 − u), for u uniform; all but the logarithm is exact."""
+    """Draw log 2u where u < ½, else −log 2(1 − u), for u uniform; only the logarithm is rounded."""
     rng.random(out=out)
     out -= 0.5
     inner = np.abs(out)
@@ -72,8 +71,8 @@ def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.
 class Noise:
     """Standard draws for R independent replicates, from one generator each.
 
-    Each generator is asked for blocks, which are then used in order and never twice: asking a hundred
-    generators for six numbers each, fifty times over, would cost more than the algebra.
+    Each generator draws blocks of numbers, which are used in order and never twice. Calling a hundred
+    generators for six numbers each, fifty times, would take longer than the algebra.
     """
 
     def __init__(self, rngs: Sequence[np.random.Generator]) -> None:

@@ -1,7 +1,8 @@
 """Symmetric matrices as vectors.
 
-svec(M) = (M_ii, √2 M_ij for i < j) is an isometry from the Frobenius norm to ℓ2, so that Gaussian noise of
-standard deviation σ on svec(M) is σ on the diagonal and σ/√2 off it, and the matrix stays symmetric.
+svec(M) = (M_ii, √2 M_ij for i < j) is an isometry from the Frobenius norm to ℓ2. Gaussian noise of standard
+deviation σ on svec(M) has standard deviation σ on the diagonal of M and σ/√2 off it. The matrix stays
+symmetric.
 """
 
 from functools import cache

@@ -46,9 +46,9 @@ class Transcript:
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
     interval : Interval or None
-        The intervals of the answer, from released or public quantities only.
+        The intervals of the estimate, from released or public quantities only.
     lists_candidates : bool
-        Whether a selection draws noise for one candidate after the other, so that they have to be listed.
+        Whether a selection draws noise for one candidate after the other. If so, they have to be listed.
     """
 
     lists_candidates = False
@@ -107,10 +107,10 @@ class Transcript:
         noisy : callable
             Draws the noise and returns what is released.
         *events : Event
-            What the release costs; recorded under the transcript's neighboring relation.
+            The events that the release is charged as, under the transcript's neighboring relation.
         """
         if not events:
-            raise TypeError("publish() needs at least one event: nothing is released for free")
+            raise TypeError("publish() needs at least one event: every release has a privacy cost")
         self.record(*events)
         return self._publish(value, noisy)
 

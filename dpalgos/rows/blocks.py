@@ -1,21 +1,22 @@
 """Rows of a design, held in memory or streamed, cut into the same blocks either way.
 
-Products with a design are computed block by block, in this order and these sizes, so that a streamed design
-gives the numbers of one in memory to the last bit, and no copy as large as the design is made. Single
+Products with a design are computed block by block, in this order and these sizes. Therefore a streamed design
+gives the same numbers as one in memory to the last bit. No copy as large as the design is made. Single
 precision is kept, since wide designs are limited by memory.
 
-What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
-neighbor differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
-b and factors of at most c, B of them to a block, the computed sum of a block is off by at most γ B b c,
-γ = B u / (1 − B u), in whatever order it was summed (Higham 2002, section 3.1); a factor is rounded too. So
-what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.
-:attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸), by which a private
-estimator that asks for single precision multiplies its sensitivity; the others get double precision, block by
-block.
+The cost of rounding: products of a block are summed in the design's own precision, blocks in double. A
+neighbor differs in one row, so in one block; the sums of the other blocks are the same bits. Let entries be
+at most b, factors at most c, and a block have B rows. Let γ = B u / (1 − B u). In any order of summation, the
+computed sum of a block has an error of at most γ B·b·c (Higham 2002, section 3.1). A factor is rounded too.
+So if a sum moves by Δ = 2 b c, the computed sum moves by at most (1 + γ (B + 1)) Δ. This holds entry by
+entry and in ℓ2. :attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸). If a
+private estimator requests single precision, it multiplies its sensitivity by this factor. Other estimators
+get double precision, block by block.
 
-In double precision a block adds less than 10⁻⁹ to that, and counts as nothing. So do sums of K blocks, whose
-additions are off by at most K u n b c: in the worst case 10⁻⁵ of Δ up to about 10⁷ rows in blocks of 4096, in
-fact the root of K instead of K. More rows go in partitions (:mod:`dpalgos.rows.partitions`).
+In double precision a block adds less than 10⁻⁹ to that, which is neglected. The error of sums of K blocks is
+neglected, too: their additions have an error of at most K u n b c. In the worst case it is 10⁻⁵ of Δ, up to
+about 10⁷ rows in blocks of 4096. In fact the error grows with the root of K instead of K. More rows go in
+partitions (:mod:`dpalgos.rows.partitions`).
 """
 
 from abc import ABC, abstractmethod
@@ -45,8 +46,8 @@ class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass. What is known to read a few columns many times sets ``keeps_columns``: rows in
-    memory then stay in memory by column, too.
+    read anew for every pass. Code that reads a few columns many times sets ``keeps_columns``. Rows in memory
+    then stay in memory by column, too.
     """
 
     streamed, keeps_columns = False, False
@@ -101,8 +102,8 @@ class Rows(ABC):
 class HeldRows(Rows):
     """Rows in memory that no other code changes: copied, except arrays that are read-only.
 
-    Of a read-only array no view may be left that was made before and can be written to.
-    What is known of them, their largest entry first of all, decides where they are truncated.
+    A read-only array must have no writable view that was made before.
+    Known facts about the rows, such as their largest entry, decide where they are truncated.
     """
 
     def __init__(self, values: object) -> None:
@@ -138,12 +139,12 @@ class StreamedRows(Rows):
     Parameters
     ----------
     read : callable
-        Returns an iterable of blocks of rows, or of pairs of a block and the responses (m,) of its rows: all
-        rows in order, the same in every pass. A block is an (m, d) array, any m, or a mapping from names to
-        columns (m,).
+        Returns an iterable of blocks of rows, or of pairs of a block and the responses (m,) of its rows. It
+        has all rows in order, the same in every pass. A block is an (m, d) array, any m, or a mapping from
+        names to columns (m,).
     n_rows : int, optional
-        How many there are. If it is known, no pass is spent on counting and checking them: values are checked
-        in every pass, and a pass ends before anything is released of it.
+        Number of rows. If it is given, there is no extra pass that counts and checks the rows. Values are
+        checked in every pass, and a pass ends before anything is released from it.
     """
 
     streamed = True

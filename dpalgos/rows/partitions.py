@@ -1,16 +1,18 @@
 """Rows in partitions, such as the files of a folder, which may be read by other processes or machines.
 
-A pass makes a partial sum of each partition, in the same way and order as of a single stream. Partial sums
-are added in the order of the partitions, whichever was made first and wherever, so that an answer does not
-depend on the number of processes. Noise is drawn from the total, by the process that adds.
+A pass computes a partial sum of each partition, in the same way and order as for a single stream. Partial
+sums are added in the order of the partitions, whichever was computed first and wherever. Therefore an
+estimate does not depend on the number of processes. The process that adds the partial sums also draws the
+noise of the total.
 
-What rounding costs (:mod:`dpalgos.rows.blocks`). A neighbor differs in one row, hence in one block of one
-partition, and the partial sums of the others are the same bits. Let a row add at most c to a sum, Δ = 2c.
-Within its partition, of m rows in K blocks, sums of blocks are added in double precision: each addition is
-off by at most u m c, so the partial sum moves by at most K u m Δ more than it should. Across partitions
-:func:`total_of` carries along what each addition loses, so that the total is off by about u n c, whatever the
-number of partitions (Ogita, Rump and Oishi 2005, Sum2), and moves by at most u n Δ more. With partitions of
-up to 10⁷ rows in blocks of 4096 and n up to 5 · 10¹⁰ both are below 10⁻⁵ Δ, and counted as nothing.
+The cost of rounding (:mod:`dpalgos.rows.blocks`): a neighbor differs in one row, so in one block of one
+partition. The partial sums of the other partitions are the same bits. Let a row add at most c to a sum,
+Δ = 2c. Within its partition, of m rows in K blocks, sums of blocks are added in double precision. Each
+addition has an error of at most u m c. So the partial sum moves by at most K u m Δ more than it should.
+Across partitions :func:`total_of` carries along the rounding error of each addition. So the error of the
+total is about u n c, whatever the number of partitions (Ogita, Rump and Oishi 2005, Sum2). The total moves
+by at most u n Δ more. Let partitions have up to 10⁷ rows in blocks of 4096, and n be up to 5 · 10¹⁰. Then
+both errors are below 10⁻⁵ Δ, and are neglected.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,15 +33,15 @@ Mapper = Callable[[Callable[[StreamedRows], Any], Sequence[StreamedRows]], Itera
 
 
 class PartitionedRows(StreamedRows):
-    """Rows of several streams, one after the other, of which passes make partial sums.
+    """Rows of several streams, one after the other; a pass computes partial sums of them.
 
     Parameters
     ----------
     partitions : sequence of (callable, int)
         A stream as :class:`dpalgos.rows.blocks.StreamedRows` takes it, and its number of rows.
     mapper : callable, optional
-        Where partial sums are made: ``map``, in this process, or e.g. the ``map`` of an executor. What it
-        sends elsewhere are the streams and functions on them, which the module cloudpickle can write.
+        Where partial sums are computed: ``map``, in this process, or e.g. the ``map`` of an executor. It
+        sends the streams, and functions on them, elsewhere; the module cloudpickle can write both.
     """
 
     def __init__(self, partitions: Sequence[tuple[Blocks, int]], mapper: Mapper = map) -> None:

@@ -1,11 +1,11 @@
 """Sums over the rows for several estimators in one pass.
 
-A product with a wide design takes as long as reading the design, so that several take little longer than one
-if they are requested together. Estimators are plain functions that don't know of each other. Each runs in a
-thread of its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait,
-one pass makes all the sums, and they go on in their order. No two of them are at work at the same time: what
-they share needs no locks, and the answers do not depend on time. Threads may share the work of a pass, a few
-blocks of rows each; what they compute is added up in the order of the rows.
+A product with a wide design takes as long as reading the design. Several products requested together take
+little longer than one. Estimators are plain functions that don't know of each other. Each runs in a thread of
+its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait, one pass
+computes all the sums, and they go on in their order. No two of them run at the same time: shared objects need
+no locks, and results do not depend on time. Threads may share the work of a pass, a few blocks of rows each.
+Their partial sums are added in the order of the rows.
 """
 
 import threading
@@ -37,8 +37,8 @@ class RowSum:
 
     Entries are truncated to ± ``bound`` and multiplied in ``dtype`` within a block; blocks are summed in
     double precision. ``factors`` maps predictors (m, R), or None, and the slice of the m rows to the f_i (m,
-    R). Predictors are made where ``coef`` (d, R) is given. Of a ``mask`` (n, R) column r says which rows are
-    added to the sum.
+    R). Predictors are computed if ``coef`` (d, R) is given. Column r of a ``mask`` (n, R) indicates which
+    rows are added to the sum.
     """
 
     n_columns: int
@@ -121,7 +121,7 @@ def _products(
 
 
 def _spans(rows: Rows) -> Iterator[Span]:
-    """Yield a few blocks at a time, so that factors are computed less often; one where rows are streamed."""
+    """Yield a few blocks at a time, to compute factors less often; one block if rows are streamed."""
     blocks = rows.blocks()
     while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
         yield span
@@ -175,10 +175,11 @@ def side_by_side(
     passed: Callable[[int], object],
     threads: Callable[[], int],
 ) -> list[tuple[T, float]]:
-    """Return what each function returns, and its seconds; raise what the first failing one raised.
+    """Return each function's result and its seconds; raise the exception of the first that fails.
 
-    Sums over the rows that they ask of :func:`row_sum` for this owner are made in one pass for all that wait,
-    by as many threads as ``threads`` says then. ``passed`` is told the number of passes after each.
+    Functions request sums over the rows by :func:`row_sum` for this owner. One pass computes the sums for all
+    functions that wait. ``threads`` returns the number of threads of that pass. After each pass, ``passed``
+    is called with the number of passes.
     """
     runs = [_Run(function, owner) for function in functions]
     for run in runs:

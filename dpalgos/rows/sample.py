@@ -40,11 +40,11 @@ class Sample:
     Parameters
     ----------
     X : (n, d) array_like, callable or Rows
-        Finite numbers; float32 stays float32. Copied, but for arrays that are read-only, also to views made
-        before: what changes after it was checked would escape truncation. A callable returns an iterable of
-        the blocks of rows, or of pairs of blocks and their responses, the same ones in every pass: for data
-        that do not fit into memory (:class:`dpalgos.rows.blocks.StreamedRows`); for many files, or many
-        machines, :class:`dpalgos.rows.partitions.PartitionedRows`.
+        Finite numbers; float32 stays float32. An array is copied, except if it is read-only, also to views
+        made before: entries that change after the check would escape truncation. A callable is for data that
+        do not fit into memory (:class:`dpalgos.rows.blocks.StreamedRows`). It returns an iterable of blocks
+        of rows, or of pairs of blocks and their responses, the same in every pass. For many files or
+        machines, use :class:`dpalgos.rows.partitions.PartitionedRows`.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional
@@ -210,13 +210,13 @@ class Sample:
         return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
 
     def moved_cells(self, group: Group) -> BoolArray | None:
-        """Return which cells of a group's X were moved to a bound, (n_group, d); None: none was."""
+        """Return which cells of a group's X were clipped to a bound, (n_group, d); None: none was."""
         if self.moved is None:
             return None
         return np.asarray(self.moved[group.rows][:, self._covariates] != 0)
 
     def moved_rows(self, group: Group) -> BoolArray | None:
-        """Return which rows of a group have cells that were moved to a bound, (n_group,); None: none has."""
+        """Return which rows of a group have cells clipped to a bound, (n_group,); None: none has."""
         return None if self.moved is None else np.asarray(self.moved[group.rows].any(axis=1))
 
     def check_response(self) -> None:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 def in_order(function: Callable[[S], T], parts: Iterable[S], threads: int) -> Iterator[T]:
     """Yield what a function returns for each part; threads are a few parts ahead.
 
-    The order, and thus a sum of what is yielded, does not depend on the number of threads.
+    The order does not depend on the number of threads. Neither does a sum of the results.
     """
     if threads == 1:
         yield from map(function, parts)

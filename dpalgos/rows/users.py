@@ -1,7 +1,7 @@
 """The rows of a sample user by user, for estimators that protect everything that a person contributed.
 
-Every user counts once: a user's vector is the mean over that user's own rows, whatever their number, and the
-estimate is a mean over users. So a user who holds half of all rows moves it as much as one who holds one.
+Every user counts once: a user's vector is the mean over that user's own rows, whatever their number. The
+estimate is a mean over users. So a user with half of all rows moves it as much as a user with one row.
 """
 
 from functools import cached_property
@@ -68,8 +68,9 @@ class UserRows:
     def at_most(self, n_rows: int) -> "UserRows":
         """Keep at most so many rows of each user, chosen by their positions among that user's rows.
 
-        No value decides, and no other user: replacing a user changes that user's rows alone. Positions are
-        ordered by public random numbers, so that a file sorted by date does not lose all late rows.
+        The choice depends on no value and on no other user: replacing a user changes only that user's rows.
+        Positions are ordered by public random numbers. Therefore a file sorted by date does not lose all late
+        rows.
         """
         if self.largest <= n_rows:
             return self
@@ -102,13 +103,14 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
         if not alike or any(isinstance(one, bool) for one in entries):
             raise InputError(
                 "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "
-                "ones; mend the column"
+                "ones; correct the column"
             )
         ids = np.array(entries)
     if ids.dtype.kind not in "iufU":
         raise InputError(f"user_ids must be whole numbers or text, got dtype {ids.dtype}; convert them")
     if ids.dtype.kind == "f" and not ((np.abs(ids) < _LARGEST_ID) & (ids == np.rint(ids))).all():
         raise InputError(
-            "user_ids must be whole numbers below 2^53 or text, got missing or other numbers; mend the column"
+            "user_ids must be whole numbers below 2^53 or text, got missing or other numbers; "
+            "correct the column"
         )
     return np.asarray(np.unique(ids, return_inverse=True)[1])

@@ -57,7 +57,7 @@ class Design:
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
 
-        Residuals are taken in double precision, so that :attr:`rounding` is all that their products add.
+        Residuals are in double precision. Therefore their products add only :attr:`rounding`.
         """
         bound = None if self._bound is None else float(self._bound)
         exact = Design(self._sample, bound)

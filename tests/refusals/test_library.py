@@ -102,7 +102,7 @@ def moments(mechanism="auto"):
     return ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism=mechanism), 3, 100), first_state(3)
 
 
-NO_SAMPLER = "no hardened sampler"
+NO_SAMPLER = "no floating-point-safe sampler"
 ROWS = [
     # Budgets and accounting
     *[
@@ -191,7 +191,7 @@ ROWS = [
     *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
     *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")) for epsilon in (0, None)],
     (InputError, "2e+16", lambda: private_range(TRANSCRIPT, [ONES[:, :1]], bound=1e16, bin_width=np.ones(1), epsilon=1.0, label="range")),
-    # Releases that have no hardened sampler, or no plan
+    # Releases that have no floating-point-safe sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),
     (InputError, NO_SAMPLER, lambda: planned("objective_perturbation_glm", family="logistic", covariate_bound=2.0)),

@@ -8,12 +8,12 @@ A module ``dpalgos/models/families/NAME.py`` defines the family of that name as 
 >>> get_family("logistic").mean(np.zeros((1, 1)))
 array([[0.5]])
 
-Arrays have rows first and replicates last: predictors u are (n, R), or (n, K, R) with K classes, and
-encoded responses (n, 1) or (n, K, 1). Coefficients are (d, R) or (d, K, R). Every function keeps the
-precision of u, float32 or float64, and stays finite for finite u.
+Arrays have rows first and replicates last. Predictors u are (n, R), or (n, K, R) with K classes. Encoded
+responses are (n, 1) or (n, K, 1). Coefficients are (d, R) or (d, K, R). Every function keeps the precision of
+u, float32 or float64, and stays finite for finite u.
 
-The residual of a row, ψ'(u) − y, is bounded by public constants: its gradient is residual times x, so that
-its clip is a part of every guarantee and its bound a part of every sensitivity.
+The residual of a row, ψ'(u) − y, is bounded by public constants. The gradient of a row is its residual times
+x. Therefore clipping the residual is a part of every guarantee, and its bound is a part of every sensitivity.
 """
 
 import importlib
@@ -42,7 +42,7 @@ class Family(ABC):
     labels : str
         Which responses it allows, for people.
     needs_response_bound : bool
-        Whether residuals are unbounded, so that a private estimator must clip them.
+        Whether residuals are unbounded. If so, a private estimator must clip them.
     needs_classes : bool
         Whether responses are classes, of which there are K.
     derivative_bound : float
@@ -139,9 +139,9 @@ class Family(ABC):
         """Return half the ℓ2 diameter of a row's gradients over rows ‖x‖₂ ≤ 1, () or (R,).
 
         With rows clipped at c_x, the mean gradient moves by at most 2 c_x · radius / n when a row is
-        replaced, radius taken at ``predictor_bound`` = c_x ‖β‖₂. A gradient has length at most the largest
-        residual, which is what is returned here: attained where rows that are orthogonal to β, hence of
-        predictor 0, have the largest residual. Other families give less.
+        replaced, with the radius at ``predictor_bound`` = c_x ‖β‖₂. A gradient has length at most the largest
+        residual, which this method returns. The bound is attained if rows with predictor 0, orthogonal to β,
+        have the largest residual. Other families return less.
         """
         return self.largest_residual(predictor_bound)
 

@@ -1,7 +1,7 @@
 """Multinomial logistic regression: classes 0 … K − 1 with probabilities softmax(u), u = B'x of length K.
 
-Coefficients are (d, K), one column per class, and mean the same if a vector is added to all columns: the
-ones returned sum to zero over classes. K is public, never read from the labels.
+Coefficients are (d, K), one column per class. Adding a vector to all columns does not change the model.
+Returned coefficients sum to zero over classes. K is public, never read from the labels.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Poisson regression: counts with mean e^u; ψ(u) = e^u.
 
-The residual is unbounded on both sides, hence clipped to ± ``response_bound`` where a guarantee is needed.
+The residual is unbounded on both sides. If a guarantee is needed, it is clipped to ± ``response_bound``.
 """
 
 from dataclasses import dataclass
