@@ -17,9 +17,9 @@ from reports.writing import duration, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 _KINDS = {
-    "without": ("without privacy", palette.NON_PRIVATE, "circle"),
+    "without": ("non-private", palette.NON_PRIVATE, "circle"),
     "private": ("best private", palette.SERIES[0], "diamond"),
-    "zero": ("ignoring the data", palette.ZERO_LINE, "stroke"),
+    "zero": ("zero baseline", palette.ZERO_LINE, "stroke"),
 }
 _NAME = re.compile(r"[a-z0-9_-]{1,200}")
 
@@ -120,7 +120,7 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
     x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
     labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
     y = field("study:N", sort=None, axis=labels)
-    legend = {"orient": "top", "symbolStrokeWidth": 1.6}
+    legend = {"orient": "top", "symbolStrokeWidth": 1.6, "columnPadding": 10}
     color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
     limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}

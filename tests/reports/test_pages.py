@@ -172,7 +172,7 @@ def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
     rows = chart["layer"][1]["data"]["values"]
     assert list(dict.fromkeys(row["study"] for row in rows)) == ["cheap", "middle", "dear"]
     assert len(rows) == 9
-    assert {row["x"] for row in rows if row["kind"] == "ignoring the data"} == {1.0}
+    assert {row["x"] for row in rows if row["kind"] == "zero baseline"} == {1.0}
 
 
 def few(results):
