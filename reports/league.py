@@ -1,8 +1,8 @@
-"""Who is better in the league: errors, ratios to the least, and comparisons that count both errors.
+"""Who is better in the league: errors, ratios to the smallest, and comparisons that count both errors.
 
 A setting is a table at an ε. In it the method of this project is compared with one rival: the one whose
-mean error is least in one half of the repetitions. The other half is compared, and does not know that it was
-chosen. A method whose claim an attack or a replay violates is no rival.
+mean error is smallest in one half of the repetitions. The comparison uses the other half, which is
+independent of that choice. A method whose claim an attack or a replay violates is no rival.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def errors_of(results: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def ratios_of(results: Mapping[str, Any]) -> pd.DataFrame:
-    """Return errors as :func:`errors_of` does, over the least of a method whose claim holds."""
+    """Return errors as :func:`errors_of` does, over the smallest one of a method whose claim holds."""
     errors = errors_of(results).clip(lower=LEAST_ERROR)
     honest = errors.drop(columns=violated(results), errors="ignore")
     least = honest.min(axis=1).where(lambda each: np.isfinite(each), 1.0)

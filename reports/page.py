@@ -39,7 +39,7 @@ class Assumption:
 
 @dataclass(frozen=True)
 class DataCard:
-    """A dataset's public record, and what the manifest says of the table that a study read."""
+    """A dataset's public record, and the manifest's entry about the table that a study read."""
 
     dataset: Dataset
     read: Mapping[str, Any]  # an entry of the manifest's "data"
@@ -65,14 +65,14 @@ class DataCard:
 
     @property
     def repairs(self) -> list[Mapping[str, Any]]:
-        """What was done to rows, values and people: reason, count, what it counts, and what was done."""
+        """The repairs of rows, values and people: reason, count, what it counts, and what was done."""
         absent = {"reason": "no call", "what": "missing genotype", "done": "counted as one copy"}
         calls = self.read.get("missing_calls", 0)
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
 
     @property
     def checks(self) -> list[str]:
-        """What ingestion refuses a file for: a table that lies in the store has passed."""
+        """The checks that ingestion requires of a file. A table in the store has passed them."""
         dataset = self.dataset
         found: list[str] = []
         if not self.checked:
@@ -130,9 +130,10 @@ class StudyTable:
 class AttackFacts:
     """The facts about attacks that the results table does not hold, by cell and metric.
 
-    `intervals` are at 95 %: of rates as if candidates were independent, of AUCs over data sets. `allowed` is
-    the most that the certified (ε, δ) allows, `allowed_gaussian` the same where all releases of the cell are
-    Gaussian; `exceeding` lists where the certificate is contradicted, all tests together at 99 % confidence.
+    `intervals` are at 95%. Those of rates treat candidates as independent; those of AUCs are over datasets.
+    `allowed` is the maximum that the certified (ε, δ) allows. `allowed_gaussian` is the same where all
+    releases of the cell are Gaussian. `exceeding` lists where the certificate is contradicted, at 99%
+    confidence for all tests together.
     """
 
     rates: Mapping[str, float]  # metric → its false positive rate, ascending

@@ -1,9 +1,9 @@
 """Colors and shapes of the whole site: one look per estimator, the same in every figure.
 
-An estimator's hue is `HUES[order % 7]`, where `order` is its stable number in the catalog; the next seven
-numbers, and other forms of an estimator, get another shade of it and another shape. The hues are Okabe and
-Ito's, safe for color-blind readers (their yellow is darkened: it can't be read on white). Black is kept for
-non-private estimators and gray for the zero vector and for theory.
+An estimator's hue is `HUES[order % 7]`, where `order` is its stable number in the catalog. The next seven
+numbers, and other forms of an estimator, get another shade of that hue and another shape. The hues are Okabe
+and Ito's, safe for color-blind readers (their yellow is darkened: it can't be read on white). Black is kept
+for non-private estimators and gray for the zero vector and for theory.
 
 Where a reader prefers dark, the browser inverts the lightness of pictures and swatches.
 """
@@ -57,7 +57,7 @@ class Look:
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:
     """Return an estimator's look: black without privacy, gray dots for zero, hollow and dashed as printed.
 
-    What proves no finite ε at all is dashed and dotted.
+    An estimator that proves no finite ε at all is dashed and dotted.
     """
     if role == "zero":
         return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)

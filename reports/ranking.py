@@ -2,9 +2,9 @@
 
 An error is *clearly below* a number if it lies more than two standard errors below it.
 
-m of N rows, drawn without replacement, miss the answer of all N rows by e(m). A new sample of m rows misses
-its population's answer by s(m) = e(m) / √(1 − m/N), which falls with the root of m. Where m is most of N,
-e(m) is no measure of that, so s is taken from the largest size up to N/4. A private estimate with error E
+m of N rows, drawn without replacement, miss the estimate from all N rows by e(m). A new sample of m rows
+misses its population's value by s(m) = e(m) / √(1 − m/N), which falls with the root of m. Where m is most of
+N, e(m) is no measure of that, so s is taken from the largest size up to N/4. A private estimate with error E
 adds p = √(E² − e²); as for a new sample its error is √(s² + p²).
 """
 
@@ -35,8 +35,8 @@ MOST_LINES = 5  # of a chart, before its reader adds more
 class Ranking:
     """The ranking at one size: private series from best to worst, the best non-private one, the zero vector.
 
-    If some estimators have a stronger guarantee than others, `private` holds the strongest one's only (local
-    before user-level before central), and `weaker` the best of the others.
+    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest,
+    and `weaker` the best of the others. Local is stronger than user-level, and user-level than central.
     """
 
     private: tuple[tuple[Series, Point], ...]
@@ -92,8 +92,14 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
 def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
     """Return the lines that a chart begins with, in the order of all.
 
-    They are zero, the best answer without privacy (unless the line of a new sample stands for it), the best
-    private one, the best one with the paper's noise, the study's own subject, and the next best private ones.
+    These lines are chosen:
+
+    - Zero.
+    - The best estimate without privacy, unless the line of a new sample replaces it.
+    - The best private one.
+    - The best one with the paper's noise.
+    - The study's own subject.
+    - The next best private ones.
     """
     every = view.series(where)
     ranking = rank(every, x)
@@ -134,7 +140,7 @@ class Estimate(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """About 95 % limits."""
+        """About 95% limits."""
         spread = 2 * self.deviation if math.isfinite(self.deviation) else 0.0
         return self.value * math.exp(-spread), self.value * math.exp(spread)
 
@@ -155,7 +161,7 @@ def new_sample_error(view: View, where: Setting, m: float) -> Estimate | None:
     """Return the error without privacy of a new sample of m rows, about its population.
 
     Its deviation adds the drift from the next smaller size beyond sampling error. None where errors are not
-    distances to the answer of all rows, or no two sizes are small enough.
+    distances to the estimate from all rows, or no two sizes are small enough.
     """
     population = view.page.population[0]
     if not m < population:
@@ -184,7 +190,7 @@ def privacy_part(view: View, where: Setting, point: Point) -> Estimate:
 def first_below(
     wanted: float, points: Sequence[tuple[float, float, float]], deviation: float = 0.0
 ) -> tuple[float, float]:
-    """Return about 95 % limits of the x at which errors first fall to a wanted error.
+    """Return about 95% limits of the x at which errors first fall to a wanted error.
 
     A point is (x, error, standard error); ``deviation`` is the standard error of the wanted error's
     logarithm. Between points on log scales; infinite beyond the last one.
@@ -209,7 +215,7 @@ def first_below(
 
 
 def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """Return the least-squares slope of log value against log size, and its standard error.
+    """Return the slope of log value against log size by least squares, and its standard error.
 
     Points are (size, value, standard error of the value); None for fewer than three sizes.
     """
@@ -226,8 +232,8 @@ def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, f
 class CostOfPrivacy:
     """The cost of privacy at a setting and a size; NaN where a number is not known.
 
-    `private` and `without` are the best errors with and without privacy, both as for a new sample where that
-    is known (`of_new_sample`); `worth` rows without privacy are as accurate as `rows` with it.
+    `private` and `without` are the best errors with and without privacy. If `of_new_sample`, both are as for
+    a new sample. `worth` rows without privacy are as accurate as `rows` with privacy.
     """
 
     ranking: Ranking
@@ -243,13 +249,13 @@ class CostOfPrivacy:
 
     @property
     def beats_zero(self) -> bool:
-        """Whether the best private answer is clearly better than zero; true where zero did not run."""
+        """Whether the best private estimate is clearly better than zero; true where zero did not run."""
         best, zero = self.ranking.best, self.ranking.zero
         return best is not None and (math.isnan(zero) or clearly_below(best[1], zero))
 
     @property
     def can_be_learned(self) -> bool:
-        """Whether even the answer without privacy is better than zero."""
+        """Whether even the estimate without privacy is better than zero."""
         return not self.without.value >= self.ranking.zero
 
 

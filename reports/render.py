@@ -25,9 +25,9 @@ SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
 class TableCell:
     """A cell of a table.
 
-    ``note`` stands below the text, ``flags`` are letters of the table's key, ``title`` is shown where the
-    pointer rests; ``kind`` is "best", "worse", "missing" or "flagged"; ``slot`` is an estimator's color,
-    hollow with the paper's calibration.
+    ``note`` is shown below the text, and ``title`` where the pointer rests. ``flags`` are letters of the
+    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``slot`` is an estimator's color, which
+    is ``hollow`` with the paper's calibration.
     """
 
     text: str
@@ -69,7 +69,7 @@ class PageTable:
 class Section:
     """A part of a page, with parts of its own; a ``folded`` one is opened by its reader.
 
-    ``answer`` is the answer to the page's own question, where that is no error: it stands on top.
+    If the page's own question is not about an error, ``answer`` replies to it, at the top of the page.
     """
 
     heading: str

@@ -1,7 +1,8 @@
 """The results table: its columns, its rules, and its summary.
 
-One long table holds everything a study measured: a row per study × cell × replicate × metric. Times are kept
-apart, in ``timings.parquet`` (study, cell, replicate, seconds), so that the same run gives the same table.
+One long table holds everything a study measured: a row per study × cell × replicate × metric. Times are in a
+separate file, ``timings.parquet`` (study, cell, replicate, seconds). Therefore the same run gives the same
+table.
 """
 
 from __future__ import annotations

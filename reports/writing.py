@@ -1,6 +1,6 @@
 """Numbers, lists and sentences as people write them.
 
-The words of computed sentences stand in ``reports/templates/sentences.jinja``, a macro each.
+The file ``reports/templates/sentences.jinja`` has the words of computed sentences, a macro each.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def rows(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share: 4.1 %, 37 %."""
+    """Write a share as a percentage: ``4.1 %``, ``37 %``."""
     return f"{short(100 * share)} %"
 
 
@@ -207,7 +207,7 @@ def macros() -> Any:
 
 
 def render_sentence(macro: str, **values: Any) -> str:
-    """Return what a macro says of some values, as one line."""
+    """Return the sentence that a macro makes of some values, as one line."""
     return " ".join(getattr(macros(), macro)(**values).split())
 
 

@@ -4,17 +4,18 @@
     T_j = (known variance of the noise) + (released sampling variance)
     b_j : a bound on the bias, of clipping above all
 
-u_j is the standard deviation of T_j itself: what is released of the sampling variance is noisy, too.
-Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² make up for that where u_j is small against T_j; elsewhere
-they ask for too much, and the normal quantile z on one standard deviation more suffices
-(:func:`half_widths`). A coordinate is flagged where b_j exceeds the rest, or there is no bound: its
-half-width is NaN, and a code says why. An estimator that has intervals takes the keyword ``interval`` (by
-:class:`IntervalParams`), reserves a share of its μ² for them, and sets ``transcript.interval`` after its
-answer. With an interval the answer is its midpoint: nothing is shrunk.
+u_j is the standard deviation of T_j itself: the released sampling variance is noisy, too. If u_j is small
+against T_j, Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² account for that. Otherwise they are too
+conservative. The normal quantile z, with T_j raised by one standard deviation, then suffices
+(:func:`half_widths`). A coordinate is flagged if b_j exceeds the rest, or there is no bound. Its half-width
+is then NaN, and a code says why. An estimator that has intervals takes the keyword ``interval`` (by
+:class:`IntervalParams`) and reserves a share of its μ² for them. It sets ``transcript.interval`` after its
+estimate. With an interval the estimate is its midpoint: it is not shrunk.
 
-Released for it, of vectors g_i clipped to norm C whose mean is the answer, or a part of it: the mean of
-svec(g_i g_i')/C², or of squares (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and shares of vectors
-by size ‖g_i‖/C, which bound the bias (:mod:`dpalgos.intervals.tails`).
+Let g_i be vectors clipped to norm C whose mean is the estimate, or a part of it. Two quantities are released
+for the interval. The first is the mean of svec(g_i g_i')/C², or of squares
+(:func:`dpalgos.mechanisms.sensitivity.outer_product`). The second is the shares of vectors by size ‖g_i‖/C,
+which bound the bias (:mod:`dpalgos.intervals.tails`).
 
 References
 ----------
@@ -83,7 +84,7 @@ def interval_by_variance(
     flags: Mapping[str, BoolArray] = MappingProxyType({}),
     center: FloatArray | None = None,
 ) -> Interval:
-    """Return the intervals of an answer; all arguments follow from released and public quantities.
+    """Return the intervals of an estimate; all arguments follow from released and public quantities.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def interval_by_variance(
     flags : mapping of str to (d, R) bool array
         Reason → coordinates without an interval whatever their bias.
     center : (d, R) array, optional
-        The midpoint, where it is not the answer.
+        The midpoint, where it is not the estimate.
     """
     half = half_widths(level, variance, variance_std)
     bias = sum(biases.values(), np.zeros_like(half))
@@ -139,8 +140,8 @@ def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | f
 def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:
     """Return which part of their norm clipped vectors are taken to have along a direction, at most 1.
 
-    Twice what the released second moments say of all vectors: ``variance`` l'Sl, ``total`` tr S, ``length``
-    ‖l‖².
+    This is twice the part that all vectors have by the released second moments: ``variance`` is l'Sl,
+    ``total`` is tr S, ``length`` is ‖l‖².
     """
     least = np.finfo(float).tiny
     part = np.maximum(variance, 0) / np.maximum(total * length, least)

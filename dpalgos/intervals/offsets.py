@@ -1,7 +1,7 @@
 """Offsets of linear predictors: η = o + x'β for a private column o, e.g. the logarithm of an exposure.
 
-The offset is the first column of X, cut to public bounds. It has no coefficient to find: the answer has a 1
-in its place, without error, so that o + x'β is X times the answer.
+The offset is the first column of X, cut to public bounds. It has no coefficient to estimate. The estimate
+has a 1 in its place, without error. Therefore o + x'β is X times the estimate.
 """
 
 from dataclasses import dataclass

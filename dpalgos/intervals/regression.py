@@ -36,9 +36,9 @@ class ScoreCurvature(NamedTuple):
     """The released curvature Q of the mean of clipped scores, and what is known of it.
 
     ``values`` (d,) are its eigenvalues along the columns of ``vectors`` (d, d). ``variances`` (d, d) are
-    those of entries between the vectors: off the diagonal twice that. ``hidden`` (d,) says which values noise
-    may have made. ``ones`` (d,) are the white coefficients of a column of ones, ``total`` the mean weight of
-    a row, and ``heavy`` how heavy the tails of rows look next to normal ones, at least 1.
+    those of entries between the vectors: off the diagonal twice that. ``hidden`` (d,) marks the values that
+    noise may have made. ``ones`` (d,) are the white coefficients of a column of ones. ``total`` is the mean
+    weight of a row. ``heavy``, at least 1, is how heavy the tails of rows look next to normal ones.
     """
 
     vectors: FloatArray
@@ -92,7 +92,7 @@ class Center(NamedTuple):
 
 
 class InterceptShift(NamedTuple):
-    """What the mean residual changes at a column of ones, (d,) each; ``image`` (d, d) leaves its rows."""
+    """Changes by the mean residual at a column of ones, (d,) each; ``image`` (d, d) leaves its rows."""
 
     moved: FloatArray
     image: FloatArray
@@ -106,7 +106,7 @@ class InterceptShift(NamedTuple):
 
 
 class CombinationError(NamedTuple):
-    """What is known of the error of k combinations; ``lever`` (k, d) brings scores to them.
+    """The error of k combinations, as far as it is known; ``lever`` (k, d) brings scores to them.
 
     ``scores`` (d, d) is the covariance of noise and sampling in the scores' coordinates, ``sampling`` (k,)
     the variance of sampling alone.
@@ -147,12 +147,12 @@ class OmittedEffect(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasedRegression:
-    """What intervals of linear combinations of coefficients follow from: all released, or public.
+    """The released and public quantities from which intervals of linear combinations of coefficients follow.
 
     Attributes
     ----------
     level : float
-        Of confidence.
+        The confidence level.
     family : Family
     curvature : ScoreCurvature
     center : Center
@@ -305,8 +305,8 @@ def error_of(
 ) -> CombinationError:
     """Return the error of combinations, to which ``rows`` (k, d) bring white coordinates.
 
-    Eigenvalues count as somewhat less than they were released: those that stand out of the noise are more
-    often too high than too low, and then a step along them was too short.
+    Eigenvalues are lowered somewhat from their released values. Those that exceed the noise are more often
+    too high than too low. A step along such a direction was then too short.
     """
     low = curvature._replace(values=curvature.values - _LOWER * curvature.std)
     step = curvature.along(center.step) * curvature.values / low.values

@@ -1,11 +1,12 @@
 """Released spreads: second moments of vectors of bounded norm, and of entries truncated to intervals.
 
-Of vectors g of norm at most C: means of svec(g g')/C², or of g_j²/C², √2/n, or 1/n for a single number
-(:func:`dpalgos.mechanisms.sensitivity.outer_product`). Of entries truncated to an interval per column, of
-middle c_j and half-width h_j: per column the mean of ((clip(x) − c)/h)², √d/n in ℓ2 and 1/n in ℓ∞, and shares
-of rows by size. An entry's size is its distance from the released mean over that of the end on its side, a
-row's the largest of its entries'. Columns share one tail of rows, and have one each in which there is √d
-times the noise: a column beyond its bounds says nothing about another.
+For vectors g of norm at most C, the releases are means of svec(g g')/C² or of g_j²/C². Their sensitivity is
+√2/n, or 1/n for a single number (:func:`dpalgos.mechanisms.sensitivity.outer_product`). Other entries are
+truncated to an interval per column, of middle c_j and half-width h_j. Per column the mean of ((clip(x) −
+c)/h)² is released, with sensitivity √d/n in ℓ2 and 1/n in ℓ∞. Shares of rows by size are released, too. An
+entry's size is its distance from the released mean, divided by the distance from that mean to the bound on
+its side. A row's size is the largest of its entries' sizes. All columns share one tail of rows. Each column
+also has its own tail, with √d times the noise: a column outside its bounds says nothing about another.
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class TruncatedEntries:
 
     @property
     def center(self) -> FloatArray:
-        """Return the mean, at least a twentieth of the interval away from its ends."""
+        """Return the mean, at least a twentieth of the interval away from its bounds."""
         inside = (self.upper - self.lower) / 20
         return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
 

@@ -1,31 +1,35 @@
 """How far clipping may have moved a mean: a bound from released shares of rows by size.
 
-A row of size t, its norm over the clip level, is moved by (t − 1)₊ levels. Released are the shares of rows
-whose sizes lie in the bins between 0, 1/64, 1/16, 1/4, 1/2, 1, 2 and ∞. A row lies in one bin, so that
-replacing it moves them by √2/n together (:func:`tail_sensitivity`), however many bins there are. They sum to
-1, which is used: what the released ones sum to besides is noise, and spread over all. Where every column is
-cut to bounds of its own, each has a tail next to the common one, of rows by their largest entry, and what
-either bounds is bounded.
+The size t of a row is its norm over the clipping threshold. Clipping moves the row by (t − 1)₊ thresholds.
+Released are the shares of rows whose sizes lie in the bins between 0, 1/64, 1/16, 1/4, 1/2, 1, 2 and ∞. A
+row lies in one bin. Therefore replacing it moves the shares by √2/n together (:func:`tail_sensitivity`),
+however many bins there are. True shares sum to 1. Any difference of the released sum from 1 is noise, and is
+spread over all shares. If every column is cut to its own bounds, each column has a tail next to the common
+one. The common tail counts rows by their largest entry. A bound from either tail is valid.
 
 With T(t) the share of rows larger than t, what clipping does is at most
 
     E (t^p − 1)₊ = ∫₁^∞ p t^(p−1) T(t) dt ≤ p T(1) / (a − p)
 
 (p = 1; 2 where covariate and residual grow together) where T falls at least as t^(−a) beyond 1. Without an
-assumption no release bounds a far tail. Here log T is taken to fall ever faster, or as fast, in log t, as it
-does for normal, exponential, log-normal, Student's and Pareto's laws, so that slopes between released levels
-bound the slope beyond, and T(1) by extrapolation. Against the answer count
+assumption no release bounds a far tail. The assumption here: as t grows, log T falls at a constant or
+increasing rate in log t. This holds for normal, exponential, log-normal, Student's and Pareto's laws. Slopes
+between released levels then bound the slope beyond, and T(1) by extrapolation. Four corrections make the
+bound larger:
 
 - noise: shares that bound from above are raised by a standard deviation, others lowered;
-- a slope seen directly, from 1/4 to 1, if it is lower: a heavy tail behind a light middle; shares that are
-  surely larger than those before let one expect replace what those say;
-- steepness: none above 3 is extrapolated, and the mean excess is at least two thirds of a level (p = 1);
-- outliers that the noise hides: T(1), where it is below two standard deviations, and one more of them, lie
-  ``unseen.near`` levels beyond, and of T(2) and a standard deviation at most a thousandth ``unseen.far``.
+- slope: the slope seen directly over [1/4, 1] is used if it is lower, as with a heavy tail behind a light
+  middle. If shares are surely larger than earlier shares predict, they replace that prediction;
+- steepness: no slope above 3 is extrapolated; for p = 1, the mean excess is at least two thirds of a
+  threshold;
+- outliers that the noise hides: T(1), if it is below two standard deviations, plus one standard deviation
+  lies ``unseen.near`` thresholds beyond. T(2) plus a standard deviation, at most a thousandth, lies
+  ``unseen.far`` beyond.
 
-A released T(1) or T(2) two and a half standard deviations above what remains, as outliers make it, has no
-bound. Where it is that of rows, a column without visible outliers of its own is taken to have T(1) and two
-standard deviations of them, four levels away. More, or farther, outliers than these remain unseen.
+Outliers may raise a released T(1) or T(2) two and a half standard deviations above its extrapolation. Then
+there is no bound. This may hold for the tail of rows while a column has no visible outliers of its own. For
+this column, T(1) and two standard deviations of them are then taken to lie four thresholds away. More, or
+farther, outliers than these remain unseen.
 """
 
 from collections.abc import Sequence
@@ -44,7 +48,7 @@ from dpalgos.typing import BoolArray, FloatArray, Number
 TAIL = "shares by size"
 LEVELS = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2])
 
-FAR = 4.0  # size of a row of which a cell was moved to a bound
+FAR = 4.0  # size of a row of which a cell was clipped before
 _RARE = 1e-3  # of the rows, at most, are outliers that lie far away and that the noise hides
 _DEVIATIONS, _COLUMN_DEVIATIONS, _VISIBLE, _IRREGULAR = 1.0, 2.0, 2.0, 2.5  # standard deviations
 # Below 4 of them a share at size 1/4 would seem not to fall fast enough, whatever the noise hides at size 1.
@@ -89,7 +93,7 @@ def tail_l1_sensitivity(n_rows: Number, columns: bool = False) -> FloatArray:
 def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArray:
     """Return how many sizes (n, R) of a group's rows exceed each level, (6, R).
 
-    Rows of which a cell was moved to a bound before count as far beyond: by how much nobody knows.
+    If a cell of a row was clipped before, the row counts as far beyond: its true size is unknown.
     """
     moved = sample.moved_rows(group)
     if moved is not None:

@@ -78,7 +78,7 @@ class Picture:
 
 def banner(data_source: str) -> str:
     """Return the warning for a page and its figures; empty unless a stand-in was used."""
-    return "STAND-IN DATA: simulated, not the real data set" if data_source == "stand-in" else ""
+    return "STAND-IN DATA: simulated, not the real dataset" if data_source == "stand-in" else ""
 
 
 def draw_chart(

@@ -36,7 +36,7 @@ class FigureError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureChoice:
-    """What a figure shows: the page's first view where nothing is chosen.
+    """The content of a figure: the page's first view where nothing is chosen.
 
     ``width`` is that of the whole figure, in inches; ``lines`` are names of the chart's lines.
     """
@@ -59,7 +59,7 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     where = _setting(view, choice)
     x = view.size_at(where)
     if x is None:
-        raise FigureError(f"panel {where.panel!r} has no private answer to draw")
+        raise FigureError(f"panel {where.panel!r} has no private estimate to draw")
     for name in choice.lines:
         _require("--lines", name, [*(series.brief for series in view.series(where)), NEW_SAMPLE])
     lines = choice.lines or [*(series.brief for series in first_lines(view, where, x)), NEW_SAMPLE]

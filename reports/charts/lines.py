@@ -1,4 +1,4 @@
-"""Line charts as Vega-Lite: lines with bands and points, named at their ends or in a legend.
+"""Line charts as Vega-Lite: lines with bands and points, named next to their last points or in a legend.
 
 A page's chart, its static picture and a figure for a paper are the same specification in other sizes.
 """
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the axes show, and the chart's size in pixels; a range that is not given follows from the data."""
+    """Titles and ticks of the axes, and the chart's size in pixels; omitted ranges follow from the data."""
 
     x_title: str | Mapping[str, str]
     y_title: str | Mapping[str, str]
@@ -53,9 +53,9 @@ class Axes:
 
 @dataclass(frozen=True)
 class Live:
-    """What a reader chooses in a chart: its data, parameters with menus, what follows, and the first lines.
+    """A reader's choices in a chart: its data, parameters with menus, what follows, and the first lines.
 
-    One row of the data belongs to no line, so that the rows that a choice leaves can be counted.
+    One row of the data belongs to no line. Therefore the rows that a choice leaves can be counted.
     """
 
     data: Chart

@@ -189,7 +189,7 @@ class StudyChart:
         return cls(page, rows, looks, axes, choice, max(0, len(cells) - MOST_ROWS), view.panels)
 
     def values(self, key: str) -> list[Any]:
-        """Return the values of a quantity, those that private answers have."""
+        """Return the values of a quantity that private estimates have."""
         found = self.rows.loc[self.rows["epsilon"].notna() & self.rows["estimator"].notna(), key].dropna()
         listed = found.drop_duplicates().tolist()
         return sorted(listed) if key in (*SIZES, "epsilon") else listed
@@ -281,7 +281,7 @@ class StudyChart:
 
 
 def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
-    """Leave out non-private answers on more than half of the rows that they are compared with."""
+    """Leave out non-private estimates on more than half of the rows that they are compared with."""
     population = page.population[0]
     large = (cells["role"] == "nonprivate") & (cells["n"] > HALF * population)
     return cells[~large] if population and page.axis.column == "n" else cells

@@ -21,9 +21,11 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
-    ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``;
-    ``selected``: cell → column → in how many repetitions it has a coefficient; ``film``: label, number,
-    places and velocities of the boids of each frame.
+    ``content`` has three entries:
+
+    - ``features``: the features of a boid, whose columns are ``<feature><boid>``.
+    - ``selected``: cell → column → in how many repetitions it has a coefficient.
+    - ``film``: label, number, places and velocities of the boids of each frame.
     """
     where = view.headline
     if where is None:

@@ -1,6 +1,6 @@
 """Coverage and width of intervals, and coverage of intervals that ignore the noise.
 
-A cell covers too rarely where its coverage is below 94 % by more than three standard errors.
+A cell covers too rarely where its coverage is below 94% by more than three standard errors.
 """
 
 from __future__ import annotations

@@ -17,14 +17,18 @@ from reports.series import Series, Setting, View
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5  # in addition to the truth
-_MOST_POINTS = 600  # of an answer that are drawn: its largest entries
+_MOST_POINTS = 600  # of an estimate that are drawn: its largest entries
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return a map of one release.
 
-    ``content`` has the ``chromosomes`` and ``positions`` of the SNPs; ``truth``, the differences among
-    everybody; ``s``, how many of the largest are wanted; and ``estimates``: cell → its first answer.
+    ``content`` has these entries:
+
+    - ``chromosomes`` and ``positions`` of the SNPs.
+    - ``truth``: the differences among everybody.
+    - ``s``: how many of the largest are wanted.
+    - ``estimates``: cell → its first estimate.
     """
     genome, where = SimpleNamespace(**content), view.headline
     if where is None:

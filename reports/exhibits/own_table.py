@@ -1,4 +1,4 @@
-"""What the page of an analyst's own table adds: coefficients, what is missing and why."""
+"""Additions to the page of an analyst's own table: coefficients, what is missing and why."""
 
 from __future__ import annotations
 

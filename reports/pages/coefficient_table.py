@@ -1,4 +1,4 @@
-"""Coefficients of one or several private answers as a table for publication, in six formats."""
+"""Coefficients of one or several private releases as a table for publication, in six formats."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _TEX = str.maketrans(
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """An answer as a column of a table.
+    """A release as a column of a table.
 
-    ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value, note, and of logistic
-    and Poisson regressions a ratio with its limits; None where there is no number. ``facts`` stand below the
-    terms, and ``footnote`` says in a sentence what was protected.
+    ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value and note. Rows of
+    logistic and Poisson regressions also have a ratio with its limits. A value is None where there is no
+    number. ``facts`` are shown below the terms, and ``footnote`` says in a sentence what was protected.
     """
 
     title: str
@@ -90,7 +90,7 @@ def _footnotes(models: Sequence[Model]) -> list[str]:
 
 
 def _unit_note(model: Model) -> str:
-    """Say of which terms the column has ratios, and which are logarithms."""
+    """Say for which terms the column has ratios, and for which logarithms."""
     name = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
     logs = [row["term"] for row in model.rows if row.get(name) is None]
     kept = f", but the logarithm of {words(logs)}" if logs else ""
@@ -105,7 +105,7 @@ def _numbered(models: Sequence[Model]) -> Sequence[Model]:
 
 
 def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the keys of the number of a row that stands in a narrow column, and of its limits."""
+    """Return the keys of the number that a narrow column shows of a row, and of its limits."""
     for name in _RATIOS:
         if row.get(name) is not None:
             return name, f"{name}_low", f"{name}_high"
@@ -113,7 +113,7 @@ def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _missing(model: Model) -> list[str]:
-    """Say of which terms nothing, or no sign, is known."""
+    """List the terms of which nothing, or no sign, is known."""
     found: dict[str, list[str]] = {}
     for row in model.rows:
         if row["note"] and model.level is not None:

@@ -1,4 +1,4 @@
-"""What only the page of a study that measures errors shows."""
+"""Parts of pages that only a study that measures errors has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reports.writing import error_bar, render_sentence, slope_text
 
 @dataclass(frozen=True)
 class LayoutContent:
-    """What a layout makes for a study's page: headline, figures, the chart's caption, first sections."""
+    """The parts of a page that a layout makes: headline, figures, the chart's caption, first sections."""
 
     headline: PageHeadline
     pictures: Pictures

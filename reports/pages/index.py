@@ -74,7 +74,7 @@ class Entry:
 
     @property
     def words(self) -> str:
-        """What the search on the page looks at."""
+        """The text that the search on the page looks at."""
         about = self.about
         return " ".join(
             (about["title"], about["headline"], self.name, *about["datasets"], *about["estimators"])

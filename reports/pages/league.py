@@ -174,7 +174,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
-    """Return a table's errors by method and ε, the least geometric mean first."""
+    """Return a table's errors by method and ε, the smallest geometric mean first."""
     about = results["tables"][name]
     rows = pd.DataFrame([row for row in results["rows"] if row["table"] == name])
     rows = rows.reindex(columns=["method", "epsilon", "value", "standard_error", "error", "seconds"])

@@ -68,7 +68,7 @@ def _folded(heading: str, table: PageTable) -> Section:
 
 
 def _answer(release: Mapping[str, Any]) -> Section:
-    """Return the answer as the table for publication has it, and what its intervals cover."""
+    """Return the release as a table for publication, and what its intervals cover."""
     answer, level = release["answer"] or (), release["level"]
     table = None
     if answer:
@@ -96,7 +96,7 @@ def _answer(release: Mapping[str, Any]) -> Section:
         text.append(
             f"R² is {fit['r_squared']}, from {fit['r_squared_low']} to {fit['r_squared_high']}, and the "
             f"residual standard deviation {fit['residual_std']}, from {fit['residual_std_low']} to "
-            f"{fit['residual_std_high']}: both follow from numbers that the answer released."
+            f"{fit['residual_std_high']}: both follow from released numbers."
         )
     elif release.get("fit_note"):
         text.append(f"There is {release['fit_note']}.")

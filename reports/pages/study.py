@@ -43,7 +43,7 @@ _FEW = 4  # repetitions, up to which a page says that they are few
 
 @dataclass(frozen=True)
 class Report:
-    """A report's files by relative path, and what the index says of it: a part of the manifest."""
+    """A report's files by relative path, and its entry in the index: a part of the manifest."""
 
     files: Mapping[str, bytes]
     about: Mapping[str, Any]

@@ -119,7 +119,7 @@ def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
 
 
 def _risk(spec: StudySpec) -> str:
-    """Say what the most revealing private answer of the headline lets an attacker learn, from its events."""
+    """Say what the most revealing private release of the headline lets an attacker learn, from its events."""
     head, panel = spec.headline, spec.head_panel
     if not panel.problem.traits.protected:
         return ""

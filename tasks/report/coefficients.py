@@ -69,7 +69,7 @@ class _Deployment(BaseModel):
 
 
 class _Record(BaseModel):
-    """What a table needs of a record."""
+    """The part of a record that a table needs."""
 
     deployment: _Deployment
     release: _Release
@@ -84,7 +84,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
-    """Return the record of a release with the answer of a model nested in it, which costs nothing."""
+    """Return the record of a release with the estimate of a nested model, which costs nothing."""
     model = submodel_by_formula(released_model(record), formula)
     table = model.coefficients()
     answer = [

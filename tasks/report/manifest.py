@@ -85,7 +85,7 @@ def now() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOfStudy:
-    """What a manifest says of a run."""
+    """The part of a manifest that describes a run."""
 
     study: str  # its name or its file, as it was typed
     options: RunOptions

@@ -89,7 +89,7 @@ def write_index(out: Path) -> Path:
 
 
 def entry_of(content: bytes, path: Path) -> Entry | None:
-    """Read what the index says of a study; None, and a warning, if its manifest is damaged."""
+    """Read a study's entry in the index; None, and a warning, if its manifest is damaged."""
     try:
         return Entry.of(path.parent.name, json.loads(content))
     except ValueError:

@@ -191,7 +191,7 @@ def test_every_output_says_that_the_flock_is_simulated(made):
     out, *_ = made
     assert set(pd.read_parquet(out / "results.parquet")["data_source"]) == {"stand-in"}
     for name in ("report.md", "report.html"):
-        assert "STAND-IN DATA: simulated, not the real data set" in (out / name).read_text()
+        assert "STAND-IN DATA: simulated, not the real dataset" in (out / name).read_text()
     figures = list((out / "figures").glob("*.svg"))
     assert {"film.svg", "roc.svg", "main.svg"} <= {figure.name for figure in figures}
     for figure in figures:

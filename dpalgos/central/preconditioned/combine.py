@@ -3,9 +3,9 @@
     θ̄ = Σ_t w_t (θ_t + step_t),   weights of least variance
     (:func:`dpalgos.models.newton_steps.combination_weights`)
 
-James–Stein shrinks slopes, orthogonal to the intercept, by what noise explains, and it shrinks what steps
-added to the intercept of events and counts as much. Each direction that a further whitening leaves unresolved
-has a factor of its own.
+James–Stein shrinks slopes, orthogonal to the intercept, by the part that noise explains. For events and
+counts, it shrinks the change that steps made to the intercept in the same way. Each direction that a further
+whitening leaves unresolved has a factor of its own.
 """
 
 import numpy as np

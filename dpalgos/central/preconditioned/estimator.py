@@ -10,20 +10,21 @@ in public units in which they are of order one, such as a quarter of the width o
 accuracy only.
 
 Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
-:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. With μ = μ(ε, δ), a release with share f of
-μ² and ℓ2 sensitivity Δ gets noise Δ/(μ √f), and shares that sum to 1 compose to exactly (ε, δ). All else
-follows from released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases,
-and ``fit`` checks that those made are the planned ones.
+:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. Let μ = μ(ε, δ). A release with share f of
+μ² and ℓ2 sensitivity Δ gets noise Δ/(μ √f). Shares that sum to 1 compose to exactly (ε, δ). All else follows
+from released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases, and
+``fit`` checks that those made are the planned ones.
 
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
 (:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps
 start from the ridge regression of the released M. Other steps start from the released mean response
-(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, those of counts start where they
-predict about the lower end of the power of two in which the released upper quartile of the responses lies.
+(:mod:`dpalgos.central.preconditioned.intercept`). The released upper quartile of counts lies between two
+powers of two. Without an intercept, steps for counts start where they predict about the lower one.
 
-Few events: a step releases the mean response again in place of its score, if the released mean response says
-that slopes are not worth their noise. Either costs the same. If that is so to the end, the estimate is the
-intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval, all steps are scores.
+Few events: a step may release the mean response again in place of its score. It does so if the released mean
+response shows that slopes are not worth their noise. Either costs the same. If that is so to the end, the
+estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval, all
+steps are scores.
 
 Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with
 Laplace noise. Linear models then take five steps at public thresholds.
@@ -37,7 +38,7 @@ follows the same plan with the rest, except that rows may be whitened again in g
 is centered at steps that are not shrunk. Below nμ = 30 √d no interval is computed and no budget is spent on
 it.
 
-What to expect: directions of X whose second moment lies below the noise floor stay near the start;
+Expected behavior: directions of X whose second moment lies below the noise floor stay near the start;
 ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
 differ looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear
 estimate is mostly noise, and close to zero.

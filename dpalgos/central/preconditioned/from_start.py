@@ -1,9 +1,9 @@
 """Intervals around any private estimate of a linear or generalized linear model, by whitened steps from it.
 
-Where an estimator releases no gradients of white rows, these follow its estimate: rows are whitened by
-released second moments, and three Newton steps start from the estimate. From there on the interval is that of
-:mod:`dpalgos.central.preconditioned.interval`: debiased, as intervals of the lasso are. The estimate stays
-what it is. The interval takes 0.5 of μ² (or of ε, where the estimator is not Gaussian).
+If an estimator releases no gradients of white rows, these intervals follow its estimate. Rows are whitened
+by released second moments, and three Newton steps start from the estimate. The interval is then that of
+:mod:`dpalgos.central.preconditioned.interval`: debiased, as intervals of the lasso are. The estimate is not
+changed. The interval takes 0.5 of μ² (or of ε, where the estimator is not Gaussian).
 
 Rows are [x, 1]. Thresholds are searched by five counts of rows, and by counts of scores at two of three
 steps.
@@ -170,7 +170,7 @@ def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]
 
 @lru_cache(maxsize=1024)
 def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> float:
-    """Return the least factor on the last event's noise at which events prove (ε, δ)."""
+    """Return the smallest factor on the last event's noise at which events prove (ε, δ)."""
     *others, last = events
 
     def planned(factor: float) -> list[Event]:

@@ -9,12 +9,12 @@ Next to other releases, noise is Gaussian, and shares are of μ². Counts are cu
 two that no more of them exceed than noise may hide. A search finds it, which releases four numbers of counts
 above a candidate.
 
-Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. One
-number that a neighbor moves by Δ then has noise of standard deviation √2 Δ/ε, less than the Δ/μ of Gaussian
-noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^(m/q) − 1). Here m is the released mean
-of log(1 + y), and q the share of counts above zero: many zeros do not lower the cut. If noise hides it, q is
-1. For m counts are cut at 2¹⁵, or lower: the scale of its noise is at most a third. With L the largest
-logarithm, m and 0.3 L q are released together. A row moves both by at most 1.3 L/n in ℓ1.
+Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. If a
+neighbor moves one number by Δ, its noise has standard deviation √2 Δ/ε. That is less than the Δ/μ of
+Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^(m/q) − 1). Here m is the
+released mean of log(1 + y), and q the share of counts above zero: many zeros do not lower the cut. If noise
+hides it, q is 1. For m counts are cut at 2¹⁵, or lower: the scale of its noise is at most a third. With L
+the largest logarithm, m and 0.3 L q are released together. A row moves both by at most 1.3 L/n in ℓ1.
 """
 
 import numpy as np

@@ -5,8 +5,8 @@
     T_j           = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + the noise in Q,   l_j = row j of W Q⁻¹
 
 g_t is the mean of scores of white rows u = W'x at θ_t, each clipped to norm C, with noise of standard
-deviation s_t. The estimator released all of it, so that the center costs nothing. It is not shrunk. Q is the
-curvature of the mean of clipped scores, S their second moments. Released in addition:
+deviation s_t. The estimator released all g_t. Therefore the center costs no budget. The center is not
+shrunk. Q is the curvature of the mean of clipped scores, S their second moments. Released in addition:
 
 - four counts of ψ''‖z‖², z = [u, 1], and the mean of ψ'' z z' over rows whose score is not clipped;
 - the second moments of clipped scores, over C²;
@@ -18,16 +18,18 @@ curvature of the mean of clipped scores, S their second moments. Released in add
 All else follows from released and public numbers (:mod:`dpalgos.intervals.regression`). It affects accuracy
 only:
 
-- Clipped scores have mean zero at the coefficients where errors are symmetric given the covariates, and for
-  slopes also where errors do not depend on them. There slopes cover least squares' coefficient, elsewhere the
-  robust-regression coefficient.
-- The intercept, the coefficient of a column of ones, which the released mean of z shows, is moved by the mean
-  residual towards the mean of the errors (for counts by its ratio to the mean response). Errors may be skewed
-  beyond Λ by 1.4 times the excess of that mean over its noise, and far rows may lie at 12Λ: a bias. More far
-  rows than noise makes leave it without an interval; still more, all coefficients of a linear model.
-- The curvature is denoised by what whitening leads one to expect: p V diag(h) V', p the mean weight, V and h
-  the whitening's directions and how well each is resolved. Of entry (i, j) of the released difference, along
-  V, a_ij = v_ij/(v_ij + s²) is kept. An eigenvalue that noise may have made is raised, and hidden.
+- Clipped scores have mean zero at the coefficients where errors are symmetric given the covariates. For
+  slopes, independence of errors and covariates suffices. There slopes cover least squares' coefficient,
+  elsewhere the robust-regression coefficient.
+- The intercept is the coefficient of a column of ones, which the released mean of z shows. It is moved by
+  the mean residual towards the mean of the errors. For counts, it is moved by the ratio of the mean residual
+  to the mean response. A bound on the bias covers two effects. Errors may be skewed beyond Λ by 1.4 times
+  the excess of that mean over its noise. Far rows may lie at 12Λ. If there are more far rows than noise
+  explains, the intercept has no interval. If there are still more, no coefficient of a linear model has one.
+- The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
+  weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
+  released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
+  made is raised, and marked as hidden.
 """
 
 from dataclasses import dataclass, replace

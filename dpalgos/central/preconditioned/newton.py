@@ -1,21 +1,23 @@
 """Newton steps on white rows, from released scores and moments. Nothing here reads a row.
 
-A step goes by the curvature of the loss if rows were normal (:mod:`dpalgos.models.normal_curvature`), plus √d
-times the noise, so that noise does not throw θ far. Where rows are far from normal (clipped, rare or skewed)
-it is wrong along some directions: steps then swing about the answer or creep towards it. With m = θ_t −
-θ_{t−1}, two released scores say
+A step uses the curvature that the loss has for normal rows (:mod:`dpalgos.models.normal_curvature`). It adds
+√d times the noise, which keeps noise from moving θ far. If rows are far from normal (clipped, rare or
+skewed), this curvature is wrong along some directions. Steps then swing about the estimate or creep towards
+it. With m = θ_t − θ_{t−1}, two released scores say
 
     m'(g_{t−1} − g_t) = m' H m + s² tr(H⁻¹) ± s ‖m‖ √2,   s the noise of a score,
 
-the second term since m follows g_{t−1}. Where that differs from the model by three standard deviations and a
-factor of 1.5, H is scaled along m; down in nonlinear models only after a short step. For events, whose
-curvature falls or rises along a step, it is the mean of the curvatures at both ends; the far end counts as
-far as noise does not explain it. A step of counts is at most 1 long, since ψ'' has no bound.
+the second term since m follows g_{t−1}. If that differs from the model by three standard deviations and a
+factor of 1.5, H is scaled along m. In nonlinear models H is scaled down only after a short step. For events,
+the curvature falls or rises along a step. The step then uses the mean of the curvatures at its two points.
+The far point counts as far as noise does not explain it. A step of counts is at most 1 long, since ψ'' has
+no bound.
 
-Each of the first steps may whiten the rows again in its place. It does so where columns vary far less or more
-than their units, or for an interval, and released moments leave a direction unknown that new ones would show:
-once, and again where scores of earlier steps show that such a direction matters. Otherwise a direction in
-which only a rare group differs would be stretched for nothing. The decision follows from released numbers.
+Each of the first steps may whiten the rows again in its place. Two conditions must hold. First, columns vary
+far less or more than their units, or an interval is computed. Second, released moments leave a direction
+unknown that new ones would show. It is done once, and again if scores of earlier steps show that such a
+direction matters. Otherwise a direction in which only a rare group differs would be stretched for nothing.
+The decision follows from released numbers.
 """
 
 from dataclasses import dataclass, field, replace
@@ -42,7 +44,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State:
-    """What is known between releases: released numbers only.
+    """The state between releases: released numbers only.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class State:
     scores, stds
         The scores released at the points since the last whitening, and the noise in them.
     curvature : (d, d) array
-        That of the last point; no classes.
+        The curvature at the last point; no classes.
     scales
         Directions along which scores showed another curvature, with the factors.
     mean : MeanResponse or None

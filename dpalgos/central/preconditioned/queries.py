@@ -5,7 +5,7 @@ one row can contribute. The bound holds for any finite row that validation admit
 
 - Linear predictors are cut to ±138 before an exponential is taken: e^138 is about 10⁶⁰
   (:mod:`dpalgos.models.families`).
-- No power of a row higher than the second is formed, so that no intermediate number exceeds 10³⁰⁰.
+- No power of a row higher than the second is formed. Therefore no intermediate number exceeds 10³⁰⁰.
 - A vector longer than its threshold is multiplied by threshold/length.
 """
 
@@ -180,10 +180,10 @@ class _Prepared(NamedTuple):
 class WhiteRows:
     """The rows u = W'x, whose scores are u (y − ψ'(u'θ + x'β₀))'.
 
-    ``whitening`` (d, d) is W and ``origin`` β₀, (d,) or (d, K), the coefficients at θ = 0: both are public or
-    released. Rows are whitened before they are clipped, so that rounding is relative to the threshold,
-    however ill-conditioned W is. The score of a row longer than ``reach`` is that of the row and its
-    response, shortened to it.
+    ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
+    or released. Rows are whitened before they are clipped. Therefore rounding is relative to the threshold,
+    however ill-conditioned W is. A row longer than ``reach`` is shortened to that length, together with its
+    response. Its score is that of the shortened pair.
     """
 
     def __init__(

@@ -1,10 +1,11 @@
 """All releases of preconditioned regressions, in the order in which they are made.
 
-A release is one object: its label, its share of the budget, the lemma that bounds how far the exchange of one
-row moves it, when it is made, and its witness, a pair of neighboring datasets that attain the bound. The
-estimator spends it by one call (:class:`dpalgos.release.spend.Spend`). How often each is made, and the exact
-shares, follow from public numbers (:mod:`dpalgos.central.preconditioned.plan`). Shares are of μ² = μ(ε, δ)²,
-which adds up over Gaussian releases; of ε where only the intercept is estimated, with Laplace noise.
+A release is one object. It has five parts: its label, its share of the budget, the lemma that bounds its
+sensitivity, when it is made, and its witness. The lemma bounds how far replacing one row moves it. The
+witness is a pair of neighboring datasets that attain the bound. The estimator spends it by one call
+(:class:`dpalgos.release.spend.Spend`). How often each is made, and the exact shares, follow from public
+numbers (:mod:`dpalgos.central.preconditioned.plan`). Shares are of μ² = μ(ε, δ)², which adds up over
+Gaussian releases. If only the intercept is estimated, with Laplace noise, shares are of ε.
 """
 
 from collections.abc import Callable

@@ -4,17 +4,17 @@
 
 The floor is the spectral norm of the noise, below which nothing is known of a direction.
 
-A whitening inside the coordinates of an earlier one, u = W'x, resolves directions below its floor, in
-whatever units columns are: whitened rows are clipped at about √d (recursive private preconditioning: Kamath,
-Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). M_uu should be I. Before, entry
-(i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij, and up to s² by the noise of the
-new moments. The estimate of the moments is
+A second whitening, inside the coordinates u = W'x of an earlier one, resolves directions below its floor. It
+does so in any units of the columns, since whitened rows are clipped at about √d. This is recursive private
+preconditioning (Kamath, Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). M_uu
+should be I. Before it, entry (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij.
+The noise of the new moments has variance s². The estimate of the moments is
 
     Q_ij = I_ij + a_ij (M_uu − I)_ij,   a_ij = v_ij / (v_ij + s²).
 
-New moments decide where old ones saw noise, and add little noise elsewhere. W then becomes W Q^(−1/2), with a
-floor under the eigenvalues of Q, and v_ij becomes a_ij s² in the directions of Q, in units of its
-eigenvalues. At first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
+New moments decide where old ones saw noise, and add little noise elsewhere. W then becomes W Q^(−1/2), with
+a floor under the eigenvalues of Q. v_ij becomes a_ij s² in the directions of Q, in units of its eigenvalues.
+At first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
 """
 
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class Whitening:
     ones : int or None
         Which entry of z is 1, if one is.
     weight : float
-        Of a row among clipped ones.
+        The weight of a row among clipped ones.
     """
 
     moments: FloatArray
@@ -81,9 +81,10 @@ class Whitening:
     def hides_directions(self, noise_multiplier: float, n_rows: float, *, for_interval: bool) -> bool:
         """Return whether moments of white rows would show a direction that is unknown now.
 
-        So it is where the variance of a column is far from 1, or an interval has to know each direction, and
-        a doubt is four times what noise would leave: ``noise_multiplier`` is that of moments, and their
-        threshold is taken to be 1.25 √d. Up to a doubt of 0.05 a direction is known.
+        Two conditions must hold. First, the variance of a column is far from 1, or an interval has to know
+        each direction. Second, a doubt is four times the one that noise would leave. ``noise_multiplier`` is
+        that of moments, and their threshold is taken to be 1.25 √d. Up to a doubt of 0.05 a direction is
+        known.
         """
         threshold = _USUAL_LEVEL * float(np.sqrt(len(self.matrix)))
         noise = float(noise_multiplier * outer_product(threshold, n_rows)) ** 2
@@ -162,8 +163,8 @@ class Whitening:
 def whitening_of(released: Noisy, coordinates: FloatArray, ones: int | None) -> Whitening:
     """Return the whitening by released moments (p, p) of clipped rows z in coordinates B.
 
-    Where an entry of z is 1 in every row, its released moment says how much a row counts after clipping, and
-    all moments are divided by that.
+    If an entry of z is 1 in every row, its released moment is the mean weight of a row after clipping. All
+    moments are then divided by that weight.
     """
     moments, noise_std, weight = released.value, float(released.std), 1.0
     d = len(moments) - 1
