@@ -36,7 +36,9 @@ import scipy
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import release_laplace
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import distinct, mean_in_ball
 from dpalgos.steps.denoising import coordinate_std
@@ -223,28 +225,7 @@ def winsorized_mean(
     noise: WinsorizedNoise,
     label: str,
 ) -> RefinedMean:
-    """Release the mean of vectors, an array (n_r, d) per replicate."""
-    first, closer = _released_ball(transcript, vectors, public, noise, label)
-    n_rows = np.array([len(X) for X in vectors], dtype=float)
-    sensitivity, multiplier = ball_mean(closer, n_rows), noise.refined_multiplier
-    mean = transcript.gaussian(
-        mean_in_ball(vectors, first, closer),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=label,
-    )
-    noise_std = transcript.noise_std(sensitivity, multiplier, len(first))
-    return RefinedMean(mean=mean, center=first, radius=closer, noise_std=noise_std)
-
-
-def _released_ball(
-    transcript: Transcript,
-    vectors: Sequence[FloatArray],
-    public: Vicinity,
-    noise: WinsorizedNoise,
-    label: str,
-) -> tuple[FloatArray, FloatArray]:
-    """Return a released center (d, R), and the radius (R,) of a ball around it that holds the vectors."""
+    """Release the mean of vectors, an array (n_r, d) per replicate, by the three steps above."""
     radius, rotation, failure = public.radius, public.rotation, public.failure
     n_rows = np.array([len(X) for X in vectors], dtype=float)
     size, d = rotation.size, rotation.n_features
@@ -260,13 +241,13 @@ def _released_ball(
         label=f"range of the {label}",
     )
     del rotated
+    first, refined = (Release(name, "the rest", ball_mean) for name in (f"first {label}", label))
+    multipliers = {first.label: noise.first_multiplier, refined.label: noise.refined_multiplier}
+    spend = Spend.of_multipliers(transcript, multipliers)
     reach = radius + np.sqrt(size) * (each + width / 2)
-    sensitivity = ball_mean(reach, n_rows)
-    first = transcript.gaussian(
-        mean_in_ball(vectors, rotation.rotate_back(center), reach),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=noise.first_multiplier,
-        label=f"first {label}",
-    )
-    moved = noise.first_multiplier * sensitivity * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
-    return first, np.minimum(radius + moved, reach)
+    middle, _ = spend(first, mean_in_ball(vectors, rotation.rotate_back(center), reach), reach, n_rows)
+    noise_std = noise.first_multiplier * ball_mean(reach, n_rows)
+    moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
+    closer = np.minimum(radius + moved, reach)
+    mean, std = spend(refined, mean_in_ball(vectors, middle, closer), closer, n_rows)
+    return RefinedMean(mean=mean, center=middle, radius=closer, noise_std=std)

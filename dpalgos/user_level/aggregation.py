@@ -177,12 +177,7 @@ class UserAggregation:
         """Whether winsorized vectors are clipped as such; otherwise rotated coordinates are, one by one."""
         return self._rotation.size > 1 and self._params.calibration == "tight"
 
-    def mean(
-        self,
-        transcript: Transcript,
-        vectors: Sequence[FloatArray],
-        label: str,
-    ) -> FloatArray:
+    def mean(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
         """Release the mean of each replicate's vectors (n_r, d), (d, R).
 
         Too few users to find the range are refused, with the number that is needed.
@@ -203,19 +198,18 @@ class UserAggregation:
         center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
         radius = np.full(len(vectors), self._bound)
         clipped, release = mean_in_ball(vectors, center, radius), Release(label, "the rest", ball_mean)
-        if self._params.aggregation == "clipped" and self._alone:
+        pure = self._params.aggregation == "clipped" and self._alone
+        if pure:
             squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
             budget = self._params.split_budget({"mean": 1.0}, squares)
-            epsilon = budget.split_epsilon("mean")
-            spend = Spend(transcript, {label: Allowance(epsilon=epsilon)})
-            mean, noise_std = spend(release, clipped, radius, n_users)
-            one = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
-            spent = budget.split_epsilon(INTERVAL) if squares else 0.0
-            return self._column_mean_with_interval(transcript, vectors, one, spent)
-        multiplier = self._clipped_multiplier()
-        spend = Spend.of_multipliers(transcript, {label: multiplier})
+            spend = Spend(transcript, {label: Allowance(epsilon=budget.split_epsilon("mean"))})
+        else:
+            spend = Spend.of_multipliers(transcript, {label: self._clipped_multiplier()})
         mean, noise_std = spend(release, clipped, radius, n_users)
         released = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
+        if pure:
+            spent = budget.split_epsilon(INTERVAL) if squares else 0.0
+            return self._column_mean_with_interval(transcript, vectors, released, spent)
         return self._mean_with_interval(transcript, vectors, released, self._budget.gaussian_multiplier)
 
     def _column_mean_with_interval(
@@ -240,12 +234,7 @@ class UserAggregation:
         )
         return one.mean
 
-    def _refined(
-        self,
-        transcript: Transcript,
-        vectors: Sequence[FloatArray],
-        label: str,
-    ) -> FloatArray:
+    def _refined(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
         public = Vicinity(
             bound=self._bound,
             radius=np.full(len(vectors), self._params.concentration_radius),
