@@ -73,7 +73,7 @@ def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
     if weights is None:  # a general product: a fifth of the time of a symmetric one with 5 columns
         product = np.asarray(scipy.linalg.blas.dgemm(1.0, columns.T, columns.T, trans_a=True))
         return (product + product.T) / 2  # on some processors its halves differ by rounding
-    first, second = np.triu_indices(p)
+    first, second, _ = svec_layout(p)
     return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)
 
 
