@@ -97,7 +97,7 @@ from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import interval, outer_product
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.params import choice, count
-from dpalgos.release.spend import Allowance, SpendOnce
+from dpalgos.release.spend import Allowance, Noisy, SpendOnce
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -333,21 +333,29 @@ def _start(
     return start, offset, mean
 
 
-def _released_whitening(
-    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
-) -> Whitening:
-    """Release the first moments of rows z, about their origin."""
-    rows, d = joined_rows(sample, with_response=family.is_linear), sample.n_features
-    n_rows, coordinates = n_rows_of(sample), origin.coordinates
+def released_moments(
+    spend: SpendOnce, plan: FitPlan, sample: Sample, coordinates: FloatArray, *, with_response: bool
+) -> tuple[Noisy, float]:
+    """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
+    rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
     if plan.public_thresholds is not None:
         threshold = plan.public_thresholds[0]
     else:
-        search = row_search(plan, n_rows, d, spend.multiplier(ROWS_ABOVE))
+        search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
         above = row_norms(rows, coordinates).counts_above(search.candidates)
         threshold = search_threshold(spend, ROWS_ABOVE, search.candidates, search.target, above)
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold), threshold, n_rows)
-    white = whitening_of(released, coordinates, d - 1 if intercept else None)
-    if family.is_linear:
+    moments = clipped_moments(rows, coordinates, threshold)
+    return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
+
+
+def _released_whitening(
+    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
+) -> Whitening:
+    """Return the first whitening, of rows z about their origin."""
+    coordinates, linear = origin.coordinates, family.is_linear
+    released, threshold = released_moments(spend, plan, sample, coordinates, with_response=linear)
+    white = whitening_of(released, coordinates, sample.n_features - 1 if intercept else None)
+    if linear:
         for name, note in moment_notes(released, white.coordinates, threshold).items():
             spend.note(name, note)
     return white

@@ -25,7 +25,7 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.catalog import Neighbors, Published, Release, pair, scaled, with_interval
-from dpalgos.central.preconditioned.estimator import released_steps
+from dpalgos.central.preconditioned.estimator import released_moments, released_steps
 from dpalgos.central.preconditioned.interval import (
     TIMES,
     RegressionIntervalParams,
@@ -33,14 +33,8 @@ from dpalgos.central.preconditioned.interval import (
     released_interval,
 )
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.plan import N_LEVELS, N_ROW_LEVELS, N_UNKNOWN, FitPlan, row_search
-from dpalgos.central.preconditioned.queries import (
-    WhiteRows,
-    clipped_moments,
-    joined_rows,
-    n_rows_of,
-    row_norms,
-)
+from dpalgos.central.preconditioned.plan import N_LEVELS, N_ROW_LEVELS, N_UNKNOWN, FitPlan
+from dpalgos.central.preconditioned.queries import WhiteRows, n_rows_of
 from dpalgos.central.preconditioned.releases import (
     INTERVAL_RELEASES,
     MOMENTS,
@@ -51,7 +45,7 @@ from dpalgos.central.preconditioned.releases import (
 )
 from dpalgos.central.preconditioned.whitening import whitening_of
 from dpalgos.interval import FEW, Interval
-from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
+from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.release.spend import SpendOnce
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.replicates import each_replicate
@@ -134,11 +128,8 @@ def _steps_and_interval(
         n_searches=_N_SEARCHES,
         knows_unit=_knows_unit(params),
     )
-    rows, coordinates = joined_rows(sample, with_response=False), np.eye(d + 1)
-    search = row_search(plan, n_rows, d, spend.multiplier(ROWS_ABOVE))
-    above = row_norms(rows, coordinates).counts_above(search.candidates)
-    threshold = search_threshold(spend, ROWS_ABOVE, search.candidates, search.target, above)
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold), threshold, n_rows)
+    coordinates: FloatArray = np.eye(d + 1)
+    released, _ = released_moments(spend, plan, sample, coordinates, with_response=False)
     white = whitening_of(released, coordinates, d)
     state = State(
         family=family,

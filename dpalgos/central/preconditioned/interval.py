@@ -152,7 +152,9 @@ def released_interval(
         above = scores.norms().shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
         if family.is_linear:
-            far, noise = _far_rows(spend, params, scores, curvature, moments.value)
+            far, noise = _far_rows(
+                spend, scores, _residual_threshold(params, scores, curvature, moments.value)
+            )
             shift = shift._replace(gross=np.full(d, far > _ALONE * noise))
     released = ReleasedRegression(
         level=params.interval,
@@ -261,7 +263,7 @@ def _intercept_shift(
     # Per unit of the intercept the mean response changes by its derivative.
     unit = threshold / (curvature.total if scores.has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
-    far, noise = _far_rows(spend, params, scores, curvature, moments.value)
+    far, noise = _far_rows(spend, scores, threshold)
     one, image = _column_of_ones(curvature, scores.whitening)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
@@ -288,15 +290,8 @@ def _residual_threshold(
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
 
 
-def _far_rows(
-    spend: SpendOnce,
-    params: RegressionIntervalParams,
-    scores: Scores,
-    curvature: ScoreCurvature,
-    moments: FloatArray,
-) -> tuple[float, float]:
-    """Release how many rows are far; return it, and its noise."""
-    threshold = _residual_threshold(params, scores, curvature, moments)
+def _far_rows(spend: SpendOnce, scores: Scores, threshold: float) -> tuple[float, float]:
+    """Release how many rows lie far beyond a threshold of residuals; return it, and its noise."""
     released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
     return float(released.value[0]), float(released.std)
 
