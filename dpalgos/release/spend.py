@@ -110,13 +110,13 @@ class Spend:
         *sizes: Any,
         lemma: Callable[..., FloatArray] | None = None,
     ) -> Noisy:
-        """Release an array of any shape (…, R), the last axis of which is that of replicates.
+        """Release an array.
 
         Parameters
         ----------
         release : Release
         value : (…, R) array
-            The private values.
+            The private values. With one replicate, the last axis may be missing.
         *sizes
             The arguments of the lemma: public, or released before.
         lemma : callable, optional
@@ -125,7 +125,7 @@ class Spend:
         allowance = self._allow(release)
         sensitivity = (lemma or release.lemma)(*sizes)  # type: ignore[operator]
         transcript, label = self._transcript, release.label
-        columns = value.reshape(-1, value.shape[-1])
+        columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
         if allowance.noise_multiplier is not None:
             multiplier = allowance.noise_multiplier
             noisy = transcript.gaussian(
@@ -139,7 +139,7 @@ class Spend:
             else:
                 noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
             std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
-        return Noisy(noisy.reshape(value.shape), std)
+        return Noisy(noisy.reshape(np.shape(value)), std)
 
     def symmetric(
         self,
@@ -148,17 +148,18 @@ class Spend:
         *sizes: Any,
         lemma: Callable[..., FloatArray] | None = None,
     ) -> Noisy:
-        """Release symmetric matrices (R, p, p), whose Frobenius norm the lemma bounds, by upper triangles.
+        """Release symmetric matrices, (R, p, p) or one (p, p), whose Frobenius norm the lemma bounds.
 
-        svec is an isometry (:mod:`dpalgos.release.symmetric`): noise is ``std`` on the diagonal, and that
-        over √2 off it.
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.release.symmetric`): the noise
+        has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
-        released = self(release, svec(matrices), *sizes, lemma=lemma)
-        return Noisy(unsvec(released.value, matrices.shape[-1]), released.std)
+        p = matrices.shape[-1]
+        released = self(release, svec(matrices.reshape(-1, p, p)), *sizes, lemma=lemma)
+        return Noisy(unsvec(released.value, p).reshape(matrices.shape), released.std)
 
     def note(self, name: str, value: object) -> None:
-        """Keep a diagnostic; it must follow from released or public quantities."""
-        self._transcript.note(name, value)
+        """Keep a diagnostic of one replicate; it must follow from released or public quantities."""
+        self._transcript.note(name, np.asarray(value)[None])
 
     def check_complete(self) -> None:
         """Check that each planned release was made as often as planned."""
@@ -172,34 +173,3 @@ class Spend:
             raise RuntimeError(f"the release {release.label!r} exceeds the plan, which allows {allowance}")
         self._made[release.label] += 1
         return allowance
-
-
-class SpendOnce(Spend):
-    """Makes the planned releases of one replicate: values have any shape and no axis of replicates."""
-
-    def __call__(
-        self,
-        release: Release,
-        value: FloatArray,
-        *sizes: Any,
-        lemma: Callable[..., FloatArray] | None = None,
-    ) -> Noisy:
-        """Release an array of any shape; arguments are those of :meth:`Spend.__call__`."""
-        column = np.reshape(value, (-1, 1)).astype(float, copy=False)
-        noisy, std = super().__call__(release, column, *sizes, lemma=lemma)
-        return Noisy(noisy[:, 0].reshape(np.shape(value)), np.float64(std.item()))  # type: ignore[arg-type]
-
-    def symmetric(
-        self,
-        release: Release,
-        matrices: FloatArray,
-        *sizes: Any,
-        lemma: Callable[..., FloatArray] | None = None,
-    ) -> Noisy:
-        """Release one symmetric matrix (p, p); arguments are those of :meth:`Spend.symmetric`."""
-        value, std = super().symmetric(release, matrices[None], *sizes, lemma=lemma)
-        return Noisy(value[0], std)
-
-    def note(self, name: str, value: object) -> None:
-        """Keep a diagnostic of the one replicate."""
-        super().note(name, np.asarray(value)[None])

@@ -12,7 +12,7 @@ from dpalgos.central.preconditioned.origin import released_origin
 from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS
 from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import SpendOnce
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
@@ -222,7 +222,7 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(scales, c
     times |= {MEANS.label: plan.N_ROUNDS} if DISTANCE in shares else {}
     for seed in range(40):
         transcript = Transcript(Noise([np.random.default_rng(seed)]))
-        spend = SpendOnce.of_budget(transcript, budget, times)
+        spend = Spend.of_budget(transcript, budget, times)
         assert np.abs(released_origin(spend, sample).centers).max() < most
 
 

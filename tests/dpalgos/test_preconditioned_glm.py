@@ -15,7 +15,7 @@ from dpalgos.central.preconditioned.releases import MEDIANS
 from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.models.families import family_names, get_family
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import SpendOnce
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
@@ -266,7 +266,7 @@ def test_indicators_keep_their_origin_and_far_columns_get_centers():
     X = with_one(*indicators, *others)
     budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS.label: 1.0})
     transcript = Transcript(Noise([np.random.default_rng(27)]))
-    spend = SpendOnce.of_budget(transcript, budget, {MEDIANS.label: counts_needed(plan.N_CENTERS)})
+    spend = Spend.of_budget(transcript, budget, {MEDIANS.label: counts_needed(plan.N_CENTERS)})
     found = released_column_centers(spend, Sample(X, np.zeros(n)))
     np.testing.assert_allclose(found.centers, [0, -2, 0, -20, 0, 0, 0], atol=1)
     np.testing.assert_array_equal(found.units, 1)

@@ -8,7 +8,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Allowance, Spend, SpendOnce
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 
 MEAN, MOMENTS, OTHER = (
@@ -26,7 +26,7 @@ def transcript(n_replicates=1):
     return Transcript(Noise(np.random.default_rng(0).spawn(n_replicates)))
 
 
-def planned(kind=SpendOnce, n_replicates=1, epsilon=2.0):
+def planned(kind=Spend, n_replicates=1, epsilon=2.0):
     budget = SplitBudget(epsilon=epsilon, delta=1e-6, shares={"mean": 0.25, "moments": 0.75})
     made = transcript(n_replicates)
     return made, kind.of_budget(made, budget, {"mean": 3})
@@ -80,7 +80,7 @@ def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
 def test_the_noise_of_a_symmetric_matrix_is_that_on_its_diagonal_and_less_beside_it():
     matrix = np.diag([1.0, 2.0, 3.0])
     budget = SplitBudget(epsilon=2.0, delta=1e-6, shares={"moments": 1.0})
-    spend = SpendOnce.of_budget(transcript(), budget, {"moments": N_DRAWS})
+    spend = Spend.of_budget(transcript(), budget, {"moments": N_DRAWS})
     drawn = [spend.symmetric(MOMENTS, matrix, 1.5, 50.0) for _ in range(N_DRAWS)]
     noise, std = np.array([each.value for each in drawn]) - matrix, float(drawn[0].std)
     np.testing.assert_array_equal(noise, np.swapaxes(noise, 1, 2))

@@ -97,7 +97,7 @@ from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import interval, outer_product
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.params import choice, count
-from dpalgos.release.spend import Allowance, Noisy, SpendOnce
+from dpalgos.release.spend import Allowance, Noisy, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -243,7 +243,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
 
 
 def _intercept_only(
-    spend: SpendOnce,
+    spend: Spend,
     params: PreconditionedParams,
     transcript: Transcript,
     start: FloatArray,
@@ -260,7 +260,7 @@ def _intercept_only(
 
 
 def released_steps(
-    spend: SpendOnce, plan: FitPlan, rows: WhiteRows, state: State
+    spend: Spend, plan: FitPlan, rows: WhiteRows, state: State
 ) -> tuple[State, WhiteRows, float]:
     """Release the steps of a plan: scores, or in their place moments of white rows, or the mean response.
 
@@ -303,20 +303,20 @@ def released_steps(
 
 def planned_spend(
     params: PreconditionedParams, plan: FitPlan, transcript: Transcript, n_rows: float, d: int
-) -> SpendOnce:
+) -> Spend:
     """Return what spends the plan; an interval's shares are of the whole, the plan's of the rest."""
     shares = {release.label: share for release, share in plan.shares.items()}
     times = {release.label: n for release, n in {**plan.times, **TIMES}.items()}
     if plan.intercept_only:
         budget = params.split_budget(shares)
         pure = {part: Allowance(epsilon=budget.split_epsilon(part)) for part in shares}
-        return SpendOnce(transcript, pure)
+        return Spend(transcript, pure)
     budget = params.split_budget(shares, interval_shares(params, n_rows, d))
-    return SpendOnce.of_budget(transcript, budget, times)
+    return Spend.of_budget(transcript, budget, times)
 
 
 def _start(
-    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
+    spend: Spend, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
 ) -> tuple[FloatArray, float, MeanResponse | None]:
     """Return a start whose last coefficient is the released intercept, a typical offset, and the mean."""
     start = np.zeros((sample.n_features, *family.classes))
@@ -334,7 +334,7 @@ def _start(
 
 
 def released_moments(
-    spend: SpendOnce, plan: FitPlan, sample: Sample, coordinates: FloatArray, *, with_response: bool
+    spend: Spend, plan: FitPlan, sample: Sample, coordinates: FloatArray, *, with_response: bool
 ) -> tuple[Noisy, float]:
     """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
     rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
@@ -349,7 +349,7 @@ def released_moments(
 
 
 def _released_whitening(
-    spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
+    spend: Spend, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
 ) -> Whitening:
     """Return the first whitening, of rows z about their origin."""
     coordinates, linear = origin.coordinates, family.is_linear
@@ -362,7 +362,7 @@ def _released_whitening(
 
 
 def _interval(
-    spend: SpendOnce, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
+    spend: Spend, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
 ) -> Interval:
     """Release the interval, where the plan has one."""
     if not interval_shares(params, rows.sample.planned_rows, rows.sample.n_features):

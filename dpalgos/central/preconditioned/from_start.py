@@ -46,7 +46,7 @@ from dpalgos.central.preconditioned.releases import (
 from dpalgos.central.preconditioned.whitening import whitening_of
 from dpalgos.interval import FEW, Interval
 from dpalgos.mechanisms.clip_levels import counts_needed
-from dpalgos.release.spend import SpendOnce
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
@@ -107,7 +107,7 @@ def interval_from(
     mu = gaussian_mu(budget.epsilon, budget.delta)
 
     def fit(r: int, own: Sample, part: Transcript) -> FloatArray:
-        spend = SpendOnce.of_budget(part, whole, by_label, parts)
+        spend = Spend.of_budget(part, whole, by_label, parts)
         part.interval = _steps_and_interval(spend, params, own, start[:, r], mu)
         spend.check_complete()
         return start[:, [r]]
@@ -117,7 +117,7 @@ def interval_from(
 
 
 def _steps_and_interval(
-    spend: SpendOnce, params: RegressionIntervalParams, sample: Sample, start: FloatArray, mu: float
+    spend: Spend, params: RegressionIntervalParams, sample: Sample, start: FloatArray, mu: float
 ) -> Interval:
     family, n_rows, d = interval_family(params), n_rows_of(sample), sample.n_features
     plan = FitPlan(

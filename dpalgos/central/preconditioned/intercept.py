@@ -33,7 +33,7 @@ from dpalgos.central.preconditioned.releases import CONSTANT, EXPOSURE, LOGARITH
 from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family
-from dpalgos.release.spend import SpendOnce
+from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -47,7 +47,7 @@ _CLEAR, _MARGIN = 3.0, 2.0  # standard deviations of the noise in that share
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 
 
-def released_mean_response(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> MeanResponse:
+def released_mean_response(spend: Spend, sample: Sample, family: Family, plan: FitPlan) -> MeanResponse:
     """Release the mean response of a family without classes."""
     largest = 1.0
     if family.has_counts:
@@ -56,7 +56,7 @@ def released_mean_response(spend: SpendOnce, sample: Sample, family: Family, pla
     return MeanResponse(family, float(released.value), float(released.std), largest)
 
 
-def released_class_predictors(spend: SpendOnce, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
+def released_class_predictors(spend: Spend, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
     """Release the shares of classes, and return predictors (K,) of which they are the means.
 
     A share below its noise counts as that.
@@ -70,14 +70,14 @@ def released_class_predictors(spend: SpendOnce, sample: Sample, family: Family, 
     return np.asarray(np.log(mean / mean.sum()))
 
 
-def _searched_cut(spend: SpendOnce, sample: Sample) -> float:
+def _searched_cut(spend: Spend, sample: Sample) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
     target = min(_DETECTABLE_COUNT * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
     above = responses(sample).counts_above(_COUNTS)
     return _ABOVE * search_threshold(spend, RESPONSES_ABOVE, _COUNTS, target, above)
 
 
-def _mean_cut(spend: SpendOnce, sample: Sample) -> float:
+def _mean_cut(spend: Spend, sample: Sample) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     n_rows = n_rows_of(sample)
     largest = float(min(_LARGEST_SCALE * n_rows * spend.epsilon(LOGARITHM), np.log1p(_LARGEST_COUNT)))
@@ -91,7 +91,7 @@ def _mean_cut(spend: SpendOnce, sample: Sample) -> float:
     return float(max(_CUT_AT * typical, 1.0))
 
 
-def released_typical_offset(spend: SpendOnce, sample: Sample) -> float:
+def released_typical_offset(spend: Spend, sample: Sample) -> float:
     """Release the mean of e^offset, and return its logarithm.
 
     A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
@@ -108,7 +108,7 @@ def released_typical_offset(spend: SpendOnce, sample: Sample) -> float:
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))
 
 
-def released_typical_response(spend: SpendOnce, sample: Sample) -> float:
+def released_typical_response(spend: Spend, sample: Sample) -> float:
     """Release about the upper quartile of the responses; return the power of two below it, at least 1."""
     above = responses(sample).counts_above(_RESPONSES)
     found = search_threshold(spend, RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)

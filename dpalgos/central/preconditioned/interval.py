@@ -72,7 +72,7 @@ from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_score, normal_curvature
 from dpalgos.params import choice
-from dpalgos.release.spend import Noisy, SpendOnce
+from dpalgos.release.spend import Noisy, Spend
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -120,7 +120,7 @@ def interval_shares(params: Any, n_rows: float, d: int) -> dict[str, float]:
 
 
 def released_interval(
-    spend: SpendOnce,
+    spend: Spend,
     params: RegressionIntervalParams,
     rows: WhiteRows,
     state: State,
@@ -174,7 +174,7 @@ def released_interval(
     return replace(released.along(np.eye(d)), released=released)
 
 
-def _wide_step(spend: SpendOnce, rows: WhiteRows, steps: NewtonSteps) -> NewtonSteps:
+def _wide_step(spend: Spend, rows: WhiteRows, steps: NewtonSteps) -> NewtonSteps:
     """Release a score at the end of the steps, of rows' scores clipped at three times their threshold."""
     threshold = _WIDER * steps.threshold
     released = spend(
@@ -183,7 +183,7 @@ def _wide_step(spend: SpendOnce, rows: WhiteRows, steps: NewtonSteps) -> NewtonS
     return NewtonSteps(steps.end[None], released.value[None], np.array([released.std]), threshold, steps.end)
 
 
-def _released_score_moments(spend: SpendOnce, scores: Scores, threshold: float, n_rows: float) -> Noisy:
+def _released_score_moments(spend: Spend, scores: Scores, threshold: float, n_rows: float) -> Noisy:
     """Release the second moments (d, d) of scores clipped to a threshold; no eigenvalue is below zero."""
     moments = scores.clipped_moments(threshold) / threshold**2
     released = spend.symmetric(SCORE_MOMENTS, moments, 1.0, n_rows, len(moments))
@@ -193,7 +193,7 @@ def _released_score_moments(spend: SpendOnce, scores: Scores, threshold: float, 
 
 
 def _released_curvature(
-    spend: SpendOnce, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
+    spend: Spend, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
     family, n_rows, d, theta = rows.family, n_rows_of(rows.sample), rows.sample.n_features, steps.points[-1]
@@ -245,7 +245,7 @@ def _denoised(
 
 
 def _intercept_shift(
-    spend: SpendOnce,
+    spend: Spend,
     params: RegressionIntervalParams,
     scores: Scores,
     curvature: ScoreCurvature,
@@ -290,7 +290,7 @@ def _residual_threshold(
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
 
 
-def _far_rows(spend: SpendOnce, scores: Scores, threshold: float) -> tuple[float, float]:
+def _far_rows(spend: Spend, scores: Scores, threshold: float) -> tuple[float, float]:
     """Release how many rows lie far beyond a threshold of residuals; return it, and its noise."""
     released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
     return float(released.value[0]), float(released.std)

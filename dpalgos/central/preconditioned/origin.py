@@ -35,7 +35,7 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS, UNITS
 from dpalgos.mechanisms.clip_levels import search_by_counts, search_threshold
-from dpalgos.release.spend import SpendOnce
+from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -96,7 +96,7 @@ class Origin:
         return units
 
 
-def released_origin(spend: SpendOnce, sample: Sample) -> Origin:
+def released_origin(spend: Spend, sample: Sample) -> Origin:
     """Release the centers and the unit that the plan has, of the last columns of [x, y]."""
     d = sample.n_features
     origin, rows = Origin(np.zeros(d + 1)), columns_and_response(sample)
@@ -117,7 +117,7 @@ def released_origin(spend: SpendOnce, sample: Sample) -> Origin:
     return _placed(origin, others, np.where(np.abs(means) > _MISLED * reach, 0.0, centers))
 
 
-def released_column_centers(spend: SpendOnce, sample: Sample) -> Origin:
+def released_column_centers(spend: Spend, sample: Sample) -> Origin:
     """Release centers of the columns of x except the constant, if the plan has them."""
     origin, chosen = Origin(np.zeros(sample.n_features + 1)), np.arange(sample.n_features - 1)
     if MEDIANS not in spend:
@@ -132,7 +132,7 @@ def _placed(origin: Origin, chosen: IntArray, centers: FloatArray) -> Origin:
     return replace(origin, centers=whole)
 
 
-def _medians(spend: SpendOnce, rows: Grouped[FloatArray], chosen: IntArray) -> FloatArray:
+def _medians(spend: Spend, rows: Grouped[FloatArray], chosen: IntArray) -> FloatArray:
     """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
     counts = counts_by_place(rows, chosen, _CENTER_PLACES)
     above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(chosen))
@@ -147,7 +147,7 @@ def _medians(spend: SpendOnce, rows: Grouped[FloatArray], chosen: IntArray) -> F
     return np.asarray((_CENTERS[np.maximum(found - 1, 0)] + _CENTERS[found]) / 2)
 
 
-def _response_unit(spend: SpendOnce, rows: Grouped[FloatArray], center: float) -> float:
+def _response_unit(spend: Spend, rows: Grouped[FloatArray], center: float) -> float:
     """Release the powers of two of the response, the last column, about its center; return its unit."""
     column = np.array([rows.sample.n_features])
     counts = counts_by_place(rows, column, _POWER_PLACES, float(center) or None)[0]
@@ -164,7 +164,7 @@ def _response_unit(spend: SpendOnce, rows: Grouped[FloatArray], center: float) -
 
 
 def _means(
-    spend: SpendOnce, rows: Grouped[FloatArray], origin: Origin, reach: float, others: IntArray
+    spend: Spend, rows: Grouped[FloatArray], origin: Origin, reach: float, others: IntArray
 ) -> tuple[FloatArray, float]:
     """Release means of rows about the origin, in units, clipped with the constant to a norm; (d,), variance.
 
@@ -175,9 +175,7 @@ def _means(
     return released.value, float(released.std**2)
 
 
-def _means_of_few_rows(
-    spend: SpendOnce, rows: Grouped[FloatArray], origin: Origin, others: IntArray
-) -> Origin:
+def _means_of_few_rows(spend: Spend, rows: Grouped[FloatArray], origin: Origin, others: IntArray) -> Origin:
     """Return the origin after rounds of means, each about the last one."""
     n_rows, root = n_rows_of(rows.sample), float(np.sqrt(len(others)))
 

@@ -20,7 +20,7 @@ from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Allowance, SpendOnce
+from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
@@ -173,7 +173,7 @@ SEARCH = Release("counts", 1.0, count)
 
 def searched(sample, candidates, target, transcript):
     norms = Norms(sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)))
-    spend = SpendOnce(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
+    spend = Spend(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
     return search_threshold(spend, SEARCH, candidates, target, norms.counts_above(candidates))
 
 
@@ -219,7 +219,7 @@ def gradient_levels(share, sizes, mu=1.0):
     times = {SCORES_ABOVE.label: 7 * counts_needed(16)}
     plan, found = plan_of(mu, 1e4, 3, family, intercept=False), []
     for seed in range(40):
-        spend = SpendOnce.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
+        spend = Spend.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
         thresholds = []
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
