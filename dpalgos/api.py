@@ -1,4 +1,4 @@
-"""`estimate`: the one function by which every estimator is called."""
+"""`estimate`: the function that runs every estimator."""
 
 import math
 import warnings
@@ -57,15 +57,15 @@ def estimate(
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
-        The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text, of
-        which two notations are two users.
+        The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text. Two
+        spellings are two users.
     budget : Budget, optional
         Counts this estimate with others, and withholds an estimate that would exceed it. Estimates of one
         budget never share noise.
     **keywords
-        ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
-        estimators; ``interval`` (e.g. 0.95) of those that have intervals; public bounds and settings as in
-        the estimator's catalog entry. They are never read from X or y.
+        ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private estimators, and
+        ``interval`` (e.g. 0.95) if the estimator has intervals. Further keywords are public bounds and
+        settings, as in the estimator's catalog entry. They are never read from X or y.
 
     Returns
     -------
@@ -79,7 +79,8 @@ def estimate(
     Warns
     -----
     PrivacyWarning
-        If ε is above 20, or δ at least one over the number of rows (users): such guarantees protect nobody.
+        If ε is above 20, or δ is at least one over the number of rows (users): these guarantees protect
+        nobody.
     """
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
@@ -128,7 +129,7 @@ def result_of(
     *,
     certified_epsilon: float,
 ) -> Result:
-    """Return the result of a run: of one replicate without their axis."""
+    """Return the result of a run; for one replicate, without the axis of replicates."""
     return Result(
         estimate=released[..., 0] if released.shape[-1] == 1 else released,
         intervals=transcript.interval,
@@ -161,7 +162,7 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
 
 
 def _n_units(estimator: Estimator, sample: Sample) -> int:
-    """Return the number of rows, or of users where they are protected: the minimum over replicates."""
+    """Return the number of protected units, rows or users: its minimum over replicates."""
     if estimator.unit_of_privacy == "user":
         return min(users.n_users for users in sample.users)
     return int(sample.n_rows.min())
@@ -186,7 +187,7 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
         return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
-    # Without noise and masks replicates do not differ.
+    # Without noise and masks, all replicates are equal.
     answer = np.asarray(estimator.function(sample.once(), params, transcript))
     return np.repeat(answer, sample.n_replicates, axis=-1)
 
@@ -220,7 +221,7 @@ def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: Private
 
 
 def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
-    """Warn where a regression has fewer rows than coefficients, of which both numbers are public."""
+    """Warn if a regression has fewer rows than coefficients; both numbers are public."""
     n, d = int(sample.n_rows.min()), sample.n_features
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
@@ -241,7 +242,7 @@ def _check_unit(estimator: Estimator) -> None:
 
 
 def replicate_generators(rng: object, replicates: object) -> list[np.random.Generator]:
-    """Return a generator for each replicate, or refuse what is no generator or no number of them."""
+    """Return a generator for each replicate; refuse an invalid generator or number."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(
             f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "

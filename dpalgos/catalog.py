@@ -1,6 +1,7 @@
-"""A registry of estimators: every module of the estimator packages registers its own when it is imported.
+"""The catalog of estimators: each module of the estimator packages registers its own when it is imported.
 
-Nothing else lists estimators. One that is named is found by its file's name; all are imported to be listed.
+There is no other list of estimators. A single estimator is found by the name of its file. Listing imports
+all.
 """
 
 import sys
@@ -35,7 +36,7 @@ __all__ += ["register", "scaled", "shares_of", "with_interval"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
-_FOREIGN: dict[str, "Estimator"] = {}  # of other libraries
+_FOREIGN: dict[str, "Estimator"] = {}  # estimators of other libraries
 
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
@@ -50,11 +51,11 @@ class Form:
     keywords : mapping
         Used together with the estimator's example.
     calibrations : tuple of str
-        Those that the form exists in.
+        The calibrations of the form.
     protected : bool
-        Whether its events prove anything at all; False for printed steps that no noise covers.
+        Whether its events prove anything at all; False for printed steps without sufficient noise.
     in_memory : bool
-        Whether the form needs all rows in memory; None: as the estimator without it.
+        Whether the form needs all rows in memory; None: same as the estimator.
     """
 
     keywords: Mapping[str, Any]
@@ -72,17 +73,17 @@ class Estimator:
     name : str
         As in :func:`dpalgos.estimate`.
     title : str
-        For people.
+        The name on pages.
     task : str
-        What is estimated: ``"linear_regression"``, ``"mean"``, …
+        The kind of estimate: ``"linear_regression"``, ``"mean"``, …
     relation : Relation or None
-        What one neighbor differs in; None for a non-private estimator.
+        The neighboring relation; None for a non-private estimator.
     reference : str
         Paper and algorithm number.
     summary : str
-        One sentence on what it does.
+        One sentence about the method.
     calibrations : tuple of str
-        Which of ``"tight"`` and ``"paper"`` exist; empty for non-private estimators.
+        The available ones of ``"tight"`` and ``"paper"``; empty for non-private estimators.
     parameters : type
         The class of its keywords.
     function : callable
@@ -90,32 +91,32 @@ class Estimator:
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
     releases : tuple of Release
-        All that it may release.
+        Every release that it may make.
     witnesses : callable or None
-        ``(params, d, published) -> {label: (X, y, X', y')}``, those of ``releases``, or given alone.
+        ``(params, d, published) -> {label: (X, y, X', y')}``, from ``releases``, or given separately.
     public : str
-        What must be public in addition to its required keywords; empty if nothing.
+        Further public inputs, in addition to its required keywords; empty if there are none.
     check_data : callable or None
-        ``(sample, params)``, which refuses data that the estimator cannot take, e.g. labels outside a family;
-        a release calls it before it charges anything. The estimator does not rely on that.
+        ``(sample, params)``: refuses unsuitable data, e.g. labels outside a family. A release calls it before
+        it charges anything. The estimator does not rely on it.
     in_memory : bool
-        Whether it needs all rows in memory; otherwise it passes over streamed blocks of them, too.
+        Whether it needs all rows in memory; if not, it also accepts streamed blocks of rows.
     one_replicate : bool
-        Whether the function takes one replicate, since its steps depend on released numbers.
+        Whether the function takes one replicate, because its steps depend on released numbers.
     no_interval : str
-        Why it has no intervals, where its keywords have no ``interval``.
+        The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
-        Why its answers cannot be released, where that is so: what they would disclose besides their events.
+        The reason that it cannot be released: what the estimate would disclose in addition to its events.
     foreign : bool
-        Whether it is another library's, which studies call in an environment of its own.
+        Whether it is from another library, which studies call in a separate environment.
     order : int
-        Stable number that decides its color in figures; estimators of one number are sorted by name.
+        Stable number that determines its color in figures; equal numbers are sorted by name.
     forms : mapping of str to Form
         Settings that tests and audits cover in addition to the example.
     form : str
-        Which of them this entry stands for; empty for the estimator itself.
+        The form of this entry; empty for the estimator itself.
     protected : bool
-        As of the form.
+        See :class:`Form`.
     """
 
     name: str
@@ -180,16 +181,16 @@ class Estimator:
 
     @property
     def unit_of_privacy(self) -> str:
-        """What a neighbor differs in; empty for a non-private estimator."""
+        """The protected unit: row, report or user; empty for a non-private estimator."""
         return self.relation.unit_of_privacy if self.relation else ""
 
     @property
     def neighboring_relation(self) -> str:
-        """How it differs; empty for a non-private estimator."""
+        """The change of that unit between neighbors; empty for a non-private estimator."""
         return self.relation.neighboring_relation if self.relation else ""
 
     def example_params(self, calibration: str) -> Params:
-        """Return the keywords of the example, at some ε and δ where it is private."""
+        """Return the keywords of the example; for a private estimator, with some ε and δ."""
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
         return self.parameters.build(self.label, {**budget, **self.example})
 
@@ -199,11 +200,18 @@ class Estimator:
         forms = {f"{each.form or 'plain'} ({one})": each.example_params(one) for each, one in each_form}
         rows = []
         for one in self.releases:
-            made = [form for form, params in forms.items() if one.when(params)]
-            share = one.share_for(forms[(made or [*forms])[0]])
+            releasing_forms = [form for form, params in forms.items() if one.when(params)]
+            share = one.share_for(forms[(releasing_forms or [*forms])[0]])
             row = {"quantity": one.label, "sensitivity": one.sensitivity}
             row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
-            rows.append(row | {"forms": "all" if len(made) == len(forms) else "; ".join(made) or "others"})
+            rows.append(
+                row
+                | {
+                    "forms": "all"
+                    if len(releasing_forms) == len(forms)
+                    else "; ".join(releasing_forms) or "others"
+                }
+            )
         return rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,14 +236,16 @@ def register(
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalog; the arguments are the fields of :class:`Estimator`.
 
-    The estimator has the function's name; its keywords are the class with which ``params`` is annotated. A
-    preset of it has a ``name`` of its own, and its keywords, ``parameters``, are a subclass of that.
+    The estimator has the function's name. Its keywords are the annotated class of ``params``. A preset has
+    its own ``name``; its keywords, ``parameters``, are a subclass of that class.
     """
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
         own_name = name or function.__name__
         keywords = parameters or get_type_hints(function).get("params")
-        if not function.__module__.startswith("dpalgos."):  # whose names are taken, whoever comes first
+        if not function.__module__.startswith(
+            "dpalgos."
+        ):  # the names of dpalgos are reserved, whatever is imported first
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
         if not isinstance(keywords, type) or not issubclass(keywords, Params):
@@ -275,7 +285,7 @@ def _faults(entry: Estimator) -> Iterator[str]:
     if entry.private and not entry.has_interval and not entry.no_interval:
         yield "no_interval must say why the estimator has no intervals"
     if entry.private and entry.witnesses is None:
-        yield "releases must be given for a private estimator, with data that attain each sensitivity"
+        yield "releases must be declared for a private estimator, with data that attain each sensitivity"
     for each in entry.variants:
         if unknown := set(each.calibrations) - {"tight", "paper"}:
             yield f"calibrations must be 'tight' or 'paper', got {', '.join(map(repr, sorted(unknown)))}"
@@ -290,7 +300,7 @@ def _faults(entry: Estimator) -> Iterator[str]:
 
 
 def add_foreign(entry: Estimator) -> None:
-    """Make an estimator of another library known by name; :func:`catalog` does not list it."""
+    """Add an estimator of another library, which :func:`catalog` does not list."""
     _FOREIGN[entry.name] = entry
 
 
@@ -317,7 +327,7 @@ def get_estimator(name: str) -> Estimator:
     if not isinstance(name, str) or name not in _ESTIMATORS:
         for package in _PACKAGES:
             if reason := load_plugins(f"dpalgos.{package}").broken.get(str(name)):
-                raise InputError(f"estimator {name!r} cannot be used: {reason}; mend that file")
+                raise InputError(f"estimator {name!r} cannot be used: {reason}; correct that file")
         raise unknown_name("estimator", name, _ESTIMATORS)
     return _ESTIMATORS[name]
 
@@ -325,7 +335,7 @@ def get_estimator(name: str) -> Estimator:
 def _imported_alone(name: object) -> bool:
     """Import the file of that name, without the other estimators; return whether it registered one.
 
-    Presets lie in one file, whose name theirs begin with.
+    Presets are in one file; their names begin with its name.
     """
     if not isinstance(name, str) or not name.isidentifier():
         return False
@@ -335,7 +345,7 @@ def _imported_alone(name: object) -> bool:
         try:
             for module in filter(find_spec, modules):
                 import_module(module)
-        except (Exception, SystemExit):  # the search for all says why
+        except (Exception, SystemExit):  # importing all estimators reports the reason
             _drop_broken()
         file = file.rpartition("_")[0]
     return name in _ESTIMATORS
@@ -357,12 +367,12 @@ def _discover() -> None:
 
 
 def _drop_broken() -> None:
-    """Drop what a module registered before it broke; its import is undone then."""
+    """Drop the entries of modules whose import failed."""
     for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ not in sys.modules]:
         del _ESTIMATORS[name]
 
 
 def from_outside() -> list[Estimator]:
-    """Return the estimators of plugins from outside."""
+    """Return the estimators of external plugins."""
     modules = outside_plugins().modules
     return [entry for entry in catalog() if entry.function.__module__ in modules] if modules else []

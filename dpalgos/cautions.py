@@ -1,4 +1,4 @@
-"""What released numbers say against an answer, in a sentence each."""
+"""Warnings about an estimate, based on released numbers only, one sentence each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,31 +11,30 @@ _SEARCHES = "rows above a level", "scores above a level"  # labels of counts
 
 
 def at_the_last_level(label: str) -> str:
-    """Return the name of the diagnostic which says whether a search ended at the largest candidate."""
+    """Return the name of the diagnostic that states whether a search ended at the maximum candidate."""
     return f"{label}: the search ended at the largest level"
 
 
 def cautions(notes: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that the notes of a run, all released or public, call for.
+    """Return the warnings that the notes of a run call for; all notes are released or public.
 
-    Of several replicates the worst one counts.
+    With several replicates, the worst one counts.
     """
-    said = []
+    sentences = []
     if hidden := int(np.max(notes.get(UNRESOLVED, 0))):
         directions = "a direction" if hidden == 1 else f"{hidden} directions"
-        said.append(
-            f"Noise hides {directions} of the columns, along which the answer says next to nothing; narrower "
-            "public bounds, fewer columns, more rows or a larger ε would help."
+        sentences.append(
+            f"Privacy noise dominates {directions} of the columns; the estimate is uninformative there. "
+            "Narrower public bounds, fewer columns, more rows or a larger ε would help."
         )
     if np.any(notes.get(UNSURE_MEAN, False)):
-        said.append(
-            "The mean response, or the share of the rarer label, is not known within a factor of two; more "
+        sentences.append(
+            "The mean response, or the share of the rarer label, is not known within a factor of two. More "
             "rows or a larger ε would help."
         )
     if any(np.any(notes.get(at_the_last_level(label), False)) for label in _SEARCHES):
-        said.append(
-            "More rows than are clipped without harm lie beyond the largest clip level, so that the answer "
-            "may be far off: are the units right? Columns and response should be of order one in public "
-            "units."
+        sentences.append(
+            "Too many rows exceed the largest clipping threshold, and the estimate may be far off. Check the "
+            "units: columns and response should be of order one in public units."
         )
-    return said
+    return sentences

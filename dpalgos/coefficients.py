@@ -1,10 +1,10 @@
 """The coefficients of an estimate as a table: estimates, standard errors and p-values from its intervals.
 
-With an interval the estimate is its center, and the standard error is its half-width over the normal quantile
-of the level. Estimate, standard error, interval, statistic and p-value follow from each other. They account
-for sampling error, privacy noise, a margin, and bounds on a bias. The estimate itself may be shrunk: it is
-then nearer to the truth overall, and predicts better. A term without an interval shows the estimate, and its
-sign is not known.
+With an interval, the estimate is its center. The standard error is its half-width over the normal quantile of
+the level. Estimate, standard error, interval, statistic and p-value follow from each other. They account for
+sampling error, privacy noise, a margin, and bounds on a bias. The estimate itself may be shrunk: its expected
+error is smaller, and its predictions are better. A term without an interval shows the estimate; its sign is
+unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
-RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio"}  # family → what exp(coefficient) is
+RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio"}  # family → the meaning of exp(coefficient)
 SIGN_NOT_KNOWN = "sign not known"
 NO_INTERVAL = "no interval"
 COLUMNS = ("term", "estimate", "std_error", "ci_low", "ci_high", "statistic", "p_value", "note")
@@ -42,7 +42,7 @@ class CoefficientTable:
     family : str
         Family of a generalized linear model; ``"logistic"`` and ``"poisson"`` have ratios.
     intercept : str
-        The term that is no effect, and has no ratio; ``""``: none.
+        The name of the intercept, which has no ratio; ``""`` without one.
     """
 
     terms: Sequence[str]
@@ -60,19 +60,19 @@ class CoefficientTable:
 
     @property
     def ends(self) -> FloatArray:
-        """Lower and upper confidence limits, (2, d), NaN where there are none."""
+        """Lower and upper confidence limits, (2, d); NaN if there is no interval."""
         missing = self.interval is None or self.level is None
         return np.full((2, len(self.terms)), np.nan) if missing else np.array(self.interval, dtype=float)
 
     @property
     def shown(self) -> FloatArray:
-        """The centers of the intervals, and the estimate where there is none."""
+        """The centers of the intervals; the estimate if there is no interval."""
         middle = self.ends.mean(axis=0)
         return np.where(np.isnan(middle), self.estimate, middle)
 
     @property
     def std_error(self) -> FloatArray:
-        """Half-widths over the normal quantile of their level, NaN without an interval."""
+        """Half-widths over the normal quantile of their level; NaN without an interval."""
         low, high = self.ends
         quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
         return np.asarray((high - low) / (2 * quantile))
@@ -98,19 +98,19 @@ class CoefficientTable:
         ]
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of the table, and for a family with ratios also the ratio and its limits."""
+        """Return the columns of the table; some families add the ratio and its limits."""
         low, high = self.ends
         numbers = (self.shown, self.std_error, low, high, self.statistic, self.p_value)
-        found: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
+        table: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
         if self.family in RATIOS:
             name = RATIOS[self.family]
             is_effect = np.array([term != self.intercept for term in self.terms])
             for column, value in ((name, self.shown), (f"{name}_low", low), (f"{name}_high", high)):
-                found[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
-        return found
+                table[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
+        return table
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary per term, of plain numbers and text; None where there is no number."""
+        """Return a dictionary per term, with plain numbers and text; None for a missing number."""
         columns = self.columns()
         return [{name: _plain(values[i]) for name, values in columns.items()} for i in range(len(self.terms))]
 
@@ -119,13 +119,13 @@ class CoefficientTable:
         return frame_of(self.columns())
 
     def conf_int(self) -> Any:
-        """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
+        """Return the confidence limits as a data frame (d, 2) by term; NaN if there is no interval."""
         frame = self.to_frame().set_index("term")[["ci_low", "ci_high"]]
         return frame.set_axis([0, 1], axis=1)
 
 
 class ShowsCoefficients:
-    """A mixin that shows coefficients by the names of statsmodels."""
+    """A mixin that gives coefficients the attribute names of statsmodels."""
 
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
         """Return the coefficients with their intervals."""
@@ -133,7 +133,7 @@ class ShowsCoefficients:
 
     @property
     def params(self) -> Any:
-        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        """The coefficients by term, a series: the centers of the intervals if there are any."""
         return self._series("params", "shown")
 
     @property
@@ -154,19 +154,19 @@ class ShowsCoefficients:
     def table(self, names: Sequence[str] | None = None) -> Any:
         """Return the coefficients as a data frame: a row per term.
 
-        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
-        and Poisson regressions the ratio with its limits. Standard errors account for sampling error and
+        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note. Logistic and
+        Poisson regressions add the ratio with its limits. Standard errors account for sampling error and
         privacy noise.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Names of the coefficients; ``x0``, ``x1``, … by default.
+            Names of the coefficients; by default ``x0``, ``x1``, …
         """
         return self.coefficients(names).to_frame()
 
     def conf_int(self) -> Any:
-        """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
+        """Return the confidence limits as a data frame (d, 2) by term; NaN if there is no interval."""
         return self.coefficients().conf_int()
 
     def _series(self, name: str, values: str) -> Any:
@@ -201,13 +201,13 @@ class Summary:
 
     @property
     def _shown(self) -> Any:
-        """A frame with a row per term; without intervals of estimates alone."""
+        """A frame with a row per term; without intervals it has estimates only."""
         frame = self.to_frame().set_index("term")
         return frame if self.coefficients.interval is not None else frame[["estimate"]]
 
 
 def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
-    """Return names of d coefficients: the given ones, or x0, x1, …"""
+    """Return names of d coefficients, by default x0, x1, …"""
     if names is None:
         return [f"x{j}" for j in range(d)]
     if len(names) != d:
@@ -218,16 +218,16 @@ def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
 def promise(
     unit: str, epsilon: float, delta: float, level: float | None, target: str = "", family: str = ""
 ) -> str:
-    """Say what was protected, at which ε, what the intervals count, and what they cover."""
+    """Return a sentence on the guarantee, and on what the intervals account for and cover."""
     if not epsilon > 0:
         return "Not private."
     ends = "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
-    said = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
-    return " ".join([said, *([covered(target, family)] if level is not None and target else [])])
+    guarantee = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
+    return " ".join([guarantee, *([covered(target, family)] if level is not None and target else [])])
 
 
 def covered(target: str, family: str = "") -> str:
-    """Say which coefficients intervals cover, by the keyword ``interval_target``."""
+    """Return a sentence on the coefficients that intervals cover, by the keyword ``interval_target``."""
     plain = "maximum likelihood" if family in RATIOS else "least squares"
     if target != "robust":
         return f"Intervals cover the coefficients of {plain}."
@@ -244,14 +244,14 @@ SHRUNK = "Estimates without an interval are shrunk towards zero, which improves 
 
 def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
     """Return columns, or rows, as a pandas data frame."""
-    import pandas as pd  # only for those who ask for a frame
+    import pandas as pd  # imported only if a frame is needed
 
     return pd.DataFrame(content)
 
 
 def series_of(terms: Sequence[str], values: FloatArray, name: str) -> Any:
     """Return a number per term as a pandas series."""
-    import pandas as pd  # only for those who ask for a series
+    import pandas as pd  # imported only if a series is needed
 
     return pd.Series(values, index=list(terms), name=name)
 

@@ -1,17 +1,17 @@
-"""R² and the residual standard deviation of a linear regression, from second moments that it released anyway.
+"""R² and the residual standard deviation of a linear regression, from second moments that it releases anyway.
 
     residual²   v'Mv / w,   v = (−β̂, 1)              M = mean of f² z z' + noise,   z = [x, y]
     R²          1 − v'Mv / u'Mu,   u = (−(M_1y / w) e_1, 1),   w = M_11,   e_1 the column of ones
 
-f ≤ 1 is the factor by which a row is clipped for the moments, to the released level C: rows beyond it count
-less, and w says how much in all. Of clipped rows nothing is known but public bounds: they hide at most h B²
-of residual², h = 1 − w and what noise may add to it, B the largest residual within the bounds of columns and
-response. Where that is more than half of residual² neither number is shown, nor where bounds or the column of
-ones are missing: a few rows far out may hold most of the variance.
+A row is multiplied by f ≤ 1, which clips it to the released threshold C. Clipped rows count less; w is the
+total weight. Only public bounds limit the clipped rows: they hide at most h B² of residual². Here h is 1 − w
+plus a bound on its noise, and B is the largest residual within the bounds of columns and response. If h B² is
+more than half of residual², neither number is shown: a few outliers may hold most of the variance. The same
+holds if bounds or the column of ones are missing.
 
-Intervals are those of β̂, as released, among all people that rows are drawn from, whose values beyond the
-bounds are moved to them. They count the noise, exactly; what clipping may hide; and sampling: the variance of
-what clipped rows add is at most C²|v|² times its mean.
+Intervals are for the released β̂ in the population of the rows, with values clipped to the bounds. They
+account for noise exactly, for what clipping may hide, and for sampling error. The variance of clipped rows'
+squared residuals is at most C²|v|² times their mean.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
 _COORDINATES = "coordinates"
-_LEAST = 3.0  # standard deviations of its noise that a variance must exceed
-_HIDDEN = 0.5  # of a variance, that clipping may hide
+_LEAST = 3.0  # a variance must exceed this number of noise standard deviations
+_HIDDEN = 0.5  # the maximum share of a variance that clipping may hide
 NO_FIT = (
     "no R² and no residual standard deviation: rows that were clipped may hold much of the variance; more "
     "rows, a larger ε or narrower bounds of the response help"
@@ -48,7 +48,7 @@ def moment_notes(released: Noisy, coordinates: FloatArray, threshold: float) -> 
 
 
 def farthest(columns: Iterable[Any]) -> list[float]:
-    """Return how far values lie from zero at most, of columns in public units with public bounds."""
+    """Return the maximum distance from zero of each column, in public units with public bounds."""
     return [max(one.upper - one.center, one.center - one.lower) / one.scale for one in columns]
 
 
@@ -62,17 +62,17 @@ def goodness(
 ) -> dict[str, Any]:
     """Return R² and the residual standard deviation in the estimator's units, with intervals.
 
-    Where clipping may hide much of the variance, return a ``fit_note`` that says so.
+    If clipping may hide much of the variance, return a ``fit_note`` with this reason.
 
     Parameters
     ----------
     notes : mapping
-        Those of a run with one replicate.
+        Diagnostics of a run with one replicate.
     coef : (d,) array
     level : float or None
-        Of the intervals; .95 if None.
+        Confidence level; 0.95 if None.
     ones : int or None
-        Which column is the intercept's.
+        The index of the column of ones.
     reach : (d + 1,) sequence or None
         The largest absolute values of columns and response, by public bounds.
     """
@@ -80,31 +80,35 @@ def goodness(
         return {}
     if ones is None or reach is None:
         return {"fit_note": NO_FIT}
-    from scipy.special import ndtri  # takes as long to load as all that every call needs
+    from scipy.special import ndtri  # loading it takes as long as loading everything else
 
-    M, noise, clip, made = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES))
-    z, unit = float(ndtri((1 + (level or 0.95)) / 2)), 1 / made[-1, -1]
-    one, y, v = np.linalg.solve(made, np.array([np.eye(len(M))[ones], np.eye(len(M))[-1], [*-coef, 1.0]]).T).T
+    M, noise, clip, coordinates = (
+        np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES)
+    )
+    z, unit = float(ndtri((1 + (level or 0.95)) / 2)), 1 / coordinates[-1, -1]
+    one, y, v = np.linalg.solve(
+        coordinates, np.array([np.eye(len(M))[ones], np.eye(len(M))[-1], [*-coef, 1.0]]).T
+    ).T
     weight, noise_of_weight = float(one @ M @ one), noise * float(one @ one)
     u = y - (one @ M @ y) / max(weight, noise_of_weight) * one
     v, u = v / unit, u / unit
     residual, total = float(v @ M @ v), float(u @ M @ u)
-    largest, away = ((np.abs(made @ each) @ reach) ** 2 for each in (v, u))
+    largest, largest_total = ((np.abs(coordinates @ each) @ reach) ** 2 for each in (v, u))
     hidden = max(1 - weight, 0.0) + z * noise_of_weight
-    known = min(residual - _LEAST * noise * (v @ v), total - _LEAST * noise * (u @ u), weight - 0.5) > 0
-    if not known or hidden * max(largest / residual, away / total) > _HIDDEN:
+    is_resolved = min(residual - _LEAST * noise * (v @ v), total - _LEAST * noise * (u @ u), weight - 0.5) > 0
+    if not is_resolved or hidden * max(largest / residual, largest_total / total) > _HIDDEN:
         return {"fit_note": NO_FIT}
-    most, most_away = min(largest, clip**2 * (v @ v)), min(away, clip**2 * (u @ u))
-    spread = np.hypot(noise * (v @ v), np.sqrt(most * residual / n_rows))
-    left = residual / total
-    parts = noise**2 * ((np.outer(v, v) - left * np.outer(u, u)) ** 2).sum()
-    half = z * np.sqrt(parts + max(most, left * most_away) * 2 * residual / n_rows) / total
+    variance_bound, total_bound = min(largest, clip**2 * (v @ v)), min(largest_total, clip**2 * (u @ u))
+    spread = np.hypot(noise * (v @ v), np.sqrt(variance_bound * residual / n_rows))
+    share_left = residual / total
+    parts = noise**2 * ((np.outer(v, v) - share_left * np.outer(u, u)) ** 2).sum()
+    half = z * np.sqrt(parts + max(variance_bound, share_left * total_bound) * 2 * residual / n_rows) / total
     variances = residual / weight, residual - z * spread, residual + z * spread + hidden * largest
     deviation = unit * np.sqrt(np.maximum(variances, 0.0) * (n_rows / max(n_rows - len(coef), 1)))
     r_squared = (
-        1 - left,
-        1 - left - half - hidden * largest / total,
-        min(1 - left + half + left * hidden * away / total, 1.0),
+        1 - share_left,
+        1 - share_left - half - hidden * largest / total,
+        min(1 - share_left + half + share_left * hidden * largest_total / total, 1.0),
     )
     return {
         name + end: float(value)
@@ -113,19 +117,19 @@ def goodness(
     }
 
 
-def in_units(found: Mapping[str, Any], unit: float) -> dict[str, Any]:
-    """Return what :func:`goodness` returned, of a response in units of ``unit``."""
-    return {name: value * unit if name.startswith("residual") else value for name, value in found.items()}
+def in_units(values: Mapping[str, Any], unit: float) -> dict[str, Any]:
+    """Return the result of :func:`goodness` for a response in units of ``unit``."""
+    return {name: value * unit if name.startswith("residual") else value for name, value in values.items()}
 
 
 def binned(notes: Mapping[str, Any], unit: float = 1.0, center: float = 0.0) -> dict[str, FloatArray]:
-    """Return the binned fit of one run, column by column, of a response in its units; empty without one."""
+    """Return the binned fit of one run by column, with the response in its units; empty without one."""
     if "binned_fit" not in notes:
         return {}
-    found = dict(zip(BINNED, np.asarray(notes["binned_fit"])[..., 0], strict=True))
-    found["rows"] = np.maximum(found["rows"], 0.0)
+    table = dict(zip(BINNED, np.asarray(notes["binned_fit"])[..., 0], strict=True))
+    table["rows"] = np.maximum(table["rows"], 0.0)
     for name in ("predicted", "observed"):
-        found[name] = unit * found[name] + center
+        table[name] = unit * table[name] + center
     for name in ("std_error", "residual_std"):
-        found[name] = unit * found[name]
-    return found
+        table[name] = unit * table[name]
+    return table

@@ -30,13 +30,13 @@ _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasePlan:
-    """The cost of a release, which is known before the data are used."""
+    """The cost of a release, known before the data are used."""
 
     estimator: Estimator
     params: Params
-    inflation: float  # the factor on the noise that the estimator was calibrated with
+    inflation: float  # the factor on the estimator's calibrated noise
     events: tuple[Event, ...]
-    cost: Spending  # which proves at most the requested ε at the requested δ
+    cost: Spending  # it proves at most the requested ε at the requested δ
 
 
 def rehearse_release(
@@ -51,8 +51,8 @@ def rehearse_release(
     """Plan one private release from data of a public shape.
 
     ``keywords`` are ``epsilon``, ``delta`` and the estimator's public ones; ``calibration`` is always
-    ``"tight"``. ``n_users`` is public, too, and needed where whole users are protected. An estimator that
-    needs its rows in memory is refused if they will be ``streamed``.
+    ``"tight"``. ``n_users`` is public as well, and needed if whole users are protected. If rows will be
+    ``streamed``, an estimator that needs them in memory is refused.
     """
     estimator = releasable(name, keywords)
     params = build_params(estimator, {**keywords, "calibration": "tight"})
@@ -101,7 +101,7 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
 
 
 def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
-    """Refuse data that an estimator cannot take, without a value of them; to be called before the charge."""
+    """Refuse unsuitable data without quoting a value; to be called before the charge."""
     check_users(estimator, sample)
     if estimator.check_data is not None:
         estimator.check_data(sample, params)
@@ -110,7 +110,7 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
 def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
     """Draw the estimate of a charged plan, on data that were validated before the charge.
 
-    A release whose events do not cost what was charged is withheld.
+    If its events do not cost what was charged, the release is withheld.
     """
     transcript = secure_transcript(plan.estimator, sample, plan.inflation)
     released = run_estimator(plan.estimator, sample, plan.params, transcript)
@@ -125,15 +125,15 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
 def made_up_rows(
     estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
 ) -> Sample:
-    """Return synthetic rows of the planned shape, whose number decides how a budget is spent."""
+    """Return synthetic rows of the planned shape; their number decides how a budget is spent."""
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:
         if n_users is None:
             raise InputError(f"user_ids is required by {estimator.name}; name the column in columns.user_id")
-        n, ids = n_users, np.arange(n_users)  # how many there are decides whether a range can be found
+        n, ids = n_users, np.arange(n_users)  # their number decides whether a range can be found
     X = rng.uniform(-1, 1, (n, n_features))
-    # 0 and 1 are responses to every model.
+    # Every model admits the responses 0 and 1.
     y = None if estimator.task == "mean" else rng.integers(0, 2, n)
     if streamed:
         pieces = [X if y is None else (X, y)]

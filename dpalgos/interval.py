@@ -9,13 +9,13 @@ import numpy as np
 
 from dpalgos.typing import FloatArray
 
-CLIPPED = "clipping may have moved it by more than its half-width"
-HIDDEN = "it takes part in a direction whose second moment the noise hides"
-BENT = "a ridge, or a step too long for its curvature, may have moved it"
-GROSS = "a few residuals far beyond the others may have moved it"
+CLIPPED = "clipping may have biased it by more than its half-width"
+HIDDEN = "it is part of a direction whose second moment is below the noise"
+BENT = "a ridge, or a step too long for its curvature, may have biased it"
+GROSS = "a few outlying residuals may have biased it"
 FEW = "there are too few rows for this ε and δ"
 _HELPS = {
-    CLIPPED: "public bounds, centers and scales nearer to where values lie, or more rows",
+    CLIPPED: "public bounds, centers and scales closer to the values, or more rows",
     HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
     BENT: "more rows, a larger ε or fewer columns",
     GROSS: "narrower public bounds of the response, or its logarithm",
@@ -29,30 +29,30 @@ class Combinable(Protocol):
     """The source of intervals of linear combinations of coefficients."""
 
     def along(self, combinations: FloatArray) -> "Interval":
-        """Return the intervals of combinations, of the rows (k, d) of weights."""
+        """Return the intervals of linear combinations, given by the rows (k, d) of weights."""
         ...
 
     def after_offset(self) -> "Combinable":
-        """Return the same for coefficients after an offset, of which the first is 1."""
+        """Return the same for coefficients after an offset, whose coefficient is 1."""
         ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interval:
-    """Intervals of the coordinates of R answers.
+    """Intervals of the coordinates of R estimates.
 
     Attributes
     ----------
     half_width : (d, R) array
-        NaN where there is no valid interval.
+        NaN if there is no valid interval.
     center : (d, R) array, optional
-        None: the estimate itself.
+        By default the estimate itself.
     without_noise : (d, R) array, optional
-        Half-widths that count sampling alone, which an interval by the book would have.
+        Half-widths that account for sampling error only, as in a textbook interval.
     reasons : (d, R) array, optional
-        Why coordinates have none, as codes of :data:`REASONS`.
+        Reasons that coordinates have no interval, as codes of :data:`REASONS`.
     about : str
-        Their center, if it is not the estimate.
+        A note on the center, if it is not the estimate.
     released : Combinable, optional
         The source of intervals of linear combinations.
     """
@@ -66,30 +66,30 @@ class Interval:
 
     @classmethod
     def missing(cls, n_coordinates: int, n_replicates: int, reason: str) -> Self:
-        """Return that no coordinate has an interval, for a reason."""
+        """Return intervals that are missing for all coordinates, for one reason."""
         nothing = np.full((n_coordinates, n_replicates), np.nan)
         codes = np.full_like(nothing, 2.0 ** REASONS.index(reason))
         return cls(half_width=nothing, center=nothing, without_noise=nothing, reasons=codes, about=ABOUT)
 
     @classmethod
     def joined(cls, parts: Sequence["Interval"]) -> Self:
-        """Return the intervals of some replicates next to those of others."""
+        """Return the intervals of all replicates from those of parts."""
 
         def every(name: str) -> Any:
-            found = [getattr(part, name) for part in parts]
-            return None if found[0] is None else np.concatenate(found, axis=1)
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays, axis=1)
 
         arrays = ("half_width", "center", "without_noise", "reasons")
         return cls(**{name: every(name) for name in arrays}, about=parts[0].about)
 
     @property
     def codes(self) -> FloatArray:
-        """The reasons as codes, (d, R), 0 where there is none."""
+        """The reasons as codes, (d, R); 0 if there is none."""
         return np.zeros_like(self.half_width) if self.reasons is None else self.reasons
 
     @property
     def note(self) -> str:
-        """Why coordinates have no interval, in words; empty where all have one."""
+        """The reasons that coordinates have no interval, in words; empty if all have one."""
         return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
 
     def ends(self, answer: FloatArray) -> FloatArray:
@@ -100,7 +100,7 @@ class Interval:
     def along(self, combinations: FloatArray, answer: FloatArray) -> "Interval":
         """Return the intervals of linear combinations (k, d) of one estimate (d, 1).
 
-        By released covariances where there are any; else half-widths add up, which is never too narrow.
+        They use released covariances if there are any. Otherwise half-widths add up, which is conservative.
         """
         if self.released is not None:
             return self.released.along(combinations)
@@ -117,7 +117,7 @@ class Interval:
         )
 
     def after_offset(self) -> "Interval":
-        """Return the intervals with that of an offset, whose coefficient is exactly 1, before the others."""
+        """Return the intervals, preceded by that of an offset, whose coefficient is exactly 1."""
 
         def after(value: float, others: FloatArray | None) -> Any:
             return None if others is None else np.insert(others, 0, value, axis=0)
@@ -133,7 +133,7 @@ class Interval:
 
 
 def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:
-    """Return in words why coordinates of some names have no interval, by their codes (d, R)."""
+    """Return the reasons that named coordinates have no interval, in words, from codes (d, R)."""
     causes: dict[str, list[str]] = {}
     for name, code in zip(names, np.bitwise_or.reduce(codes.astype(int), axis=1), strict=True):
         why = [reason for k, reason in enumerate(REASONS) if code >> k & 1]
@@ -146,14 +146,14 @@ def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> s
     )
 
 
-def warn_of_none(ends: FloatArray | None, found: Interval | None, names: Sequence[str]) -> None:
-    """Warn where no shown coefficient has an interval (2, k), with the reasons and what would help."""
-    if ends is None or found is None or not np.isnan(ends).all():
+def warn_of_none(ends: FloatArray | None, intervals: Interval | None, names: Sequence[str]) -> None:
+    """Warn if no shown coefficient has an interval (2, k), with the reasons and remedies."""
+    if ends is None or intervals is None or not np.isnan(ends).all():
         return
-    seen = np.bitwise_or.reduce(found.codes.astype(int), axis=None)
-    helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if seen >> k & 1]
+    codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=None)
+    helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if codes >> k & 1]
     warnings.warn(
-        f"{why_none(found.codes, names) or 'no interval'}; what would help: "
+        f"{why_none(intervals.codes, names) or 'no interval'}; what would help: "
         f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",
         UserWarning,
         stacklevel=4,

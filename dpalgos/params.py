@@ -1,7 +1,7 @@
-"""Keywords of an estimator: frozen dataclasses whose fields say what is allowed.
+"""Keywords of an estimator: frozen dataclasses whose fields declare the allowed values.
 
-A field is declared with one of the helpers below; the base class checks every field once, on
-construction. Therefore an estimator can trust its parameters.
+A field is declared with one of the helpers below. The base class checks every field once, on construction.
+Therefore an estimator can trust its parameters.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from dpalgos.errors import InputError, unknown_name
 from dpalgos.release.checks import check_bound, check_for_columns, check_how_many
 
 Check = Callable[[str, Any], Any]
-_MOST = 1_000_000  # rounds, rows or columns that a keyword may ask for
+_MOST = 1_000_000  # the maximum number of rounds, rows or columns of a keyword
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
-# Decided by the caller of an estimator; no configuration of its settings may decide it.
+# The caller of an estimator sets these; a configuration of its settings must not.
 _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
 
 
@@ -62,7 +62,7 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Keywords of a non-private estimator (none of its own)."""
+    """Keywords of a non-private estimator; the base class has none."""
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
@@ -104,7 +104,7 @@ class PrivateParams(Params):
     def split_budget(
         self, shares: Mapping[str, float], first: Mapping[str, float] = _NOTHING, *, gaussian: bool = True
     ) -> SplitBudget:
-        """Return the budget whose shares ``first`` are of the whole, and ``shares`` of what those leave."""
+        """Return a budget: ``first`` are shares of the whole, ``shares`` are shares of the rest."""
         rest = 1 - sum(first.values())
         every = {**first, **{part: rest * share for part, share in shares.items()}}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
@@ -113,7 +113,7 @@ class PrivateParams(Params):
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
     """Refuse settings from a file that would override decisions of the run, such as its budget.
 
-    ``where`` names their table and ``instead`` says what decides those keywords, for the message.
+    For the message, ``where`` is the name of their table, and ``instead`` says how to set those keywords.
     """
     for name in _OF_THE_RUN:
         if name in settings:

@@ -1,7 +1,7 @@
-"""Plugins: modules that are found by lying in a folder, or that come from outside.
+"""Plugins: modules that are found by being in a folder, or that come from outside.
 
-From outside come the files that ``DPCOST_WITH`` names, and the modules of packages with an entry point of the
-group ``dpcost.plugins``. A broken plugin is left out and named.
+External plugins are the files that ``DPCOST_WITH`` names, and modules of packages with an entry point in the
+group ``dpcost.plugins``. A broken plugin is skipped and reported.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from pathlib import PurePath
 from types import ModuleType
 
-FILES = "DPCOST_WITH"  # paths between the separators of PATH
+FILES = "DPCOST_WITH"  # paths separated as in PATH
 GROUP = "dpcost.plugins"
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True)
 class Plugins:
-    """The modules of a package that could be imported, by name; file and reason of each ``broken`` one."""
+    """The imported modules of a package by name; file and reason of each ``broken`` module."""
 
     modules: Mapping[str, ModuleType]
     broken: Mapping[str, str]
@@ -38,7 +38,7 @@ class Plugins:
 
 @cache
 def load_plugins(package: str) -> Plugins:
-    """Import the modules of a package; log a warning for each that cannot be imported, and go on."""
+    """Import the modules of a package; log a warning for each that cannot be imported, and continue."""
     modules, broken = {}, {}
     for name in sorted(
         module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)
@@ -57,7 +57,7 @@ def named_files() -> list[str]:
 
 @cache
 def outside_plugins() -> Plugins:
-    """Import the plugins from outside; log a warning for each that cannot be imported, and go on."""
+    """Import external plugins; log a warning for each that cannot be imported, and continue."""
     modules, broken = {}, {}
     for path in named_files():
         try:
@@ -74,7 +74,7 @@ def outside_plugins() -> Plugins:
 
 
 def _module_of(path: str) -> ModuleType:
-    """Import a file as a module of its own name, which the digest of code finds again."""
+    """Import a file as a module with a unique name, which the digest of code uses."""
     name = f"with_{PurePath(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -90,7 +90,7 @@ def _module_of(path: str) -> ModuleType:
 
 
 def report_broken_plugin(file: str, error: BaseException) -> str:
-    """Log that a plugin is left out, and return its file and the reason; let Ctrl-C through."""
+    """Log that a plugin is skipped, and return its file and the reason; Ctrl-C is not caught."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     if isinstance(error, PluginError):
@@ -102,5 +102,5 @@ def report_broken_plugin(file: str, error: BaseException) -> str:
         own = [frame for frame in frames if frame.filename == file]
         last = (own or frames)[-1]
         reason = f"{type(error).__name__}: {error} (line {last.lineno} of {last.filename})"
-    _log.warning("%s is left out: %s", file, reason)
+    _log.warning("%s is skipped: %s", file, reason)
     return f"{file}: {reason}"

@@ -27,7 +27,7 @@ from dpalgos.goodness import binned, goodness
 from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 
-if TYPE_CHECKING:  # what further answers are made of is loaded where one is wanted
+if TYPE_CHECKING:  # the source of further estimates is imported when one is requested
     from dpalgos.answers.contrasts import ContrastResults, WaldResults
     from dpalgos.answers.model import ReleasedModel
 
@@ -43,7 +43,7 @@ class AnswerFacts:
     level: float | None = None
     family: str = ""
     target: str = ""  # of the intervals
-    has_intercept: bool = False  # whether the last coefficient is known to be that of the constant 1
+    has_intercept: bool = False  # whether the last coefficient is the intercept
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -53,7 +53,7 @@ class Result(ShowsCoefficients):
     Attributes
     ----------
     estimate : (d,) array, or (d, R) for R > 1 replicates
-        The released answer; with K classes (d, K), or (d, K, R).
+        The released estimate; with K classes (d, K), or (d, K, R).
     certified_epsilon : float
         The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
     delta : float
@@ -63,7 +63,7 @@ class Result(ShowsCoefficients):
     diagnostics : dict
         Facts computed from released or public quantities only.
     intervals : Interval or None
-        The intervals where ``interval`` asked for them; ``intervals.note`` says why some have none.
+        The intervals if ``interval`` was requested; ``intervals.note`` gives the reasons for missing ones.
     """
 
     estimate: FloatArray
@@ -95,7 +95,7 @@ class Result(ShowsCoefficients):
         shift: FloatArray | float = 0.0,
         intercept: str = "",
     ) -> CoefficientTable:
-        """Return the coefficients with their intervals; refuse answers with classes or replicates.
+        """Return the coefficients with their intervals; refuse estimates with classes or replicates.
 
         With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
         """
@@ -120,12 +120,12 @@ class Result(ShowsCoefficients):
 
     @property
     def rsquared(self) -> float:
-        """R², where it was released."""
-        if "r_squared" not in (found := self.goodness()):
+        """R², if it was released."""
+        if "r_squared" not in (goodness := self.goodness()):
             raise AttributeError(
                 "rsquared was not released: only linear regressions with enough rows have it"
             )
-        return float(found["r_squared"])
+        return float(goodness["r_squared"])
 
     def summary(self) -> Summary:
         """Return the coefficients with their facts, the guarantee, and the targets of the intervals."""
@@ -133,12 +133,12 @@ class Result(ShowsCoefficients):
         remarks = [f"n = {self.about.n:,}"]
         if "r_squared" in fit:
             remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
-        shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
+        centers = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
         return Summary(
             title=self.about.estimator,
             coefficients=table,
             remarks=[
-                *(*remarks, self.promise, f"{shown}."),
+                *(*remarks, self.promise, f"{centers}."),
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
                 *self.cautions,
             ],
@@ -147,7 +147,7 @@ class Result(ShowsCoefficients):
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return linear combinations (k, d) of one estimate's coefficients, (k,), and their intervals (2, k).
 
-        By released covariances where there are any; else half-widths add up, which is never too narrow.
+        They use released covariances if there are any. Otherwise half-widths add up, which is conservative.
         """
         value = combinations @ self.estimate
         if self.intervals is None:
@@ -156,7 +156,7 @@ class Result(ShowsCoefficients):
 
     @property
     def has_model(self) -> bool:
-        """Whether it is one regression of which further answers follow."""
+        """Whether it is one regression from which further estimates follow."""
         from dpalgos.intervals.regression import ReleasedRegression
 
         released = self.intervals.released if self.intervals else None
@@ -169,7 +169,7 @@ class Result(ShowsCoefficients):
         return self.released_model(terms, intercept=terms[-1] if self.about.has_intercept else "")
 
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
-        """Return what was released, for the names of coefficients and more facts of them."""
+        """Return the releases with names of coefficients and further facts."""
         from dpalgos.answers.model import ReleasedModel
         from dpalgos.intervals.regression import ReleasedRegression
 
@@ -183,9 +183,9 @@ class Result(ShowsCoefficients):
         assert isinstance(self.intervals.released, ReleasedRegression)
         k = len(terms)
         alone = {term: (term,) for term in terms}
-        placed: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
-        placed |= {"groups": alone, **facts}
-        return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **placed)
+        settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
+        settings |= {"groups": alone, **facts}
+        return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **settings)
 
     def submodel(self, terms: Sequence[str]) -> ReleasedModel:
         """Return a model nested in this one: :meth:`dpalgos.answers.model.ReleasedModel.submodel`."""
@@ -204,7 +204,7 @@ class Result(ShowsCoefficients):
         return self.model.wald_test_terms()
 
     def conf_int(self) -> FloatArray:
-        """Return the ends of the intervals, (d, 2), NaN where there are none."""
+        """Return the confidence limits, (d, 2); NaN if there is no interval."""
         if self.interval is None:
             return np.full((len(self.estimate), 2), np.nan)
         return np.asarray(self.interval.T)
@@ -225,15 +225,15 @@ class Result(ShowsCoefficients):
         return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
     def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
-        """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
+        """Return R² and the residual standard deviation; see :meth:`glance`."""
         about = self.about
         return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
-        """Return calibration and residuals by tenths of the predictions, which ``binned_fit`` released.
+        """Return calibration and residuals by deciles of the predictions, which ``binned_fit`` released.
 
-        A data frame with the columns rows, predicted, observed, std_error (of observed) and residual_std. It
-        has NaN where there are few rows, or noise hides the value.
+        The data frame has the columns rows, predicted, observed, std_error (of observed) and residual_std. A
+        value is NaN if there are few rows, or if it is below the noise.
         """
         return frame_of(binned(self.diagnostics))
 
@@ -264,7 +264,7 @@ class Result(ShowsCoefficients):
 
     @property
     def risk(self) -> AttackRisk:
-        """The most that the events let an attacker learn about one row, user or report."""
+        """A bound on what an attacker can learn about one row, user or report from the events."""
         if np.isnan(self.certified_epsilon):
             return unbounded_risk()
         return risk_of_events(self.events, self.delta)

@@ -1,39 +1,42 @@
-"""Budgets: an (ε, δ) split among the releases of one estimator, or spent by several answers.
+"""Privacy budgets: an (ε, δ) split among the releases of one estimator, or spent by several estimates.
 
-**Split.** Shares are of the quantity that adds up: μ² where every release is Gaussian (exact), else ρ of
-zero-concentrated DP. What the releases really spend is certified from their events at the end.
+**Split.** If every release is Gaussian, shares are of μ², which adds up exactly. Otherwise they are of the ρ
+of zero-concentrated DP. At the end, the certified ε follows from the released events.
 
-**Several answers.** A filter withholds an answer whose events would push a total over a bound, when every
-question follows earlier answers. The bound is fixed before the first answer. P and Q are the laws of all
-answers under two neighboring datasets, for an analyst who chooses each question as a function of the answers
-so far. The noise of an answer is independent of that of all earlier ones: `Budget` draws it from a generator
-of its own for each answer. Totals are taken along the path of answers that occurred, and cannot decrease.
+**Several estimates.** This is a privacy filter. It withholds an estimate whose events would raise a total
+above a bound. The bound is fixed before the first estimate. The analyst may choose each question as a
+function of the earlier estimates. P and Q are the distributions of all estimates under two neighboring
+datasets. The noise of an estimate is independent of all earlier noise: `Budget` draws it from a separate
+generator. Totals are taken along the path of estimates that occurred. They cannot decrease.
 
-An answer costs ρ_i of zero-concentrated DP and, if it is pure, ε_i; all that but for failures of probability
-δ_i. With φ set aside when the budget is opened, admit while Σδ_i ≤ φ and one of (a) Σρ_i ≤ r, where r-zCDP
-is (ε, δ − φ)-DP, or (b) all answers are pure and Σε_i ≤ ε.
+Estimate i costs ρ_i of zero-concentrated DP and, if it is pure, ε_i. This holds except with probability δ_i,
+the probability of a failure. When the budget is opened, φ is set aside for failures. The filter admits an
+estimate if Σδ_i ≤ φ and one of two conditions holds:
+
+- (a) Σρ_i ≤ r, where r-zCDP is (ε, δ − φ)-DP;
+- (b) all estimates are pure and Σε_i ≤ ε.
+
 *Proof.*
 
-1. Failures. Answer i has the law (1 − δ_i) A_i + δ_i B_i under P and (1 − δ_i) A'_i + δ_i B'_i under Q,
-   where A_i and A'_i are as close as the rest of its cost says (Kairouz, Oh & Viswanath 2015; Bun & Steinke
-   2016). Paths on which some answer fails have P-probability at most E Σδ_i ≤ φ. On the others the
-   densities are Π(1 − δ_i) times those of ΠA_i and ΠA'_i, with Π(1 − δ_i) ≤ 1, so they add at most ∫(ΠA_i −
-   e^ε ΠA'_i)⁺ to the hockey-stick divergence of P from Q. It remains to bound this by δ − φ, as if nothing
-   failed.
+1. Failures. Estimate i has the distribution (1 − δ_i) A_i + δ_i B_i under P and (1 − δ_i) A'_i + δ_i B'_i
+   under Q. The rest of its cost bounds the divergence between A_i and A'_i (Kairouz, Oh & Viswanath 2015;
+   Bun & Steinke 2016). Paths on which some estimate fails have P-probability at most E Σδ_i ≤ φ. On the
+   other paths the densities are Π(1 − δ_i) ≤ 1 times those of ΠA_i and ΠA'_i. Therefore these paths add at
+   most ∫(ΠA_i − e^ε ΠA'_i)⁺ to the hockey-stick divergence of P from Q. It remains to bound this by δ − φ,
+   as if nothing failed.
 2. Paths with (b). The density ratio is at most e^(Σε_i) ≤ e^ε: they add nothing.
 3. Paths with (a). Stop the interaction where Σρ_i would exceed r. As totals cannot decrease, these paths
-   have the same densities as before. For each order α > 1, E_Q[(A_i/A'_i)^α | past] ≤ e^((α − 1) α ρ_i):
-   given the past, the noise of answer i has the law of which ρ_i was proved, because it is independent of
-   all earlier noise. The ρ_i depend on the past only, so (ΠA_i/ΠA'_i)^α e^(−(α − 1) α Σρ_i) is a
-   supermartingale under Q, and what is stopped is r-zCDP (Rogers et al. 2016; Whitehouse, Ramdas, Rogers &
-   Wu 2023). So these paths add at most δ − φ. ∎
+   have the same densities as before. For each order α > 1, E_Q[(A_i/A'_i)^α | past] ≤ e^((α − 1) α ρ_i).
+   The reason is that the noise of estimate i is independent of all earlier noise, and ρ_i was proved for
+   its distribution. The ρ_i depend on the past only. Therefore (ΠA_i/ΠA'_i)^α e^(−(α − 1) α Σρ_i) is a
+   supermartingale under Q, and the stopped interaction is r-zCDP (Rogers et al. 2016; Whitehouse, Ramdas,
+   Rogers & Wu 2023). These paths add at most δ − φ. ∎
 
-**A single answer.** The first question is chosen before any answer. Where it does not fit into (a) or (b),
-it may spend the whole budget by the composition of its own events, whatever they are; nothing fits after
-it.
+**A single estimate.** The first question is chosen before any estimate is seen. If it meets neither (a) nor
+(b), it may spend the whole budget by the exact composition of its events. After it, nothing fits.
 
-Disjoint groups of people, each with events of its own, cost the most that one of them does; the groups of
-two answers need not be the same.
+**Disjoint groups.** If events concern disjoint groups of people, the cost is that of the most expensive
+group. Two estimates may have different groups.
 """
 
 import os
@@ -54,9 +57,9 @@ from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.errors import InputError
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
-# The part of δ that a budget sets aside for failures by default: it costs about half a percent of ε.
+# The default part of δ that a budget sets aside for failures; it costs about half a percent of ε.
 _FAILURE_SHARE = 0.1
-_BELOW = 1 - 1e-12  # lest rounding lift a sum of parts of ε above it
+_BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
 
 @lru_cache(maxsize=4096)
@@ -80,14 +83,14 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
 
 
 def printed_rho(epsilon: float, delta: float) -> float:
-    """Return the ρ that papers put for (ε, δ): ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
+    """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
     log_term = -np.log(delta)
     return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitBudget:
-    """An (ε, δ) split into named shares, as an estimator states those of its releases.
+    """An (ε, δ) split into named shares, one for each release of an estimator.
 
     Parameters
     ----------
@@ -96,7 +99,7 @@ class SplitBudget:
     shares : mapping of str to float
         Part → its share.
     gaussian : bool
-        Whether every release is Gaussian, so that shares are of μ² and nothing is lost.
+        Whether every release is Gaussian. If so, shares are of μ², and composition is exact.
 
     Raises
     ------
@@ -154,9 +157,10 @@ class SplitBudget:
 
 
 def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta: float) -> float:
-    """Return the ε at δ that adaptively chosen answers prove, ``failure_delta`` of δ being set aside.
+    """Return the ε at δ that adaptively chosen estimates prove.
 
-    Infinite where failures exceed it. The first answer, by itself, is composed exactly.
+    ``failure_delta`` is the part of δ set aside for failures. If failures exceed it, ε is infinite. A single
+    estimate is composed exactly.
     """
     if len(calls) <= 1:
         return certified_epsilon([event for call in calls for event in call], delta)
@@ -164,34 +168,33 @@ def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta
 
 
 class Budget:
-    """An (ε, δ) for several answers: each that is given it is counted, and what would exceed it is withheld.
+    """An (ε, δ) that several estimates share; an estimate that would exceed it is withheld.
 
     Pass it to :func:`dpalgos.estimate`, to `dpalgos.formula.fit` or to a scikit-learn class as ``budget``.
-    It counts the answers of all threads of one process. Copies, such as scikit-learn's clones make, are the
-    budget itself; it cannot be pickled, so that no answer of another process goes uncounted.
+    It counts the estimates of all threads of one process. A copy, such as in scikit-learn's clones, is the
+    same budget. It cannot be pickled: another process would make estimates that nobody counts.
 
     Parameters
     ----------
     epsilon, delta : float
         The whole.
     relation : Relation
-        What neighbors differ in; by default one row.
+        The neighboring relation; by default, neighbors differ in one row.
     failure_delta : float, optional
-        The part of ``delta`` set aside for answers that may fail with a probability, as those of ``tukey_em``
-        and ``objective_perturbation_glm`` do; by default a tenth. The first answer alone may take all of δ.
+        The part of ``delta`` set aside for estimates whose guarantee may fail, such as those of ``tukey_em``
+        and ``objective_perturbation_glm``; by default a tenth. The first estimate may take all of δ.
 
     Attributes
     ----------
     spent_epsilon : float
-        The ε at ``delta`` that the answers so far prove together.
+        The ε at ``delta`` that all estimates so far prove together.
 
     Raises
     ------
     InputError
-        If an answer would exceed the budget, states its guarantee under another neighboring relation, asks
-        for several replicates, or brings a generator in a state that an earlier answer began with. What a
-        refused answer has drawn is dropped and costs nothing. An answer that ends in another error costs
-        what it had recorded until then.
+        If an estimate would exceed the budget, or has another neighboring relation or several replicates.
+        Also if its generator is in the state in which an earlier estimate began. A refused estimate is
+        dropped and costs nothing. An estimate that ends in another error costs the events recorded so far.
 
     Examples
     --------
@@ -222,7 +225,7 @@ class Budget:
         self.epsilon, self.delta, self.relation = epsilon, delta, relation
         self.failure_delta = set_aside
         self._answers: list[Sequence[Event]] = []
-        self._seeds: list[bytes] = []  # of all answers, also of those that were withheld
+        self._seeds: list[bytes] = []  # of all estimates, including those that were withheld
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -240,8 +243,8 @@ class Budget:
 
     def __reduce__(self) -> Any:
         raise InputError(
-            "budget must stay in its process, got a copy for a file or another process, where answers would "
-            "not be counted; use threads or n_jobs=1, and save a model after set_params(budget=None)"
+            "budget must stay in its process, got a copy for a file or another process, which could make "
+            "uncounted estimates; use threads or n_jobs=1, and save a model after set_params(budget=None)"
         )
 
     @property
@@ -250,19 +253,20 @@ class Budget:
             return self._proved(self._answers)
 
     def own_generator(self, rng: np.random.Generator) -> np.random.Generator:
-        """Return the generator of one answer, which no other answer of the budget shares.
+        """Return the generator of one estimate, which no other estimate of the budget shares.
 
-        Its seed is drawn from ``rng``, together with the number of the answer: also generators whose streams
-        overlap give independent noise. A state that an answer began with before is refused.
+        Its seed is drawn from ``rng`` and includes the number of the estimate. Therefore generators with
+        overlapping streams still give independent noise. A generator in the state in which an earlier
+        estimate began is refused.
         """
         if os.getpid() != self._process:
-            self.__reduce__()  # a fork is a copy, too
+            self.__reduce__()  # a fork is a copy as well
         seed = rng.integers(2**32, size=8, dtype=np.uint32)
         with self._lock:
             if seed.tobytes() in self._seeds:
                 raise InputError(
-                    "rng must not be in a state that an earlier answer of the budget began with, got one a "
-                    "second time; keep one generator for all answers, or leave random_state out"
+                    "rng must not be in a state in which an earlier estimate of the budget began, got the "
+                    "same state again; keep one generator for all estimates, or leave random_state out"
                 )
             self._seeds.append(seed.tobytes())
             number = len(self._seeds)
@@ -270,17 +274,17 @@ class Budget:
 
     @contextmanager
     def counting(self, events: Sequence[Event]) -> Iterator[None]:
-        """Count an answer's events from when they are recorded, before their noise is drawn.
+        """Count the events of an estimate from when they are recorded, before their noise is drawn.
 
-        ``events`` is the list to which they are added. It stays if the answer ends in an error, and is
-        dropped where the answer exceeds the budget and is withheld.
+        ``events`` is the list to which the run adds them. If the estimate ends in an error, the list still
+        counts. If the estimate exceeds the budget, it is withheld and the list is dropped.
         """
         with self._lock:
             self._answers.append(events)
         try:
             yield
         finally:
-            # Also after an error, of which nobody may learn where the answer itself would have been withheld.
+            # Also after an error: where the estimate would have been withheld, its error is withheld as well.
             with self._lock:
                 try:
                     self._check(events)
@@ -292,21 +296,21 @@ class Budget:
         return filter_epsilon([call for call in calls if call], self.delta, self.failure_delta)
 
     def _check(self, events: Sequence[Event]) -> None:
-        """Refuse the answer, which is one of those that are counted, if they do not fit together.
+        """Refuse the newest estimate if all counted ones together exceed the budget.
 
-        The sentence depends on what was answered before, and not on how far this answer came.
+        The message depends on earlier estimates only, and not on how far this estimate came.
         """
         others = [call for call in self._answers if call is not events]
         if any(event.relation is not self.relation for event in events):
             raise InputError(
-                f"the budget protects a {self.relation.unit_of_privacy}, got an answer that protects a "
-                f"{events[0].relation.unit_of_privacy}; guarantees of different units do not add up, make a "
+                f"the budget protects a {self.relation.unit_of_privacy}, got an estimate that protects a "
+                f"{events[0].relation.unit_of_privacy}; guarantees for different units do not add up; make a "
                 "Budget with the other relation"
             )
         if not self._proved([*others, events]) <= self.epsilon * (1 + 1e-9):
             raise InputError(
-                f"epsilon of the budget is {self.epsilon:g} at delta = {self.delta:g}, of which failures may "
-                f"take {self.failure_delta:g}, got an answer that exceeds it ({self._proved(others):.4g} was "
-                "spent before this one); the answer is withheld, ask for less (a smaller delta where an "
-                "answer may fail), or make a larger budget, or one with more failure_delta"
+                f"epsilon of the budget is {self.epsilon:g} at delta = {self.delta:g} (failure_delta = "
+                f"{self.failure_delta:g}), got an estimate that exceeds it; {self._proved(others):.4g} was "
+                "spent before. The estimate is withheld. Request a smaller epsilon, or a smaller delta if an "
+                "estimate may fail. Otherwise make a larger budget, or one with a larger failure_delta"
             )

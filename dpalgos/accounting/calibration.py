@@ -1,9 +1,9 @@
-"""Calibration by search: the least noise at which the accountant proves (ε, δ).
+"""Calibration by search: the smallest noise at which the accountant proves (ε, δ).
 
-Where every release is Gaussian, :func:`dpalgos.accounting.gaussian_dp.noise_multiplier` is exact. A mixture
-of Gaussian releases and selections is planned by zero-concentrated DP
-(:func:`dpalgos.accounting.budget.concentrated_rho`); then all its noise is scaled by one factor until the
-planned events prove just the requested ε.
+If every release is Gaussian, :func:`dpalgos.accounting.gaussian_dp.noise_multiplier` is exact. A mixture of
+Gaussian releases and selections is first planned by zero-concentrated DP
+(:func:`dpalgos.accounting.budget.concentrated_rho`). Then all its noise is scaled by one factor. The search
+finds the factor at which the planned events prove the requested ε.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,11 +35,18 @@ def least_noise_factor(
     most: float = 1.0,
     renyi_only: bool = False,
 ) -> float:
-    """Return the least factor on the noise of a plan at which its events prove (ε, δ), to .998 of ε.
+    """Return the smallest factor on the noise of a plan at which its events prove (ε, δ).
 
-    ``planned`` maps a factor to the events of a run whose noise is multiplied by it; ``most`` is a factor at
-    which the plan is known to hold, 1 for a plan by zero-concentrated DP. ``renyi_only`` proves by Rényi DP
-    alone, which is fast.
+    The certified ε is at least 0.998 times the requested one.
+
+    Parameters
+    ----------
+    planned : callable
+        Factor → the events of a run whose noise is multiplied by it.
+    most : float
+        A factor at which the plan is known to hold: 1 for a plan by zero-concentrated DP.
+    renyi_only : bool
+        Whether to use Rényi DP only, which is fast.
     """
     prove = renyi_epsilon if renyi_only or epsilon > _LARGE else certified_epsilon
 
@@ -63,9 +70,9 @@ def least_noise_factor(
 
 @dataclass(frozen=True, eq=False)
 class NoisePlan:
-    """Releases by name, as events of sensitivity 1 whose noise grows with a common ``factor``.
+    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP.
 
-    Together they shall be (ε, δ)-DP.
+    ``factor`` multiplies the noise of all of them.
     """
 
     epsilon: float
@@ -90,9 +97,9 @@ class NoisePlan:
         return event.noise_multiplier
 
     def after_selections(self, part: str, count: int, shares: Sequence[float]) -> "NoisePlan":
-        """Return the plan of selections for the first of these shares of ρ, and of this one for each other.
+        """Return the plan of ``count`` selections followed by one copy of this plan for each other share.
 
-        This one shall be (ε, δ)-DP by itself.
+        ``shares`` are of ρ; the first one is that of the selections. This plan by itself is to be (ε, δ)-DP.
         """
         named = dict(zip(map(str, range(len(shares))), shares, strict=True))
         budget = SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=named, gaussian=False)
@@ -116,7 +123,7 @@ def gaussians(noise_multiplier: float, count: int = 1) -> GaussianEvent:
 def split_plan(
     budget: SplitBudget, *, selected: Mapping[str, int] = _NOTHING, released: Mapping[str, int] = _NOTHING
 ) -> NoisePlan:
-    """Return the plan of a budget by shares of ρ: so many selections, or Gaussian releases, of each part."""
+    """Return the plan of a budget by shares of ρ, with the number of selections or releases of each part."""
     events: dict[str, Event] = {
         part: selections(budget.selection_epsilon(part, count), count) for part, count in selected.items()
     }
@@ -126,10 +133,10 @@ def split_plan(
 
 
 def least_noise(plan: NoisePlan, *, holds: bool = True, many: bool = False) -> NoisePlan:
-    """Return the plan with the least noise at which the accountant proves (ε, δ), to .998 of ε.
+    """Return the plan with the smallest noise at which the accountant proves (ε, δ), to 0.998 of ε.
 
-    ``holds`` says that the plan itself is known to prove it. Of very ``many`` releases, or where it does not
-    hold, the search begins where Rényi DP alone proves it, which is fast.
+    If ``holds``, the plan itself is known to prove (ε, δ). Otherwise, or if releases are ``many``, the search
+    starts from a plan that Rényi DP proves, which is fast.
     """
     kinds = tuple(
         (type(event), tuple((item.name, getattr(event, item.name)) for item in fields(event) if item.init))
@@ -159,7 +166,7 @@ def _least_factor(
 
 
 def _rounded(event: Event) -> Event:
-    """Round as noise of scale 2/ε0 is, so that the certificate of a run is one that was computed here."""
+    """Round ε0 as the noise scale 2/ε0 rounds it: a run then has exactly a certificate computed here."""
     if isinstance(event, BoundedRangeEvent):
         return replace(event, epsilon=2 / (2 / event.epsilon))
     return event
@@ -167,13 +174,13 @@ def _rounded(event: Event) -> Event:
 
 @lru_cache(maxsize=1024)
 def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releases: int) -> float:
-    """Return about the least z at which ``n_releases`` sums over Poisson samples are (ε, δ)-DP together."""
+    """Return about the smallest z at which ``n_releases`` sums over Poisson samples are (ε, δ)-DP."""
 
     def excess(log_multiplier: float) -> float:
         cost = EventCost("sampled", float(np.exp(log_multiplier)), n_releases, rate)
         return float(np.log(max(pld_epsilon((cost,), delta), 1e-300) / epsilon))
 
-    # As if all rows were drawn: holds exactly, and the grid adds less than that.
+    # Valid if all rows are drawn; the grid adds less than 0.005.
     high = float(np.log(noise_multiplier(epsilon, delta, n_releases))) + 0.005
     low = high + float(np.log(rate))
     if excess(high) > 0:

@@ -1,12 +1,14 @@
 """Composition: the ε that the events of a run prove.
 
-Purely Gaussian runs compose exactly (Gaussian DP). Everything else gets the best of three valid
-bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is the linear case;
-privacy-loss distributions, where every event has a dominating pair; and, for pure events, the sum
-of their ε. Events under different neighboring relations do not compose.
+Purely Gaussian runs compose exactly (Gaussian DP). All other runs get the smallest of three valid bounds:
 
-Several runs on one dataset, each chosen after the answers of those before it, are summed as a
-:class:`Spending`; :mod:`dpalgos.accounting.budget` decides which of them fit into a budget.
+- Rényi DP over a fixed grid of orders; zero-concentrated DP is its linear case.
+- Privacy-loss distributions, if every event has a dominating pair.
+- The sum of ε, if all events are pure.
+
+Events under different neighboring relations do not compose. :class:`Spending` adds up several runs on one
+dataset, where each run may depend on earlier results. :mod:`dpalgos.accounting.budget` decides which of them
+fit into a budget.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,14 +31,14 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     Parameters
     ----------
     events : sequence of Event
-        What was released, as in ``Result.events``.
+        The releases of a run, such as ``Result.events``.
     delta : float
         δ in [0, 1).
 
     Returns
     -------
     float
-        0 without events; infinite where they prove nothing at this δ.
+        0 without events; infinite if they prove nothing at this δ.
 
     Raises
     ------
@@ -63,7 +65,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     proved = [
         renyi_epsilon(releases, delta),
         sum_of_epsilons,
-        gaussian_epsilon(delta, total_mu(releases)),  # of sums over random rows as if all were drawn
+        gaussian_epsilon(delta, total_mu(releases)),  # valid for random rows, as if all were drawn
     ]
     if all(event.dominated for event in releases) and all(0 < cost.parameter < np.inf for cost in costs):
         proved.append(pld_epsilon(costs, delta))
@@ -71,9 +73,9 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
 
 
 def by_group(events: Sequence[Event]) -> list[list[Event]]:
-    """Return, for each disjoint group of people, its own events and those about everyone.
+    """Return, for each disjoint group of people, the events about it and those about everyone.
 
-    Groups whose events cost the same are returned once.
+    Groups with equal costs are returned once.
     """
     groups: dict[int | None, list[Event]] = {}
     for event in events:
@@ -84,7 +86,7 @@ def by_group(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return the ε at δ that Rényi DP alone proves; fast, and valid for every event that is a release."""
+    """Return the ε at δ that Rényi DP alone proves; it is fast and valid for every release."""
     return _renyi_epsilon(lambda orders: sum((e.renyi(orders) for e in events), np.zeros_like(orders)), delta)
 
 
@@ -100,23 +102,23 @@ def _renyi_epsilon(curve: Callable[[FloatArray], FloatArray], delta: float) -> f
 
 
 def common_relation(events: Sequence[Event]) -> Relation | None:
-    """Return the neighboring relation of the events, None if there are none, or refuse a mixture."""
+    """Return the neighboring relation of the events, or None without events; refuse a mixture."""
     relations = {event.relation for event in events}
     if len(relations) > 1:
         names = " and ".join(sorted(f"{r.neighboring_relation} {r.unit_of_privacy}" for r in relations))
         raise InputError(
-            f"events must share one neighboring relation, got {names}; account for each group by itself"
+            f"events must share one neighboring relation, got {names}; account for each relation separately"
         )
     return next(iter(relations), None)
 
 
 def total_mu(events: Sequence[Event]) -> float:
-    """Return the μ of the one Gaussian release that the composition amounts to at most."""
+    """Return the μ of one Gaussian release that is at least as revealing as all events together."""
     return float(np.sqrt(sum(event.mu_squared for event in events)))
 
 
 def exact_mu(events: Sequence[Event]) -> float | None:
-    """Return that μ where all events are Gaussian and about everyone, so that it is exact; else None."""
+    """Return the exact μ of the events if all are Gaussian and about everyone, otherwise None."""
     exact = all(isinstance(event, GaussianEvent) and event.group is None for event in events)
     return total_mu(events) if exact else None
 
@@ -124,8 +126,9 @@ def exact_mu(events: Sequence[Event]) -> float | None:
 def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
     """Return the share of the budget that the events of each label spend; the shares sum to 1.
 
-    Shares are of μ² in a purely Gaussian run, else of the Rényi divergence at the order that gives the
-    certified ε. Events that spend δ only are left out. Of disjoint groups of people the first one counts.
+    In a purely Gaussian run, shares are of μ². Otherwise they are of the Rényi divergence at the order that
+    gives the certified ε. Events that spend only δ are omitted. With disjoint groups of people, the shares
+    are those of the first group.
     """
     if any(event.group is not None for event in events):
         events = by_group(events)[0]
@@ -150,9 +153,9 @@ def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
 
 
 def _merged(costs: Iterable[EventCost]) -> tuple[EventCost, ...]:
-    """Return the costs with equal ones counted together: composition does not depend on their order.
+    """Return the costs with equal ones counted together; composition does not depend on their order.
 
-    All Gaussian ones are one, exactly: their dominating pairs compose to a shift by √Σ 1/z².
+    All Gaussian releases are exactly one: their dominating pairs compose to a shift by √Σ 1/z².
     """
     counts: dict[tuple[str, float, float], int] = {}
     precision = 0.0
@@ -172,7 +175,7 @@ def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatAr
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """The cost of releases: zCDP ρ; the sum of ε if all are pure, else infinity; δ of steps that may fail."""
+    """The cost of releases: ρ of zCDP, the sum of ε (infinite unless all are pure), and δ of failures."""
 
     rho: float = 0.0
     pure_epsilon: float = 0.0
@@ -186,9 +189,10 @@ class Spending:
         )
 
     def epsilon(self, delta: float, failure_delta: float | None = None) -> float:
-        """Return the ε at δ that the spending proves, ``failure_delta`` of δ being set aside for failures.
+        """Return the ε at δ that the spending proves.
 
-        Of releases that follow each other's answers it must be fixed beforehand. None: what they take.
+        ``failure_delta`` is the part of δ set aside for failures; by default, what the releases need. If
+        releases depend on earlier results, it must be fixed before the first one.
         """
         set_aside = self.failure if failure_delta is None else failure_delta
         if self.failure > set_aside * (1 + 1e-9):
@@ -204,7 +208,7 @@ class Spending:
 
 
 def spending(events: Sequence[Event]) -> Spending:
-    """Return what a run's events cost; refuse one without a zero-concentrated cost."""
+    """Return the cost of a run's events; refuse an event that zero-concentrated DP cannot account for."""
     if any(event.group is not None for event in events):
         groups = [spending(those) for those in by_group(events)]
         return Spending(

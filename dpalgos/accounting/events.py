@@ -1,8 +1,8 @@
-"""Events: frozen records of what a private run has released, and what each costs.
+"""Events: frozen records of the releases of a private run and of their privacy costs.
 
-Every event names its neighboring relation; only events under the same one compose. An event's
-privacy cost depends on the ratio of noise to sensitivity only; the sensitivity itself is kept for
-the record (per replicate where replicates differ in their number of rows or in their iterates).
+Every event names its neighboring relation; only events under the same relation compose. The privacy cost
+depends on the ratio of noise to sensitivity only. The sensitivity is kept for the record. It is an array over
+replicates if they differ in their number of rows or in their iterates.
 """
 
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ class Relation(Enum):
     Attributes
     ----------
     CENTRAL
-        Data sets of the same size that differ in one row, replaced.
+        Datasets of the same size that differ in one row.
     LOCAL
-        A single person's report: any input against any other.
+        The report of one person: any two inputs are neighbors.
     USER
-        Data sets with the same users that differ in all samples of one user, replaced.
+        Datasets with the same users that differ in the samples of one user.
     """
 
     CENTRAL = ("central", "row", "replace-one")
@@ -41,19 +41,19 @@ class Relation(Enum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Event:
-    """Something was released, or may have failed.
+    """A release, or a possible failure of the guarantee.
 
-    A subclass states its cost in every way that is proved for it; the ways given here prove nothing.
+    A subclass states its cost in every notion of privacy that is proved for it. The defaults prove nothing.
 
     Attributes
     ----------
     label : str
-        Which quantity.
+        The name of the released quantity.
     relation : Relation
-        What the neighbors, to which sensitivity and cost refer, differ in.
+        The neighboring relation of its sensitivity and cost.
     group : int or None
-        Which of several disjoint groups of people it is about; None: about all. One person is in one group,
-        so that events of different groups do not add up.
+        The number of the group of people that it is about, where groups are disjoint; None if it is about
+        everyone. Each person is in one group. Therefore events of different groups do not add up.
     """
 
     label: str
@@ -66,7 +66,7 @@ class Event:
 
     @property
     def dominated(self) -> EventCost | None:
-        """The dominating pair of its privacy losses, or None."""
+        """The dominating pair of the release, or None."""
         return None
 
     @property
@@ -76,7 +76,7 @@ class Event:
 
     @property
     def rho(self) -> float:
-        """ρ of zero-concentrated DP, which composes over releases that follow each other's answers."""
+        """ρ of zero-concentrated DP, which composes over adaptively chosen releases."""
         raise InputError(f"{self.label} has no cost that composes over releases; choose another estimator")
 
     @property
@@ -86,20 +86,20 @@ class Event:
 
     @property
     def failure(self) -> float:
-        """The probability with which the rest of its cost does not hold."""
+        """The probability with which the stated cost does not hold."""
         return 0.0
 
     def scaled(self, factor: float) -> Self:
-        """Return the event with its noise multiplied by a factor; itself where noise has no scale."""
+        """Return the event with its noise multiplied by a factor, or unchanged if the noise has no scale."""
         return self
 
     @property
     def noise_scale(self) -> FloatArray | None:
-        """The scale of additive noise, () or (R,); None for a release of another kind."""
+        """The scale of additive noise, () or (R,); None for other releases."""
         return None
 
     def surprise(self, noise: FloatArray) -> FloatArray:
-        """Return by how much the log density falls at additive noise of scale 1, (k, R), in its parts."""
+        """Return the terms by which noise of scale 1, (k, R), lowers the log density."""
         raise TypeError(f"{type(self).__name__} adds no noise")
 
 
@@ -107,7 +107,7 @@ class Event:
 class GaussianNoiseEvent(Event):
     """A vector was released with Gaussian noise, ``count`` times, adaptively.
 
-    ``noise_multiplier`` is the standard deviation over ``l2_sensitivity`` (the least over all replicates).
+    ``noise_multiplier`` is noise standard deviation over ``l2_sensitivity`` (the minimum over replicates).
     """
 
     noise_multiplier: float
@@ -159,8 +159,8 @@ class DiscreteGaussianEvent(GaussianNoiseEvent):
 class SampledGaussianEvent(GaussianNoiseEvent):
     """A sum over rows, each drawn with probability ``sampling_rate``, was released with Gaussian noise.
 
-    Who was drawn stays secret, and a row adds a vector of at most half of ``l2_sensitivity``, by which
-    replacing a row that was drawn moves the sum; ``noise_multiplier`` is noise standard deviation over that.
+    The drawn rows stay secret. A row adds a vector of norm at most ``l2_sensitivity`` / 2. Therefore
+    replacing a drawn row moves the sum by at most ``l2_sensitivity``.
     """
 
     sampling_rate: float
@@ -184,7 +184,7 @@ class SampledGaussianEvent(GaussianNoiseEvent):
 class EpsilonEvent(Event):
     """A release that is ``epsilon``-differentially private, ``count`` times, adaptively.
 
-    One of them is ε²/``rho_divisor`` of zero-concentrated DP.
+    Each of them costs ρ = ε²/``rho_divisor`` of zero-concentrated DP.
     """
 
     rho_divisor: ClassVar[float] = 2.0
@@ -215,8 +215,8 @@ class EpsilonEvent(Event):
 class PureEvent(EpsilonEvent):
     """A release that is ``epsilon``-differentially private (δ = 0), e.g. Laplace noise.
 
-    ``sensitivity`` is measured in the ℓ_``norm``: 1 for a vector with Laplace noise, ∞ for a selection
-    by scores or for ``count`` coordinates that are charged one by one.
+    ``sensitivity`` is measured in the ℓ_``norm``. The norm is 1 for a vector with Laplace noise. It is ∞ for
+    a selection by scores, and for ``count`` coordinates that are charged one by one.
     """
 
     sensitivity: float | FloatArray
@@ -244,8 +244,8 @@ class BoxNoiseEvent(PureEvent):
 class RandomizerEvent(PureEvent):
     """Each person of a group sent one random vector of ``size`` entries instead of a private one.
 
-    The private vectors' ℓ2 norm is at most ``radius``. A report is e^ε times as likely where its component
-    along the private vector's direction exceeds ``threshold`` as where it does not.
+    The ℓ2 norm of a private vector is at most ``radius``. A report whose component along the private vector
+    exceeds ``threshold`` is e^ε times as likely as any other report.
     """
 
     radius: float
@@ -260,9 +260,9 @@ class RandomizerEvent(PureEvent):
 class BoundedRangeEvent(EpsilonEvent):
     """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
 
-    ``sensitivity`` is how far a neighbor moves any one score; ``count`` candidates are selected one after
-    another, the largest scores first, or the largest ``by_magnitude``. ``support`` holds the public ends of
-    the range where candidates are numbers.
+    ``sensitivity`` is the maximum change of a score between neighbors. ``count`` candidates are selected one
+    after another, in the order of their scores, or of the scores' magnitudes if ``by_magnitude``. If
+    candidates are numbers, ``support`` holds the public minimum and maximum of their range.
     """
 
     rho_divisor: ClassVar[float] = 8.0
@@ -275,7 +275,7 @@ class BoundedRangeEvent(EpsilonEvent):
 class ApproximateEvent(EpsilonEvent):
     """A mechanism known only as (``epsilon``, ``delta``)-DP.
 
-    It is ε-DP but for an event of probability δ (Kairouz, Oh & Viswanath 2015).
+    It is ε-DP except for an event of probability δ (Kairouz, Oh & Viswanath 2015).
     """
 
     delta: float
@@ -301,10 +301,13 @@ class GaussianSketchEvent(Event):
     def renyi(self, orders: FloatArray) -> FloatArray:
         """Return the Rényi divergences under replacing one row.
 
-        Replacing a row a by b changes G by bb' − aa'. In the metric of G at most two eigenvalues
-        leave 1, one of them down to 1 − ratio, the other up to 1 + ratio, where ratio = B²/ridge; per
-        direction D_α(N(0, κ) ‖ N(0, 1)) = −½ log κ − log(α + (1 − α)κ) / (2(α − 1)), which grows as κ
-        leaves 1 on either side. The roles of the two data sets are symmetric.
+        Replacing a row a by b changes G by bb' − aa'. In the metric of G, at most two eigenvalues differ
+        from 1: one is at least 1 − ratio, the other at most 1 + ratio, where ratio = B²/ridge. The
+        divergence per direction is
+
+            D_α(N(0, κ) ‖ N(0, 1)) = −½ log κ − log(α + (1 − α)κ) / (2(α − 1)).
+
+        It grows as κ moves away from 1. The roles of the two datasets are symmetric.
         """
         if self.row_bound_squared >= self.ridge:
             return np.full_like(orders, inf)
@@ -320,9 +323,9 @@ class GaussianSketchEvent(Event):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnprotectedEvent(Event):
-    """Something was learned from private data and no noise covers it: the run proves nothing, ε = ∞.
+    """A release of private data without noise: the run proves nothing, ε = ∞.
 
-    What other events of the run state of their sensitivities need not hold.
+    The sensitivities that other events of the run state may be wrong.
     """
 
 

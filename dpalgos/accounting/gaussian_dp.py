@@ -1,7 +1,7 @@
 """The Gaussian mechanism, exactly (Balle & Wang 2018; Gaussian DP, Dong, Roth & Su 2022).
 
-T adaptively chosen releases with multipliers z_t are one Gaussian release with
-μ² = Σ 1/z_t², without slack, so everything here is in terms of μ = 1/z.
+T adaptively chosen releases with noise multipliers z_t are exactly one Gaussian release with μ² = Σ 1/z_t².
+Therefore everything here is in terms of μ = 1/z.
 """
 
 from functools import lru_cache
@@ -11,15 +11,15 @@ import scipy
 
 from dpalgos.errors import InputError
 
-# Calibration keeps this relative margin, so that rounding never turns a certificate above the request.
+# Calibration keeps this relative margin: rounding never raises the certified ε above the requested one.
 _MARGIN = 1e-10
 _SMALLEST_EPSILON = 1e-6
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return the least δ at which μ-Gaussian DP gives (ε, δ)-DP, μ being sensitivity over noise.
+    """Return the smallest δ at which μ-Gaussian DP gives (ε, δ)-DP; μ is sensitivity over noise.
 
-    δ(ε; μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2), evaluated in logarithms.
+    δ(ε; μ) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2), computed from logarithms.
     """
     if mu == 0:
         return 0.0
@@ -31,7 +31,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the least ε ≥ 0 at which μ-Gaussian DP gives (ε, δ)-DP; infinite for δ = 0 or μ = ∞."""
+    """Return the smallest ε ≥ 0 at which μ-Gaussian DP gives (ε, δ)-DP; infinite for δ = 0 or μ = ∞."""
 
     if mu == 0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
@@ -44,16 +44,16 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     return float(root) * (1 + 1e-12)
 
 
-# Where double precision accounts for a budget without overflow or underflow, on the orders tried.
+# Budgets that double precision accounts for without overflow or underflow, on the grid of orders.
 EPSILONS = (1e-9, 1e6)
 DELTAS = (1e-100, 0.9)
 
 
 @lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP; refuse an (ε, δ) that is no budget.
+    """Return the largest μ for which μ-Gaussian DP gives (ε, δ)-DP; refuse an invalid (ε, δ).
 
-    The inverse of :func:`gaussian_epsilon`, rounded down by a relative 1e-10.
+    This is the inverse of :func:`gaussian_epsilon`, rounded down by a relative 1e-10.
     """
 
     check_budget(epsilon, delta)
@@ -74,23 +74,23 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float:
-    """Return the least multiplier at which ``n_releases`` adaptive releases are together (ε, δ)-DP."""
+    """Return the smallest multiplier at which ``n_releases`` adaptive releases are (ε, δ)-DP together."""
     return float(np.sqrt(n_releases)) / gaussian_mu(epsilon, delta)
 
 
 def check_budget(epsilon: object, delta: object) -> None:
-    """Refuse an (ε, δ) that is no privacy budget, or that floating point cannot account for."""
+    """Refuse an invalid (ε, δ), or one that floating point cannot account for."""
     if isinstance(epsilon, bool | str) or not _is_number(epsilon) or not (0 < epsilon < np.inf):  # type: ignore[operator]
         raise InputError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
     if isinstance(delta, bool | str) or not _is_number(delta) or not (0 < delta < 1):  # type: ignore[operator]
         raise InputError(
             f"delta must be a number above 0 and below 1, got {delta!r}; pass e.g. delta=1e-6, well below 1/n"
         )
-    for name, value, (least, most) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
-        if not least <= value <= most:  # type: ignore[operator]
-            shown = f"{value:g}" if isinstance(value, float) else "more"
+    for name, value, (minimum, maximum) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
+        if not minimum <= value <= maximum:  # type: ignore[operator]
+            text = f"{value:g}" if isinstance(value, float) else "more"
             raise InputError(
-                f"{name} must lie between {least:g} and {most:g}, got {shown}; pass one in between"
+                f"{name} must lie between {minimum:g} and {maximum:g}, got {text}; pass one in between"
             )
 
 

@@ -1,17 +1,17 @@
-"""Composition by privacy-loss distributions, where every event has a dominating pair.
+"""Composition by privacy-loss distributions, for events that have a dominating pair.
 
-The numerical work is dp-accounting's, which rounds losses up: the ε is an upper bound. It takes up to
-seconds, so results are cached by the events' costs.
+The library dp-accounting does the numerical work. It rounds losses up: the ε is an upper bound. A composition
+may take seconds. Therefore results are cached by the costs of the events.
 
-Gaussian sums over a random sample of the rows that stays secret. Every row is drawn with probability q,
-independently (Poisson sampling), and the sum of vectors of the rows drawn, each of ℓ2 norm at most C, is
-released with noise N(0, σ² I). The noise multiplier is z = σ / (2C): 2C is how far replacing a row that was
-drawn moves the sum. (Tools that count adding or removing a row take σ / C; replacing a row costs more than
-what they print.) Under replacing one row, the release is dominated by the pair
+Gaussian sums over a secret random sample of rows: every row is drawn independently with probability q
+(Poisson sampling). Each drawn row adds a vector of ℓ2 norm at most C. Their sum is released with noise
+N(0, σ² I). Replacing a drawn row moves the sum by at most 2C. Therefore the noise multiplier is z = σ / (2C).
+(Tools for the relation that adds or removes a row use σ / C; replacing a row costs more than they print.)
+Under replacing one row, the release is dominated by the pair
 
-    P = (1 − q) N(0, 1) + q N(s, 1)    against    Q = (1 − q) N(0, 1) + q N(−s, 1),    s = 1 / (2z),
+    P = (1 − q) N(0, 1) + q N(s, 1)    against    Q = (1 − q) N(0, 1) + q N(−s, 1),    s = 1 / (2z).
 
-so that compositions are dominated by products of it (Zhu, Dong & Wang 2022, Theorem 10).
+Compositions are dominated by products of this pair (Zhu, Dong & Wang 2022, Theorem 10).
 """
 
 import math
@@ -26,7 +26,7 @@ from dpalgos.typing import FloatArray
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-_FAR = 9.0  # standard deviations beyond which losses count as infinite, with probability 1e-19
+_FAR = 9.0  # standard deviations; larger losses count as infinite, with probability 1e-19
 _STEPS_PER_DEVIATION = 10.0
 _MOST_POINTS = 1e6
 _INTERVAL = 1e-4
@@ -45,8 +45,8 @@ class EventCost(NamedTuple):
 def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
     """Return an upper bound of ε at δ for the composition.
 
-    A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
-    by 1/z, one of a random part of the rows as the module says. Pure events alone need no grid.
+    A pure event is dominated by randomized response at its ε. A Gaussian event is dominated by a standard
+    normal shifted by 1/z. The module states the pair for random samples. Pure events alone need no grid.
     """
     pure = all(cost.kind == "pure" for cost in costs)
     if pure and math.prod(cost.n_releases + 1 for cost in costs) <= _MOST_POINTS:
@@ -55,7 +55,7 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
         return float(_composed(costs).get_epsilon_for_delta(delta))
 
 
-@lru_cache(maxsize=8)  # a risk asks for many δ of the same events
+@lru_cache(maxsize=8)  # a risk needs many δ of the same events
 def _composed(costs: tuple[EventCost, ...]) -> "PrivacyLossDistribution":
     interval = _interval(costs)
     with np.errstate(over="ignore"):
@@ -64,7 +64,7 @@ def _composed(costs: tuple[EventCost, ...]) -> "PrivacyLossDistribution":
 
 def _losses(cost: EventCost, interval: float) -> "PrivacyLossDistribution":
     """Return the privacy losses of all releases of a cost, on a grid."""
-    # Half a second to import, and most runs are purely Gaussian.
+    # The import takes half a second, and most runs are purely Gaussian.
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -92,7 +92,7 @@ def _losses(cost: EventCost, interval: float) -> "PrivacyLossDistribution":
 
 
 def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -> FloatArray:
-    """Return a bound on one release's Rényi divergences, by joint convexity in who was drawn; not tight."""
+    """Return a bound on one release's Rényi divergences; joint convexity in the drawn rows, not tight."""
     plain = orders * (orders - 1) / (2 * multiplier**2)
     with np.errstate(divide="ignore"):
         drawn = np.logaddexp(np.log1p(-rate), np.log(rate) + plain)
@@ -100,7 +100,7 @@ def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -
 
 
 def _pure_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
-    """Return the least ε with Σ p (1 − e^(ε − loss))⁺ ≤ δ: that sum is the largest of its partial sums."""
+    """Return the smallest ε with Σ p (1 − e^(ε − loss))⁺ ≤ δ; that sum is its largest partial sum."""
     losses, log_masses = np.zeros(1), np.zeros(1)
     for cost in costs:
         of_cost, of_their_masses = _randomized_responses(cost)
@@ -114,7 +114,7 @@ def _pure_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
 
 
 def _randomized_responses(cost: EventCost) -> tuple[FloatArray, FloatArray]:
-    """Return the losses that a pure cost's releases may have together, and log probabilities."""
+    """Return the possible total losses of a pure cost's releases, and their log probabilities."""
     epsilon, count = cost.parameter, cost.n_releases
     ups = np.arange(count + 1)
     log_choices = -np.log(count + 1) - scipy.special.betaln(ups + 1, count - ups + 1)
@@ -127,8 +127,8 @@ def _interval(costs: tuple[EventCost, ...]) -> float:
     if len(drawn) == len(costs):
         return min(drawn, default=_INTERVAL)
     spread = sum(_spread(cost) for cost in costs)
-    # Rounding costs up to one interval per cost; the grid must resolve the smallest loss too. Few δ have an ε
-    # below the mean loss: where that is large, the grid is as fine in its units.
+    # Rounding costs up to one interval per cost, and the grid must resolve the smallest loss. Few δ have an ε
+    # below the mean loss. If the mean loss is large, the interval is in its units.
     coarsest = _INTERVAL * max(1.0, sum(_mean_loss(cost) for cost in costs))
     finest = min(coarsest, 1e-3 * max(spread, 1e-6) / max(len(costs), 1), *drawn)
     return max(finest, spread / 2e6)
@@ -149,7 +149,7 @@ def _spread(cost: EventCost) -> float:
 
 
 def _grid_interval(multiplier: float, rate: float) -> float:
-    """Return the step of a grid that is fine enough for many releases of a random part of the rows."""
+    """Return a grid interval that is fine enough for many releases over random samples of rows."""
     s, nobody = 1 / (2 * multiplier), np.log1p(-rate) if rate < 1 else -np.inf
     drawn = np.log(rate) - s * s / 2 + s * (s + _FAR) * np.array([1, -1])
     widest = 2 * float(np.subtract(*np.logaddexp(nobody, drawn)))
@@ -157,7 +157,7 @@ def _grid_interval(multiplier: float, rate: float) -> float:
 
 
 def _loss_deviation(multiplier: float, rate: float) -> float:
-    """Return about the standard deviation of one release's loss."""
+    """Return the approximate standard deviation of one release's loss."""
     s = 1 / (2 * multiplier)
     with np.errstate(over="ignore"):
         amplified = 2 * rate * np.sqrt(np.sinh(s * s))

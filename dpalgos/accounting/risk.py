@@ -1,19 +1,22 @@
-"""ε as a risk: what the released events let an attacker learn of one row, one user or one report.
+"""ε as a risk: what an attacker can learn about one row, user or report from the released events.
 
-The attacker knows all data but one unit and every public setting, and wants to know whether that unit is what
-he suspects. What he can do is bounded by the trade-off function of the events, of which accounting gives the
-points (ε_i, δ_i), each a valid guarantee of the same events at its own δ:
+The attacker knows all data except one unit, and every public setting, and has a hypothesis about that unit.
+The trade-off function of the events bounds any test of it. Accounting gives points (ε_i, δ_i) of this
+function; each is a valid guarantee of the same events at its own δ.
 
-    test         an alarm that is false at rate α is true at rate at most
-                 min over i of min(e^(ε_i) α + δ_i,  1 − e^(−ε_i) (1 − δ_i − α));
-                 where all releases are Gaussian, exactly Φ(Φ⁻¹(α) + μ).
-    posterior    a prior π becomes at most π e^t / (1 − π + π e^t), but with probability δ at most, where
-                 t = min over i with δ_i < δ of ε_i − log(1 − δ_i/δ).
+- A test has a false positive rate α. Its power is at most the minimum over i of
+  min(e^(ε_i) α + δ_i,  1 − e^(−ε_i) (1 − δ_i − α)).
+  If all releases are Gaussian, the maximum is exactly Φ(Φ⁻¹(α) + μ).
+- Except with probability δ, a prior π becomes a posterior of at most π e^t / (1 − π + π e^t). Here t is the
+  minimum over i with δ_i < δ of ε_i − log(1 − δ_i/δ).
 
-Why the second holds. Let L be the log-likelihood ratio of the suspected against the other data of what was
-seen, and P its law if the suspicion is true. δ_i ≥ E_P[(1 − e^(ε_i − L))₊] ≥ (1 − e^(ε_i − t)) P[L > t] for
-t > ε_i, so that P[L > t] ≤ δ where 1 − e^(ε_i − t) = δ_i/δ. Bayes' rule turns odds of π/(1 − π) into e^L
-times these. The naive reading, t = ε, holds for δ = 0 only. Both hold for every function of the releases.
+*Proof of the second.* Let L be the log-likelihood ratio of the hypothesis against the alternative, and P the
+distribution of the releases under the hypothesis. For t > ε_i,
+
+    δ_i ≥ E_P[(1 − e^(ε_i − L))₊] ≥ (1 − e^(ε_i − t)) P[L > t].
+
+Therefore P[L > t] ≤ δ if 1 − e^(ε_i − t) = δ_i/δ. By Bayes' rule, the posterior odds are e^L π/(1 − π). The
+naive choice t = ε is valid for δ = 0 only. Both bounds hold for every function of the releases. ∎
 
 References
 ----------
@@ -40,11 +43,15 @@ _ABOVE = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.
 
 @dataclass(frozen=True, kw_only=True)
 class AttackRisk:
-    """What an attacker can learn of one unit: a row, a user or a report.
+    """Bounds on what an attacker can learn about one unit: a row, a user or a report.
 
-    ``log_odds`` is t, by how much the log-odds of a suspicion grow at most but with probability ``delta``;
-    infinite where nothing is proved. ``true_positive_rate`` maps rates of false alarms to the largest of true
-    ones.
+    Attributes
+    ----------
+    log_odds : float
+        t, the maximum growth of the log-odds of a hypothesis, except with probability ``delta``. It is
+        infinite if nothing is proved.
+    true_positive_rate : dict
+        False positive rate → maximum true positive rate.
     """
 
     unit: str
@@ -53,28 +60,28 @@ class AttackRisk:
     true_positive_rate: dict[float, float]
 
     def posterior(self, prior: float) -> float:
-        """Return the largest posterior of an attacker with a prior."""
+        """Return the maximum posterior probability for a prior probability."""
         return 1.0 if self.log_odds == inf else float(prior / (prior + (1 - prior) * exp(-self.log_odds)))
 
     @property
     def posteriors(self) -> dict[float, float]:
-        """Prior → largest posterior."""
+        """Prior → maximum posterior."""
         return {prior: self.posterior(prior) for prior in PRIORS}
 
     @property
     def sentence(self) -> str:
         """One sentence that names the unit."""
         if self.log_odds == inf:
-            return f"nothing bounds what an attacker who knows all but one {self.unit} can learn of it"
+            return f"nothing limits what an attacker who knows all other {self.unit}s can learn about one"
         beliefs = ", ".join(f"{_percent(p)} to {_percent(q)}" for p, q in self.posteriors.items())
         tests = ", ".join(
-            f"{_percent(true)} at {_percent(false)} of false alarms"
+            f"{_percent(true)} at a false positive rate of {_percent(false)}"
             for false, true in self.true_positive_rate.items()
         )
         except_for = f" (except with probability {self.delta:.2g})" if self.delta else ""
         return (
-            f"for an attacker who knows all but one {self.unit}, a suspicion about it grows at most from "
-            f"{beliefs}{except_for}, and a test of it detects at most {tests}"
+            f"an attacker who knows all other {self.unit}s can raise the probability of a hypothesis about "
+            f"one {self.unit} at most from {beliefs}{except_for}; a test of it has a power of at most {tests}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -89,14 +96,12 @@ class AttackRisk:
 
 
 def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
-    """Return the risk of what one run released, ``delta`` being that of its guarantee."""
+    """Return the risk of one run's releases; ``delta`` is that of its guarantee."""
     relation = common_relation(events)
     unit = relation.unit_of_privacy if relation else "row"
-    profile = partial(certified_epsilon, events)  # what the certificate follows from
+    profile = partial(certified_epsilon, events)
     risk = risk_of_profile(profile, delta, unit)
-    if (
-        risk.log_odds == inf
-    ):  # proved at δ itself alone, as of an event that is only known to be (ε, δ)-private
+    if risk.log_odds == inf:  # the guarantee holds at δ only, as for an event known to be (ε, δ)-private
         risk = risk_of_profile(profile, 2 * delta, unit)
     mu = exact_mu(events)
     if mu is None:
@@ -106,21 +111,21 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
 
 
 def unbounded_risk() -> AttackRisk:
-    """Return the risk of an answer that is not private."""
+    """Return the risk of a non-private estimate."""
     return AttackRisk(
         unit="row", delta=0.0, log_odds=inf, true_positive_rate=dict.fromkeys(FALSE_POSITIVE_RATES, 1.0)
     )
 
 
 def risk_of_budget(epsilon: float, delta: float, unit: str) -> AttackRisk:
-    """Return the risk of what is only known to be (ε, δ)-private; posteriors hold but for a chance of 2δ."""
+    """Return the risk of releases known to be (ε, δ)-private; posteriors hold except with probability 2δ."""
     return risk_of_profile(lambda at: epsilon if at >= delta * (1 - 1e-12) else inf, 2 * delta, unit)
 
 
 def risk_of_profile(profile: Callable[[float], float], delta: float, unit: str) -> AttackRisk:
-    """Return the risk of releases of which ``profile`` says the ε that is proved at each δ from 0 on."""
+    """Return the risk of releases, given ``profile``: δ ≥ 0 → the ε that is proved."""
     points = [(profile(d), d) for d in sorted({0.0, *(delta * part for part in _BELOW), delta, *_ABOVE})]
-    points = [(epsilon, d) for epsilon, d in points if epsilon < 700]  # beyond, e^ε is no number
+    points = [(epsilon, d) for epsilon, d in points if epsilon < 700]  # e^ε overflows above it
     odds = [epsilon - log1p(-d / delta if d else 0.0) for epsilon, d in points if d == 0 or d < delta]
     rates = {
         alpha: min((min(exp(e) * alpha + d, 1 - exp(-e) * (1 - d - alpha)) for e, d in points), default=1.0)
@@ -130,7 +135,7 @@ def risk_of_profile(profile: Callable[[float], float], delta: float, unit: str) 
 
 
 def _percent(share: float) -> str:
-    """Write a share in percent; what is nearly all is never written as all of it."""
+    """Write a share in percent; a share below 1 is never written as 100%."""
     if 0.9995 <= share < 1:
-        return "more than 99.9 %"
-    return f"{float(np.format_float_positional(100 * share, precision=2, fractional=False)):g} %"
+        return "more than 99.9%"
+    return f"{float(np.format_float_positional(100 * share, precision=2, fractional=False)):g}%"

@@ -1,8 +1,11 @@
-"""Distinguishers: scores of a run that should be large on a data set D and small on its neighbor D'.
+"""Distinguishers: scores of a run that tend to be large on a dataset D and small on its neighbor D'.
 
-The declared likelihood ratio is the best of them (Neyman & Pearson) where releases follow the laws that
-their events state. The others look for what these laws leave out: noise that is used twice or missing,
-values that are not finite, and answers that are not made of the releases.
+If releases follow the distributions that their events state, the likelihood ratio is the best score (Neyman &
+Pearson). The other scores look for faults that the events do not state:
+
+- noise that is used twice or missing;
+- values that are not finite;
+- estimates that do not follow from the releases.
 """
 
 from collections.abc import Callable
@@ -28,11 +31,11 @@ _HUGE = 1e100
 
 
 def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
-    """Return the log density of what a release published given its private value, shape (R,).
+    """Return the log density of a published release given its private value, shape (R,).
 
-    Terms that two neighboring datasets share are left out. The result is None where the event does not
-    determine a density (a quantile). A selection takes one candidate after the other with P ∝ exp(ε score /
-    (2 sensitivity)); `by_magnitude` takes |score| for score.
+    Terms that two neighboring datasets share are omitted. If the event does not determine a density, as for a
+    quantile, the result is None. A selection takes one candidate after another with P ∝ exp(ε score /
+    (2 sensitivity)). If ``by_magnitude``, |score| replaces the score.
     """
     event = _event(release)
     value, published = release.value, release.published
@@ -54,9 +57,9 @@ def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> Float
 
 
 def declared_scores(runs: Runs) -> dict[str, FloatArray]:
-    """Return the log-likelihood ratio of all releases, and of those of each label.
+    """Return the log-likelihood ratio of all releases, and that of the releases of each label.
 
-    An event does not say whether a selection went by scores or by their magnitudes, so both are tried.
+    An event does not state whether a selection used scores or their magnitudes. Therefore both are tried.
     """
     scores = _likelihood_ratios(runs, by_magnitude=False)
     if any(release.published.dtype.kind in "iu" for release in runs.first):
@@ -81,12 +84,12 @@ def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArra
 
 
 def repeated_noise(runs: Runs) -> FloatArray:
-    """Compare noise of different releases: exactly alike under the true hypothesis if it is used twice."""
+    """Compare the noise of different releases: it is equal under the true hypothesis if it is used twice."""
     return _log_ratio(_least_distance(runs.second), _least_distance(runs.first))
 
 
 def noise_size(runs: Runs) -> FloatArray:
-    """Compare the smallest standardized noise: zero under the true hypothesis if a release got none."""
+    """Compare the smallest standardized noise: it is zero under the true hypothesis if a release has none."""
     return _log_ratio(_least_size(runs.second), _least_size(runs.first))
 
 
@@ -97,9 +100,9 @@ def not_finite(runs: Runs) -> FloatArray:
 
 
 class Discriminant:
-    """A quadratic discriminant of the answer and of releases whose law no event determines.
+    """A quadratic discriminant of the estimate and of releases whose distribution no event determines.
 
-    Fitted on runs of its own, before the trials that count.
+    It is fitted to separate runs, before the trials that count.
     """
 
     def __init__(self, on_first: Runs, on_second: Runs) -> None:
@@ -126,8 +129,8 @@ class Discriminant:
 def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
     """Return every distinguisher's score of a chunk of runs.
 
-    Rounded, so that the last bits of floating-point noise do not count: they betray the value that the noise
-    was added to (Mironov 2012), in every estimator alike, and floating-point-safe samplers are the remedy.
+    Scores are rounded: the last bits of floating-point noise must not count. These bits reveal the value that
+    the noise was added to, in every estimator (Mironov 2012). Floating-point-safe samplers are the remedy.
     """
     with np.errstate(all="ignore"):
         scores = {
@@ -135,7 +138,7 @@ def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
             "repeated noise": repeated_noise(runs),
             "size of the noise": noise_size(runs),
             "values that are not finite": not_finite(runs),
-            "the answer": discriminant(runs),
+            "the estimate": discriminant(runs),
         }
         spread = {name: np.broadcast_to(score, runs.answer.shape[-1]) for name, score in scores.items()}
         return {name: np.nan_to_num(np.round(score, _DECIMALS), nan=0.0) for name, score in spread.items()}
@@ -150,18 +153,19 @@ def _event(release: ReleasedVector) -> Event | None:
 
 
 def _scale(release: ReleasedVector) -> FloatArray | None:
-    """Return the declared scale of additive noise, () or (R,); None if the release is of another kind."""
+    """Return the declared scale of additive noise, () or (R,); None for other releases."""
     event = _event(release)
     if release.published.dtype.kind != "f" or release.published.shape != release.value.shape:
         return None
-    # Rows that were drawn at random are not what the neighbors share.
+    # The neighbors do not share rows that were drawn at random.
     return None if event is None or isinstance(event, SampledGaussianEvent) else event.noise_scale
 
 
 def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEvent) -> FloatArray:
-    """Return the log-density of people's reports, (R,), relative to reports that are independent of them.
+    """Return the log density of people's reports, (R,), relative to reports that do not depend on them.
 
-    It is e^ε in the region of v = ± z/‖z‖, of the sign + with probability ½ + ‖z‖/(2r), and 1 outside.
+    The density ratio is e^ε in the region of v = ± z/‖z‖, whose sign is + with probability ½ + ‖z‖/(2r). It
+    is 1 outside the region.
     """
     vectors, reports = (a.reshape(-1, event.size, a.shape[-1]) for a in (value, published))
     norms = np.linalg.norm(vectors, axis=1)
@@ -176,7 +180,7 @@ def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEven
 def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) -> FloatArray | None:
     if not isinstance(event, BoundedRangeEvent | PureEvent) or scores.ndim != 2:
         return None
-    if getattr(event, "support", ()):  # numbers are chosen, of which the scores are a few probes
+    if getattr(event, "support", ()):  # a number is chosen; the scores are those of a few probes
         return None
     left = np.array(scores * (event.epsilon / (2 * np.asarray(event.sensitivity))))
     total, trial = np.zeros(left.shape[1]), np.arange(left.shape[1])
@@ -187,7 +191,7 @@ def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) 
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:
-    """Return log Σ e^v by column; scipy's, which minds every kind of array, takes three times as long."""
+    """Return log Σ e^v by column; three times as fast as the function of scipy."""
     top = logs.max(axis=0)
     return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
 

@@ -1,24 +1,25 @@
-"""Whether noise was drawn as large as its events say, from the adversary's view of a transcript.
+"""Whether the drawn noise was as large as the events state, from the adversary's view of a transcript.
 
-Who knows the data knows each private value given the earlier releases, and so the noise that was added to it.
-Of a release with the declared law and k numbers, with r the noise over its declared scale,
+An adversary who knows the data knows each private value given the earlier releases, and so its noise. Let a
+release have k numbers, and let r be its noise over the declared scale. If the noise is as declared, then
 
     Gaussian      r² / 2 is Gamma(1/2),        Laplace                    |r| is Gamma(1),
-    in a cube     max |r| is Gamma(k),         sketch of N rows, r white  Σ r² / 2 is Gamma(N k / 2),
+    in a cube     max |r| is Gamma(k),         sketch of N rows, r white  Σ r² / 2 is Gamma(N k / 2).
 
-so that a sum over runs is a Gamma variable times a power of c where the noise is c times what is declared,
-and its quantile gives an exact upper confidence limit of c.
+If the noise is c times the declared noise, a sum over runs is a Gamma variable times a power of c. The
+quantile of the Gamma variable gives an exact upper confidence limit of c.
 
-A selection with Gumbel noise hides no number, but the winners of many runs show its noise. The likelihood
-ratio of half of the declared noise against c times it has mean 1 at most where the noise is that or more, so
-that by Markov's inequality it exceeds 1/α with probability α at most.
+A selection with Gumbel noise releases no number, but the winners of many runs show its noise. Take the
+likelihood ratio of half of the declared noise against c times the declared noise. If the noise is c times the
+declared noise or more, the mean of this ratio is at most 1. By Markov's inequality the ratio exceeds 1/α with
+probability at most α.
 
-The likelihood ratio of a transcript of Gaussian releases is that of N(μ, 1) against N(0, 1), where μ² is the
-sum of the releases' (sensitivity / noise)² at the worst pair. Noise of c times what is declared makes it
-N(μ/c, 1): the ε of the events with their multipliers times c is exact at a pair that attains all
-sensitivities, which the contract suite has for each release by itself. To estimate c takes far fewer runs
-than to count how often that likelihood ratio is large, which shows a factor of 2.14 in a hundred thousand
-runs at ε = 0.5.
+The likelihood ratio of a transcript of Gaussian releases is that of N(μ, 1) against N(0, 1). Here μ² is the
+sum of the releases' (sensitivity / noise)² at the worst pair. With c times the declared noise it becomes that
+of N(μ/c, 1). At a pair that attains all sensitivities, the ε of the events with c times their multipliers is
+exact. The contract suite shows for each release by itself that its sensitivity is attained. Estimating c
+takes far fewer runs than counting how often the likelihood ratio is large. Counting shows a factor of 2.14 in
+a hundred thousand runs at ε = 0.5.
 """
 
 from collections.abc import Sequence
@@ -40,16 +41,16 @@ from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import ReleasedVector
 from dpalgos.typing import FloatArray
 
-_RESOLVED = 1e-6  # of the noise, to which a value must leave its digits
+_RESOLVED = 1e-6  # of the noise; a larger value leaves too few digits to it
 _FEWEST = 100
 _HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection
 
 
 @dataclass
 class DrawnNoise:
-    """Gamma variables of the noise by the label of its release, and their shape and power, over runs.
+    """Gamma variables of the noise by the label of its release, with their shape and power, over runs.
 
-    Of selections ``evidence`` is the logarithm of each likelihood ratio.
+    For selections, ``evidence`` is the logarithm of each likelihood ratio.
     """
 
     sizes: dict[str, list[FloatArray]] = field(default_factory=dict)
@@ -63,11 +64,11 @@ class DrawnNoise:
             if isinstance(event, BoundedRangeEvent):
                 self._add_selection(release, event)
                 continue
-            with np.errstate(all="ignore"):  # of values that overflowed
-                found = _sizes(release, event) if event else None
-            if event is None or found is None:
+            with np.errstate(all="ignore"):  # from values that overflowed
+                law = _sizes(release, event) if event else None
+            if event is None or law is None:
                 continue
-            sizes, self.shapes[event.label], self.powers[event.label] = found
+            sizes, self.shapes[event.label], self.powers[event.label] = law
             self.sizes.setdefault(event.label, []).append(sizes)
 
     def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
@@ -76,10 +77,11 @@ class DrawnNoise:
             return log_density(of_factor, by_magnitude=event.by_magnitude)
 
         with np.errstate(all="ignore"):
-            found = [each for each in map(log_likelihood, (_HALF, *_REJECTED)) if each is not None]
-        if release.by_column or not found:
+            densities = [each for each in map(log_likelihood, (_HALF, *_REJECTED)) if each is not None]
+        if release.by_column or not densities:
             return
-        ratios = [np.nan_to_num(found[0] - other, nan=0, posinf=0, neginf=0).sum() for other in found[1:]]
+        half, *others = densities
+        ratios = [np.nan_to_num(half - other, nan=0, posinf=0, neginf=0).sum() for other in others]
         self.evidence[event.label] = self.evidence.get(event.label, np.zeros(len(ratios))) + ratios
 
     def ratios(self) -> dict[str, float]:
@@ -99,14 +101,14 @@ class DrawnNoise:
 
 
 def epsilon_of_drawn_noise(events: Sequence[Event], ratios: dict[str, float], delta: float) -> float:
-    """Return the ε that events prove with the noise that was drawn, where it is smaller than declared."""
+    """Return the ε that the events prove with the drawn noise, if it is smaller than declared."""
     return certified_epsilon(
         [event.scaled(min(ratios.get(event.label, 1.0), 1.0)) for event in events], delta
     )
 
 
 def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, float] | None:
-    """Return Gamma variables of a release's noise, their shape under its declared law, and their power."""
+    """Return Gamma variables of a release's noise, and their declared shape and power."""
     value, published = release.value, release.published
     if isinstance(event, GaussianSketchEvent):
         distance = np.einsum("rij,rpi,rpj->r", np.linalg.inv(value), published, published)
@@ -114,8 +116,12 @@ def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, fl
     scale = event.noise_scale
     if scale is None or published.dtype.kind != "f" or published.shape != value.shape:
         return None
-    known = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
+    is_resolved = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
     sizes = event.surprise((published - value) / scale)
     if isinstance(event, BoxNoiseEvent):
-        return sizes[0, known.all(axis=0)], len(value), 1.0
-    return (sizes[known], 0.5, 0.5) if isinstance(event, GaussianNoiseEvent) else (sizes[known], 1.0, 1.0)
+        return sizes[0, is_resolved.all(axis=0)], len(value), 1.0
+    return (
+        (sizes[is_resolved], 0.5, 0.5)
+        if isinstance(event, GaussianNoiseEvent)
+        else (sizes[is_resolved], 1.0, 1.0)
+    )

@@ -1,9 +1,8 @@
-"""Audits of mechanisms that are not ours: a function of a table and a seed, and the (ε, δ) that it claims.
+"""Audits of mechanisms of other libraries: a function of a table and a seed, and the (ε, δ) that it claims.
 
-What it releases inside is not known, so that the distinguishers see its answers alone: each number, a
-quadratic discriminant of all, values that repeat exactly, lengths, values that are not finite, and
-whether it fails. As in :mod:`dpalgos.audit.lower_bound`, one event is chosen on some runs and tested on
-others.
+The releases inside the mechanism are unknown. Therefore the distinguishers use its output only: each number,
+a quadratic discriminant of all numbers, values that repeat exactly, lengths, values that are not finite, and
+failures. As in :mod:`dpalgos.audit.lower_bound`, one event is chosen on some runs and tested on other runs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,21 +23,21 @@ Mechanism = Callable[[FloatArray, int], object]
 
 _COORDINATES = 20
 _DECIMALS = 9
-# Numbers of a table, of an answer, and of the answers of all runs on a table: what memory holds.
+# Memory limits: numbers in a table, in an output, and in the outputs of all runs on a table.
 _LARGEST_TABLE, _LONGEST_ANSWER, _MOST_NUMBERS = 10**6, 1000, 2 * 10**7
-_LEAST_LENGTH = 16  # that an answer counts with
+_LEAST_LENGTH = 16  # counted for each output
 
 
 def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[Pair]:
-    """Return neighbors within ±bound that are as far apart as rows can be, among rows of four kinds.
+    """Return pairs of neighbors within ±bound that differ as much as one row can, among four kinds of tables.
 
-    With ``label`` the last column is 0 or 1.
+    If ``label``, the last column is 0 or 1.
     """
     bound = check_bound("bound", bound)
     if n_rows * n_columns > _LARGEST_TABLE:
         raise InputError(
             f"rows times columns must be at most {_LARGEST_TABLE:,}, got {n_rows * n_columns:,}; an audit "
-            "needs few of them"
+            "needs few rows"
         )
     kinds = {
         "random rows": np.random.default_rng(0).uniform(-bound, bound, (n_rows, n_columns)),
@@ -52,7 +51,7 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
         "opposite corners": (corner, -corner),
         "opposite responses": (corner, flipped),
         "a corner and zeros": (corner, 0 * corner),
-        "opposite ends of an axis": (axis, -axis),
+        "opposite points of an axis": (axis, -axis),
     }
     pairs = []
     for kind, table in kinds.items():
@@ -78,31 +77,31 @@ def audit_callable(
     mu: float = np.nan,
     seed: int = 0,
 ) -> AuditVerdict:
-    """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
+    """Attack a mechanism with ``n_trials`` runs on each of two neighbors, and about as many to choose them.
 
-    It maps a table and a seed, from ``seed`` on, to numbers of any shape; what it raises counts as an answer,
-    but for one that fails, or gives no number, in every run. δ of the claim may be 0; ``mu`` of Gaussian DP
-    may be claimed, too.
+    The mechanism maps a table and a seed to numbers of any shape. Seeds count up from ``seed``. An exception
+    counts as an output, unless the mechanism fails or returns no number in every run. The claimed δ may be 0.
+    ``mu`` is a claim of Gaussian DP.
     """
     check_budget(epsilon, delta or 1e-12)
     if n_trials * _LEAST_LENGTH > _MOST_NUMBERS:
         raise InputError(f"trials must be at most {_MOST_NUMBERS // _LEAST_LENGTH:,}, got {n_trials:,}")
     seeds = iter(range(seed, 2**62))
-    heard: list[bool] = []
+    has_output: list[bool] = []
     reasons: list[str] = []
 
     def runs(pair: Pair, n: int) -> Iterator[tuple[Answers, Answers]]:
         both = Answers.of(mechanism, pair.X, seeds, n), Answers.of(mechanism, pair.other_X, seeds, n)
         reasons.extend(each.reason for each in both)
-        heard.append(not all(each.silent for each in both))
+        has_output.append(not all(each.silent for each in both))
         yield both
 
     bounds = EventBounds(n_trials, delta, mu)
     attacked = attack(pairs, runs, _Lens, bounds)
-    if attacked is None or not any(heard):
+    if attacked is None or not any(has_output):
         why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
-            f"the mechanism gives no answer on any pair of neighbors: {why}; mend it, or the pairs"
+            f"the mechanism returns nothing on any pair of neighbors: {why}; correct it, or the pairs"
         )
     hits, false_hits = attacked.counts
     return AuditVerdict(
@@ -122,7 +121,7 @@ def audit_callable(
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers of runs on one table, (k, R), filled up with NaN; which runs failed, (R,), and why."""
+    """Outputs of runs on one table, (k, R), padded with NaN; which runs failed, (R,), and the reason."""
 
     values: FloatArray
     lengths: FloatArray
@@ -148,13 +147,13 @@ class Answers:
 
     @property
     def silent(self) -> bool:
-        """Whether no run gave a number."""
+        """Whether no run returned a number."""
         return not np.isfinite(self.values).any()
 
     def of_length(self, length: int) -> FloatArray:
-        """Return the values cut or filled up to a length."""
-        kept = self.values[:length]
-        return np.concatenate([kept, np.full((length - len(kept), kept.shape[1]), np.nan)])
+        """Return the values, cut or padded to a length."""
+        values = self.values[:length]
+        return np.concatenate([values, np.full((length - len(values), values.shape[1]), np.nan)])
 
 
 def _numbers(answer: object) -> FloatArray:
@@ -167,13 +166,13 @@ def _check_length(length: int, n_runs: int) -> None:
     most = min(_LONGEST_ANSWER, _MOST_NUMBERS // n_runs)
     if length > most:
         raise InputError(
-            f"an answer must have at most {most:,} numbers in {n_runs:,} runs, got {length:,}; return "
+            f"an output must have at most {most:,} numbers in {n_runs:,} runs, got {length:,}; return "
             "a part of it"
         )
 
 
 class _Lens:
-    """All scores of answers, fitted on runs of their own."""
+    """All scores of outputs, fitted to separate runs."""
 
     def __init__(self, first: Answers, second: Answers) -> None:
         self._length = max(len(first.values), len(second.values))
@@ -186,14 +185,14 @@ class _Lens:
         values = answers.of_length(self._length)
         scores = {
             "whether it fails": answers.failed,
-            "the length of the answer": answers.lengths,
+            "the length of the output": answers.lengths,
             "values that are not finite": np.sum(~np.isfinite(values), axis=0).astype(float),
             "values that repeat": np.subtract(*(np.sum(values == atoms, axis=0) for atoms in self._atoms)),
-            "the answer": self._discriminant(Runs([], [], values)),
+            "the output": self._discriminant(Runs([], [], values)),
         }
         for j in range(min(self._length, _COORDINATES)):
-            scores[f"number {j + 1} of the answer"] = values[j]
-            scores[f"size of number {j + 1} of the answer"] = np.abs(values[j])
+            scores[f"number {j + 1} of the output"] = values[j]
+            scores[f"size of number {j + 1} of the output"] = np.abs(values[j])
         return {
             name: np.round(np.nan_to_num(score, nan=0.0, posinf=1e300, neginf=-1e300), _DECIMALS)
             for name, score in scores.items()
@@ -201,7 +200,7 @@ class _Lens:
 
 
 def _atoms(values: FloatArray) -> FloatArray:
-    """Return each entry's most frequent value, (k, 1); NaN where none comes twice."""
+    """Return each entry's most frequent value, (k, 1); NaN if no value occurs twice."""
     columns = np.full((len(values), 1), np.nan)
     for j, row in enumerate(values):
         known, counts = np.unique(row[np.isfinite(row)], return_counts=True)

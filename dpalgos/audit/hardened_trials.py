@@ -1,4 +1,4 @@
-"""Trials of hardened noise: what releases about real people draw, run by run."""
+"""Trials of floating-point-safe noise: the noise of releases about real people, run by run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from dpalgos.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class HardenedTrials(Trials):
-    """Runs of :func:`dpalgos.hardened_release.draw_release`'s transcript, replayed by the research code.
+    """Runs of the transcript of :func:`dpalgos.hardened_release.draw_release`, replayed by the research code.
 
-    ``inflation`` is that of the plan of a release. What was published is compared with the private values
-    that the research code has given the same earlier releases, and with the noise that it declares.
+    ``inflation`` is that of a release plan. The audit compares the published values with two things: the
+    private values of the research code given the same earlier releases, and its declared noise.
     """
 
     inflation: float = 1.0
@@ -39,7 +39,7 @@ class HardenedTrials(Trials):
 
 
 def _published_by(transcript: Transcript) -> list[FloatArray]:
-    """Return a list to which a transcript will add what it publishes."""
+    """Return a list to which a transcript will add its published values."""
     published: list[FloatArray] = []
     draw = transcript._publish
 

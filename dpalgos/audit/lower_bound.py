@@ -1,28 +1,28 @@
 """Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
-    1. Replay: how far does each private value move between an estimator's own witnesses, given the same
-       history, in units of its declared sensitivity?
-    2. Compare: a few runs on every pair of neighbors. Which one promises most, next to the one whose private
-       values lie farthest apart in units of their noise?
-    3. Choose: n/2 runs on these. Which pair, which distinguisher, which direction, which threshold?
-    4. Test: n fresh runs on each of its two data sets. How often does that one event come up?
+1. Replay: measure how far each private value moves between an estimator's own witnesses, given the same
+   history, in units of its declared sensitivity.
+2. Compare: make a few runs on every pair of neighbors. Keep the pair with the largest predicted bound, and
+   the pair whose private values are farthest apart in units of their noise.
+3. Choose: make n/2 runs on these. Choose the pair, the distinguisher, the direction and the threshold.
+4. Test: make n fresh runs on each of the two datasets. Count how often that one event occurs.
 
-The last step tests events that were fixed before it, so its confidence needs no correction for the many
-candidates: one against (ε, δ), by ε ≥ log((p_low − δ) / q_high), and where μ of Gaussian DP is claimed, one
-against its trade-off curve, by μ ≥ Φ⁻¹(p_low) − Φ⁻¹(q_high) (:mod:`dpalgos.audit.rates`). The second
-one's thresholds lie in the middle, where a hundred thousand runs see noise that is too small by a tenth.
-:func:`attack` does it for mechanisms of others, too.
+The last step tests events that were fixed before it. Therefore its confidence needs no correction for the
+many candidates. One event tests (ε, δ), by ε ≥ log((p_low − δ) / q_high). If μ of Gaussian DP is claimed,
+another event tests its trade-off curve, by μ ≥ Φ⁻¹(p_low) − Φ⁻¹(q_high) (:mod:`dpalgos.audit.rates`). The
+thresholds of the second event are near the median, where a hundred thousand runs detect noise that is 10% too
+small. :func:`attack` also audits mechanisms of other libraries.
 
-Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,
-and rows far outside of every bound, as far as data are accepted.
+The pairs are the estimator's own witnesses, given the releases of a run up to its first, middle and last one.
+Other pairs have rows far outside of every bound, as large as the input validation admits.
 
-Next to the bound, the runs that choose say how large the noise was that was drawn, and which ε the events
-prove with that (:mod:`dpalgos.audit.drawn_noise`): noise that is too small is found whatever the pair.
+The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
+(:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.
 
-What a bound means. Above the certified ε: the guarantee is false, with that confidence, whatever the
-proof says. Below it: nothing is proved. :func:`dpalgos.audit.rates.detectable_fault` says which faults
-n runs can see at all. Leaks through the last bits of floats are left out (scores are rounded), and the random
-source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
+If the bound is above the certified ε, the guarantee is false, with that confidence. If it is below, nothing
+is proved. :func:`dpalgos.audit.rates.detectable_fault` returns the faults that n runs can detect. Leaks
+through the last bits of floats are excluded, because scores are rounded. The random source of
+:func:`dpalgos.estimate` is audited only if ``noise`` passes it.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ from dpalgos.typing import FloatArray
 
 _COMPARISON_TRIALS, _LEAST_COMPARISON_TRIALS = 500, 100
 _LEAST_COUNT = 5
-_MOST_MOVED = 1 + 1e-6  # sensitivities; more is no rounding
+_MOST_MOVED = 1 + 1e-6  # sensitivities; a larger move is not rounding
 _FAILURE_TRIALS = 1000
 
 Chunk = TypeVar("Chunk")
@@ -61,10 +61,18 @@ Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
 class AuditVerdict:
     """Whether runs contradict a claim (ε, δ), in words and as plain data.
 
-    ``epsilon_lower_bound`` is what they prove, at ``delta`` and with ``confidence``, by how often one event
-    came up in ``n_trials`` runs (or guesses of a single run) on each of two neighbors, the ``pair``: at the
-    true and the false positive rate. The ``distinguisher`` is the score of the event. ``mu`` of Gaussian DP
-    is claimed, too, where it is not NaN, and ``mu_lower_bound`` is what another event proves of it.
+    Attributes
+    ----------
+    epsilon_lower_bound : float
+        The lower bound of ε that the runs prove, at ``delta`` and with ``confidence``.
+    n_trials : int
+        The number of runs (or of guesses about a single run) on each of the two neighbors of ``pair``.
+    distinguisher : str
+        The score of the event that was counted.
+    true_positive_rate, false_positive_rate : float
+        How often the event occurred on the two neighbors.
+    mu, mu_lower_bound : float
+        The claimed μ of Gaussian DP, NaN if none is claimed, and the bound that another event proves.
     """
 
     epsilon: float
@@ -100,12 +108,20 @@ class AuditVerdict:
 class AuditResult(AuditVerdict):
     """The result of an audit of an estimator.
 
-    ``certified_epsilon`` is what the accountant proves from the events, ``claimed_epsilon`` the same and for
-    ``tight`` no more than ``epsilon``: what the bound is compared with. ``detectable_fault`` is the factor by
-    which noise must be too small for so many runs to see it by attacks, at the claimed ε.
-    ``noise_epsilon`` is the ε that the events prove with the noise that was drawn, where its upper confidence
-    limits, ``noise_ratios`` by release, lie below what is declared. ``largest_move`` is how far the private
-    value of the release ``moved`` lies from that of a neighbor, in units of its declared sensitivity.
+    Attributes
+    ----------
+    certified_epsilon : float
+        The ε that the accountant proves from the events.
+    claimed_epsilon : float
+        The ε that the bound is compared with: the certified one, and for ``tight`` at most ``epsilon``.
+    detectable_fault : float
+        The smallest factor on the noise scale that attacks with this number of runs detect, at the claimed ε.
+    noise_epsilon : float
+        The ε that the events prove with the drawn noise, if the upper confidence limits ``noise_ratios`` of
+        its scale are below 1.
+    largest_move : float
+        The distance between the private values of the release ``moved`` on two neighbors, over its declared
+        sensitivity.
     """
 
     estimator: str
@@ -131,7 +147,7 @@ class AuditResult(AuditVerdict):
 
     @property
     def remark(self) -> str:
-        """What is said of values that move, and of noise that is smaller, than declared; or nothing."""
+        """A sentence on values that move more, or noise that is smaller, than declared; or empty."""
         if self.largest_move > _MOST_MOVED:
             return (
                 f"; between two neighbors {self.moved!r} moves by {self.largest_move:.3f} times the "
@@ -157,19 +173,19 @@ def audit_estimator(
     progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
-    """Audit a private estimator of the catalog by ``n_trials`` runs on each of two neighbors.
+    """Audit a private estimator of the catalog with ``n_trials`` runs on each of two neighbors.
 
-    To choose them takes about as many again; ``progress`` is called with the number of runs begun so far.
-    ``keywords`` are ε, δ, the calibration, public bounds and settings; bounds and settings that are not given
-    are those of the catalog's example.
-    ``hardened``: the noise of releases about real people, run by run.
+    About as many runs are made to choose the neighbors. ``progress`` is called with the number of runs begun
+    so far. ``keywords`` are ε, δ, the calibration, public bounds and settings. Missing bounds and settings
+    are those of the catalog's example. If ``hardened``, the noise is that of releases about real people,
+    drawn run by run.
     """
     estimator = get_estimator(name)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.
     example = {k: v for k, v in estimator.example.items() if np.shape(v)[-1:] in ((), (n_features,))}
-    given = {"calibration": "tight", **example, **keywords}
+    settings = {"calibration": "tight", **example, **keywords}
     n_begun = 0
 
     def noise(rng: np.random.Generator, n_replicates: int) -> Noise:
@@ -179,9 +195,9 @@ def audit_estimator(
             progress(n_begun)
         return BatchNoise(rng, n_replicates)
 
-    params = build_params(estimator, given)
+    params = build_params(estimator, settings)
     options: dict[str, Any] = {"n_trials": n_trials, "n_features": n_features, "rng": rng, "noise": noise}
-    return audit(estimator, params, hardened=given if hardened else None, **options)
+    return audit(estimator, params, hardened=settings if hardened else None, **options)
 
 
 def audit(
@@ -196,8 +212,8 @@ def audit(
 ) -> AuditResult:
     """Audit any estimator, e.g. a faulty one; ``noise`` makes the random source of a chunk of trials.
 
-    ``hardened``: the keywords of a release, whose noise is drawn run by run. The other arguments are those of
-    :func:`audit_estimator`.
+    ``hardened`` holds the keywords of a release, whose noise is drawn run by run. The other arguments are
+    those of :func:`audit_estimator`.
     """
     n_trials, n_features = check_count("n_trials", n_trials), check_count("n_features", n_features)
     if not isinstance(rng, np.random.Generator):
@@ -218,7 +234,7 @@ def audit(
 
 @dataclass(frozen=True)
 class EventBounds:
-    """The bounds that tests of so many runs give on ε at ``delta`` and, where ``mu`` is claimed, on μ."""
+    """The bounds on ε at ``delta``, and on μ if ``mu`` is claimed, from a number of runs."""
 
     n_trials: int
     delta: float
@@ -232,15 +248,16 @@ class EventBounds:
 
     @property
     def tests(self) -> list[Callable[..., FloatArray]]:
-        """The bounds to be tested, each by an event of its own."""
+        """The bounds to be tested, each by a separate event."""
         return [self.epsilon] if np.isnan(self.mu) else [self.epsilon, self.of_mu]
 
 
 @dataclass(frozen=True)
 class Attacked:
-    """What was tested on one pair: an event for ε and, where μ is claimed, one for it.
+    """The events tested on one pair: one for ε and, if μ is claimed, one for μ.
 
-    ``counts`` say how often each came up on D and on D', and ``proved`` what follows.
+    ``counts`` are the numbers of runs on D and on D' in which the first event occurred. ``proved`` are the
+    resulting bounds.
     """
 
     pair: Pair
@@ -254,23 +271,23 @@ def attack(
     runs: Callable[[Pair, int], Iterator[tuple[Chunk, Chunk]]],
     fit: Callable[[Chunk, Chunk], Callable[[Chunk], dict[str, FloatArray]]],
     bounds: EventBounds,
-    seen: Callable[[Chunk], None] = lambda chunk: None,
+    observe: Callable[[Chunk], None] = lambda chunk: None,
     refusals: tuple[type[Exception], ...] = (),
 ) -> Attacked | None:
-    """Compare pairs, choose events of the first and the best one, and test them; None if all are refused.
+    """Compare pairs, choose events on the first and the best pair, and test them; None if all are refused.
 
-    ``runs`` yields chunks of runs on D and D', or raises one of the ``refusals`` of such rows; ``fit`` makes
-    scores from some. ``seen`` is shown the runs on D that choose.
+    ``runs`` yields chunks of runs on D and D', or raises one of the ``refusals``. ``fit`` makes scores from
+    some runs. ``observe`` is called with the runs on D that choose.
     """
 
     def scores(pair: Pair, n: int) -> tuple[Callable[[Chunk], dict[str, FloatArray]], Scores]:
-        """Fit scores to a chunk of runs, and score other ones."""
+        """Fit scores to a chunk of runs, and score other runs."""
         score = fit(*next(runs(pair, max(1, n // 2))))
         collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
         for chunk in runs(pair, n):
-            seen(chunk[0])
-            for found, part in zip(collected, chunk, strict=True):
-                found.append(score(part))
+            observe(chunk[0])
+            for scores_so_far, part in zip(collected, chunk, strict=True):
+                scores_so_far.append(score(part))
         on_first, on_second = (
             {name: np.concatenate([s[name] for s in of]) for name in of[0]} for of in collected
         )
@@ -296,8 +313,10 @@ def attack(
     pair, score, events = max(finalists, key=lambda each: each[2][-1].predicted)
     counts = np.zeros((len(events), 2), dtype=int)
     for chunk in runs(pair, bounds.n_trials):
-        found = [score(part) for part in chunk]
-        counts += [[event.count(each) for each in found[:: -1 if event.reverse else 1]] for event in events]
+        scores_so_far = [score(part) for part in chunk]
+        counts += [
+            [event.count(each) for each in scores_so_far[:: -1 if event.reverse else 1]] for event in events
+        ]
     proved = [float(test(*count)) for test, count in zip(bounds.tests, counts, strict=True)]
     return Attacked(pair, events[0], (int(counts[0, 0]), int(counts[0, 1])), (proved[0], [*proved, 0.0][1]))
 
@@ -325,11 +344,11 @@ class _Audit:
     drawn: DrawnNoise = dataclasses.field(default_factory=DrawnNoise)
 
     def of_releases(self, candidates: list[Pair]) -> AuditResult:
-        """Audit by what is released: replay witnesses, and attack."""
+        """Audit the releases: replay witnesses, and attack."""
         events = self.trials.events(candidates)
         replayed = [(self.trials.replay(pair), pair) for pair in candidates]
         candidates = [pair for _, pair in sorted(replayed, key=lambda each: -each[0].distance)]
-        # Nothing holds of sensitivities where something is released without protection.
+        # Sensitivities mean nothing if a release is unprotected.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
         moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
         if (mu := exact_mu(events)) is not None:
@@ -339,13 +358,13 @@ class _Audit:
             discriminant = Discriminant(first, second)
             return lambda runs: all_scores(runs, discriminant)
 
-        # Responses may be no class labels.
+        # Responses may not be class labels.
         attacked = attack(
             candidates,
             self.trials.chunks,
             fit,
             self.bounds,
-            seen=lambda runs: self.drawn.add(runs.first),
+            observe=lambda runs: self.drawn.add(runs.first),
             refusals=(InputError,),
         )
         if attacked is None:
@@ -362,7 +381,7 @@ class _Audit:
         )
 
     def of_failure(self, pair: Pair) -> AuditResult:
-        """Audit by whether a run fails with an error that is not about the input."""
+        """Audit whether a run fails with an error that does not concern the input."""
         n = min(self.bounds.n_trials, _FAILURE_TRIALS)
         counts = [sum(self.trials.fails(either) for _ in range(n)) for either in (pair, pair.swapped)]
         return self._result(pair, n, "whether it fails", max(counts), min(counts))
@@ -402,7 +421,7 @@ class _Audit:
 
 
 def choose_event(scores: Scores, test: Callable[..., FloatArray], n_trials: int) -> TestedEvent:
-    """Return the event with the best predicted bound, over scores, directions and thresholds."""
+    """Return the event with the largest predicted bound, over scores, directions and thresholds."""
     events = []
     for name in scores[0].keys() & scores[1].keys():
         first, second = np.sort(scores[0][name]), np.sort(scores[1][name])
@@ -415,13 +434,13 @@ def choose_event(scores: Scores, test: Callable[..., FloatArray], n_trials: int)
 def _best_threshold(
     hits: FloatArray, misses: FloatArray, test: Callable[..., FloatArray], n_trials: int
 ) -> tuple[float, float]:
-    """Return the best threshold at tail fractions of either sample (both sorted), and its predicted bound."""
+    """Return the best threshold among tail quantiles of both sorted samples, and its predicted bound."""
     n = len(hits)
     tails = np.geomspace(min(_LEAST_COUNT / n, 0.5), 0.5, 40)
     positions = np.unique((n * np.concatenate([1 - tails, tails])).astype(int).clip(0, n - 1))
     thresholds = np.concatenate([misses[positions], hits[positions]])
     above, false = (np.asarray(n - np.searchsorted(s, thresholds), dtype=float) for s in (hits, misses))
-    # As if rates stay, with one more false hit than seen, since thresholds were chosen to have few.
+    # Assume unchanged rates, with one more false positive: thresholds were chosen to have few.
     factor = n_trials / n
     predicted = test(above * factor, np.minimum((false + 1) * factor, n_trials))
     best = int(np.argmax(predicted))

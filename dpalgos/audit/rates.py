@@ -1,24 +1,24 @@
-"""Rates of a test's successes: what counts of them prove, and what privacy allows.
+"""Success rates of attacks: what their counts prove, and the limits that privacy sets.
 
-A mechanism that is (ε, δ)-DP puts probabilities p on D and q on D' of any event with p ≤ e^ε q + δ. So a
-confidence interval on p and one on q prove, with that confidence,
+If a mechanism is (ε, δ)-DP, the probabilities p on D and q on D' of any event satisfy p ≤ e^ε q + δ.
+Confidence intervals on p and q prove, with that confidence,
 
     ε ≥ log((p_low − δ) / q_high).
 
-The intervals are Clopper & Pearson's, exact for any p, q and number of trials; half of the error
-probability goes to each.
+The intervals are those of Clopper & Pearson, exact for any p, q and number of trials. Each gets half of the
+error probability.
 
-Scores of members and non-members are (n, R): n candidates of each of R independent data sets, standardized
-so that they can be pooled. Candidates of one data set share its estimate, so that they are not independent;
-data sets are. A test of one record against a fresh one is a test between neighboring data sets, so that its
-true positive rate β at false positive rate α is bounded by the trade-off of the guarantee; the bound holds
-for the average over members, over data sets and for any score that depends on public quantities and the
-release only.
+Scores of members and non-members are (n, R): n candidates of each of R independent datasets, standardized for
+pooling. Candidates of one dataset share its estimate and are not independent. Datasets are independent. A
+test of one record against a fresh one is a test between neighboring datasets. Therefore the trade-off
+function of the guarantee bounds its true positive rate β at false positive rate α. The bound holds on average
+over members and over datasets, for any score that depends on public quantities and the release only.
 
     (ε, δ):          β ≤ min(e^ε α + δ,  1 − e^(−ε) (1 − δ − α))
     Gaussian (μ):    β ≤ Φ(Φ⁻¹(α) + μ)
 
-The second holds for Gaussian releases that are calibrated exactly, μ = :func:`gaussian_mu` of (ε, δ).
+The second bound holds for Gaussian releases that are calibrated exactly, with μ = :func:`gaussian_mu` of (ε,
+δ).
 
 References
 ----------
@@ -39,7 +39,7 @@ from dpalgos.typing import FloatArray
 
 CONFIDENCE = 0.999
 _LARGEST_FAULT = 1e3
-# A false positive rate is resolved where so many non-members may lie above the threshold.
+# A false positive rate is resolved if this number of non-members may exceed the threshold.
 _FEWEST_ABOVE = 10
 
 
@@ -52,7 +52,7 @@ class RateInterval(NamedTuple):
 
 
 def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -> RateInterval:
-    """Return a share with its exact interval for independent trials."""
+    """Return a proportion with its exact confidence interval for independent trials."""
     if not 0 <= hits <= n_trials or n_trials < 1:
         raise InputError(f"hits must be between 0 and n_trials >= 1, got {hits!r} of {n_trials!r}")
     tail = (1 - confidence) / 2
@@ -67,10 +67,10 @@ def epsilon_lower_bound(
     delta: float,
     confidence: float = CONFIDENCE,
 ) -> FloatArray:
-    """Return the ε at δ that the counts of one event prove with some confidence, 0 if they prove nothing.
+    """Return the ε at δ that the counts of one event prove with some confidence, or 0 if they prove nothing.
 
-    ``hits`` and ``false_hits`` say how often it came up in ``n_trials`` trials on each of D and D'. The event
-    must have been fixed before these trials.
+    The event occurs ``hits`` times in ``n_trials`` trials on D, and ``false_hits`` times on D'. It must have
+    been fixed before these trials.
     """
     tail = (1 - confidence) / 2
     low, high = _lower_limit(hits, n_trials, tail), _upper_limit(false_hits, n_trials, tail)
@@ -81,7 +81,7 @@ def epsilon_lower_bound(
 def mu_lower_bound(
     hits: float | FloatArray, false_hits: float | FloatArray, n_trials: float, confidence: float = CONFIDENCE
 ) -> FloatArray:
-    """Return the μ of Gaussian DP that the counts of one event prove, as :func:`epsilon_lower_bound`."""
+    """Return the μ of Gaussian DP that the counts of one event prove; see :func:`epsilon_lower_bound`."""
     tail = (1 - confidence) / 2
     low, high = _lower_limit(hits, n_trials, tail), _upper_limit(false_hits, n_trials, tail)
     return np.asarray(np.maximum(0.0, scipy.special.ndtri(low) - scipy.special.ndtri(high)))
@@ -99,10 +99,10 @@ def _upper_limit(hits: float | FloatArray, n_trials: float, tail: float) -> Floa
 
 
 def gaussian_audit(mu: float, n_trials: int, delta: float, *, power: float = 0.95) -> float:
-    """Return the lower bound that auditing a μ-Gaussian mechanism reaches with probability ``power``.
+    """Return the lower bound that an audit of a μ-Gaussian mechanism reaches with probability ``power``.
 
-    The best threshold on the likelihood ratio is assumed known; counts are taken at the quantiles that they
-    miss with probability (1 − power)/2 each.
+    The best threshold on the likelihood ratio is assumed to be known. Each count is taken at the quantile
+    that it misses with probability (1 − power)/2.
     """
     log_false = np.linspace(np.log(min(2.0 / n_trials, 0.4)), np.log(0.5), 600)
     thresholds = -scipy.special.ndtri(np.exp(log_false))
@@ -114,11 +114,11 @@ def gaussian_audit(mu: float, n_trials: int, delta: float, *, power: float = 0.9
 
 @lru_cache(typed=True)
 def detectable_fault(n_trials: int, epsilon: float, delta: float, *, power: float = 0.95) -> float:
-    """Return the smallest factor by which noise may be too small and be seen; infinite above 1000.
+    """Return the smallest factor of missing noise that is detectable; infinite above 1000.
 
-    A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbors
-    attain the sensitivity, is exposed (lower bound above ε) with probability ``power`` by ``n_trials`` trials
-    on each of two neighbors. Smaller faults need a proof or an analytic test, not an audit.
+    A Gaussian release claims exactly (ε, δ), its neighbors attain the sensitivity, and its noise is divided
+    by this factor. Then ``n_trials`` trials on each of two neighbors give a lower bound above ε with
+    probability ``power``. Smaller faults need a proof or an analytic test, not an audit.
     """
     if isinstance(n_trials, bool) or n_trials < 1:
         raise InputError(f"n_trials must be a whole number of at least 1, got {n_trials!r}; pass e.g. 100000")
@@ -134,16 +134,17 @@ def detectable_fault(n_trials: int, epsilon: float, delta: float, *, power: floa
 
 
 def auc_per_data_set(members: FloatArray, outsiders: FloatArray) -> FloatArray:
-    """Return P(member's score > non-member's), ties counted half, within each data set, (R,)."""
+    """Return P(member's score > non-member's) within each dataset, (R,); ties count half."""
     return np.array([np.mean(_share_below(outsiders[:, r], members[:, r])) for r in range(members.shape[1])])
 
 
 def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
-    """Return the contribution of each data set to the AUC of the pooled scores, (R,).
+    """Return the contribution of each dataset to the AUC of the pooled scores, (R,).
 
-    V_r + W_r − AUC, with V_r the mean over the data set's members of the share of all non-members below
-    them, and W_r the mean over its non-members of the share of all members above. The mean is the pooled
-    AUC, and the standard error of that mean is DeLong's for clusters (Obuchowski). A part can exceed 1.
+    The contribution is V_r + W_r − AUC. V_r is the mean over the dataset's members of the share of all
+    non-members below them. W_r is the mean over its non-members of the share of all members above. The mean
+    contribution is the pooled AUC. The standard error of that mean is DeLong's for clusters (Obuchowski). A
+    contribution can exceed 1.
     """
     below = _share_below(outsiders.ravel(), members).mean(axis=0)
     above = 1 - _share_below(members.ravel(), outsiders).mean(axis=0)
@@ -151,16 +152,16 @@ def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
 
 
 def _share_below(reference: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the share of a reference sample that lies below each value, ties counted half."""
+    """Return the share of a reference sample below each value; ties count half."""
     ordered = np.sort(reference)
     left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.asarray((left + right) / (2 * len(ordered)))
 
 
 def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None:
-    """Return the lowest score that at most this share of all non-members exceeds.
+    """Return the smallest score that at most this share of all non-members exceeds.
 
-    None where fewer than ten non-members may exceed it: then the rate is not resolved.
+    The result is None if fewer than ten non-members may exceed it: the rate is not resolved then.
     """
     if not 0 < false_positive_rate < 1:
         raise InputError(f"false_positive_rate must be above 0 and below 1, got {false_positive_rate!r}")
@@ -172,12 +173,12 @@ def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None
 
 
 def true_positive_rates(members: FloatArray, above: float) -> FloatArray:
-    """Return the share of each data set's members whose score exceeds a threshold, (R,)."""
+    """Return the share of each dataset's members whose score exceeds a threshold, (R,)."""
     return np.asarray((members > above).mean(axis=0))
 
 
 def tpr_ceiling(false_positive_rate: object, epsilon: float, delta: float) -> FloatArray:
-    """Return the largest true positive rate that (ε, δ)-DP allows."""
+    """Return the maximum true positive rate under (ε, δ)-DP."""
     check_budget(epsilon, delta)
     rate = _rates(false_positive_rate)
     steep, flat = np.exp(epsilon) * rate + delta, 1 - np.exp(-epsilon) * (1 - delta - rate)
@@ -185,18 +186,18 @@ def tpr_ceiling(false_positive_rate: object, epsilon: float, delta: float) -> Fl
 
 
 def auc_ceiling(epsilon: float, delta: float) -> float:
-    """Return the largest AUC that (ε, δ)-DP allows, 1 − (1 − δ)² / (1 + e^ε): the area under the ceiling."""
+    """Return the maximum AUC under (ε, δ)-DP: 1 − (1 − δ)² / (1 + e^ε), the area under the ceiling."""
     check_budget(epsilon, delta)
     return float(1 - (1 - delta) ** 2 / (1 + np.exp(epsilon)))
 
 
 def gaussian_tpr_ceiling(false_positive_rate: object, mu: float) -> FloatArray:
-    """Return the largest true positive rate that μ-Gaussian DP allows."""
+    """Return the maximum true positive rate under μ-Gaussian DP."""
     return np.asarray(scipy.special.ndtr(scipy.special.ndtri(_rates(false_positive_rate)) + mu))
 
 
 def gaussian_auc(mu: float) -> float:
-    """Return Φ(μ / √2): the AUC of unit normals whose means are μ apart, the largest of μ-Gaussian DP."""
+    """Return the maximum AUC under μ-Gaussian DP: Φ(μ / √2), that of unit normals with means μ apart."""
     return float(scipy.special.ndtr(mu / np.sqrt(2)))
 
 

@@ -1,22 +1,22 @@
-"""Tracing and score attacks: was this record among those that the estimator saw?
+"""Tracing and score attacks: was this record in the data of the estimator?
 
-An attack knows the truth θ, a released estimate M and a candidate record z, and scores how far the
-estimate leans towards the record. With S(z) the gradient of the log-likelihood at θ, up to a constant,
+An attack knows the truth θ, a released estimate M and a candidate record z. It scores how far the estimate
+moves towards the record. Up to a constant, S(z) is the gradient of the log-likelihood at θ:
 
-    A(z, M) = ⟨M − θ, S(z)⟩,
+    A(z, M) = ⟨M − θ, S(z)⟩.
 
-restricted to the support of θ where the problem is sparse. For a non-member A has mean 0 and standard
-deviation :meth:`Attack.spread` given θ and M. Members' scores sum to
+If the problem is sparse, A is restricted to the support of θ. For a non-member, A has mean 0 and standard
+deviation :meth:`Attack.spread` given θ and M. The scores of members sum to
 
-    Σ_i E A(z_i, M) = c Σ_j ∂E M_j / ∂θ_j     (Stein's identity),
+    Σ_i E A(z_i, M) = c Σ_j ∂E M_j / ∂θ_j     (Stein's identity).
 
-which is c |support| for an estimate that is unbiased there: :attr:`Attack.unbiased_sum`. Noise that does not
-depend on the data leaves the sum as it is and widens the scores; clipping and shrinkage lower it.
+If the estimate is unbiased there, the sum is c |support|: :attr:`Attack.unbiased_sum`. Noise that does not
+depend on the data does not change the sum, and widens the scores. Clipping and shrinkage lower the sum.
 
-The papers claim c s log d for sparse problems (Lemmas 3.2 and 4.3 of paper A, the matching step of Theorem
-6 of paper B). That does not hold: their proof applies Stein's identity to the selected coordinates as if the
-selection did not depend on the draw, and drops the positive jump at its threshold. The sum is c s for
-anything nearly unbiased on the support, whatever d.
+For sparse problems, the papers claim c s log d (Lemmas 3.2 and 4.3 of paper A; proof of Theorem 6 of paper
+B). The claim is false. Their proof applies Stein's identity to the selected coordinates as if the selection
+did not depend on the draw. It omits the positive jump at the selection threshold. If the estimate is nearly
+unbiased on the support, the sum is c s for every d.
 
 Replicates are a trailing axis: an estimate (d, R) gives scores (n, R) of n candidates.
 
@@ -36,9 +36,9 @@ from dpalgos.typing import BoolArray, FloatArray
 
 
 class Attack(ABC):
-    """A statistic that is large for members, and what is known of it.
+    """A statistic that is large for members, and its known properties.
 
-    ``support`` are the coordinates that are attacked, (d,); None stands for all.
+    ``support`` holds the coordinates that are attacked, (d,); None means all.
     """
 
     support: BoolArray | None = None
@@ -49,7 +49,7 @@ class Attack(ABC):
 
     @abstractmethod
     def lean(self, estimate: FloatArray) -> FloatArray:
-        """Return M − θ, (k, R), by which the S(z) of the k attacked coordinates are multiplied."""
+        """Return M − θ, (k, R), on the k attacked coordinates; S(z) is multiplied by it."""
 
     @abstractmethod
     def covariance(self) -> FloatArray:
@@ -58,8 +58,8 @@ class Attack(ABC):
     def spread(self, estimate: FloatArray) -> FloatArray:
         """Return the standard deviation (R,) of a non-member's score given the truth and the estimates.
 
-        It depends on nothing else, so that scores divided by it can be pooled over data sets, and what
-        privacy allows to a test holds for the pooled test too.
+        It depends on nothing else. Therefore scores divided by it can be pooled over datasets, and the limits
+        of privacy hold for the pooled test.
         """
         lean, covariance = self.lean(estimate), self.covariance()
         if covariance.ndim == 1:
@@ -68,7 +68,7 @@ class Attack(ABC):
 
     @property
     def unbiased_sum(self) -> float:
-        """Expected sum of the members' scores for an estimate that is unbiased where it is attacked."""
+        """Expected sum of the members' scores if the estimate is unbiased on the attacked coordinates."""
         return float(self.covariance().sum())
 
     @property
@@ -79,9 +79,9 @@ class Attack(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundedMeanAttack(Attack):
-    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3); σ is ``value_bound``.
+    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3); σ: ``value_bound``.
 
-    The members' scores sum to Σ_j (σ² − μ_j²): two thirds of σ² d on average over μ uniform on ±σ.
+    The members' scores sum to Σ_j (σ² − μ_j²). If μ is uniform on ±σ, this is two thirds of σ² d on average.
     """
 
     mean: FloatArray
@@ -102,7 +102,8 @@ class BoundedMeanAttack(Attack):
 class MeanAttack(Attack):
     """A = ⟨(x − μ)_S, M − μ⟩ for rows with uncorrelated entries (paper A, (3.2); paper B, (4.2), times σ²).
 
-    ``mean`` is μ, (d,), or (d, R) of what each replicate takes for it; ``noise_std`` is σ of the entries.
+    ``mean`` is μ, (d,), or the value of μ that each replicate assumes, (d, R). ``noise_std`` is σ of the
+    entries.
     """
 
     mean: FloatArray
@@ -124,11 +125,11 @@ class MeanAttack(Attack):
 class LinearModelAttack(Attack):
     """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩, for regression and generalized linear models.
 
-    Paper A, (4.2) and (4.5): the identity as ψ' (``mean_response``). Paper B, (4.7) and (4.9), times c(σ).
-    ``information`` is the covariance (d, d) of the score (y − ψ'(x'β)) x, or its diagonal if it is diagonal:
-    σ² E[xx'] for regression, the Fisher information E[ψ''(x'β) xx'] for a generalized linear model.
-    ``score_sum`` is Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression,
-    and 1 for a true score.
+    Paper A, (4.2) and (4.5), has the identity as ψ' (``mean_response``). Paper B, (4.7) and (4.9), multiplies
+    A by c(σ). ``information`` is the covariance (d, d) of the score (y − ψ'(x'β)) x, or its diagonal if it is
+    diagonal. It is σ² E[xx'] for regression. For a generalized linear model it is the Fisher information
+    E[ψ''(x'β) xx']. ``score_sum`` is Σ_i E ⟨e_j, S(z_i)⟩ M_j per attacked coordinate for an unbiased M. It is
+    σ² for regression, and 1 for the score function.
     """
 
     coef: FloatArray
@@ -156,7 +157,7 @@ class LinearModelAttack(Attack):
 
 
 def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-    """Return scores (n, R) divided by a non-member's standard deviation, zero where that is zero."""
+    """Return scores (n, R) divided by a non-member's standard deviation; 0 if that is 0."""
     spread = attack.spread(estimate)
     scores = attack.scores(X, y, estimate)
     return np.where(spread > 0, scores / np.where(spread > 0, spread, 1.0), 0.0)

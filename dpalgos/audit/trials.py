@@ -1,9 +1,9 @@
-"""The pairs of neighboring data sets that an audit tries, and many runs on both with all that they release.
+"""The pairs of neighboring datasets that an audit tries, and many runs on both with all their releases.
 
-Adaptive composition is about the change of each private value *given the same earlier releases*. Each run on
-one data set is replayed on the other and publishes what the recorded run published: the two give, release by
-release, the private values that the sensitivities must bound, and the noise scales under both hypotheses,
-which is what an adversary who knows all but the noise can compute.
+Adaptive composition concerns the change of each private value *given the same earlier releases*. Each run on
+one dataset is replayed on its neighbor, which publishes the recorded values. The two runs give the two
+private values of each release. The sensitivities must bound the difference. They also give the noise scales
+under both hypotheses. An adversary who knows everything except the noise can compute all of these.
 """
 
 import dataclasses
@@ -36,14 +36,14 @@ _LARGEST_CHUNK = 50_000
 _FIRST_CHUNK = 500
 NoiseFactory = Callable[[np.random.Generator, int], Noise]
 _FAR = 1e6
-_PEOPLE = 6  # enough for the groups that local privacy asks one after the other
+_PEOPLE = 6  # enough for the groups of people that local algorithms query in turn
 
 
 @dataclass(frozen=True)
 class ReleasedVector:
-    """One release: the private value, what was published, and what it was charged as.
+    """One release: the private value, the published value, and the events that it was charged as.
 
-    ``by_column`` says that each column's own candidates were chosen from.
+    ``by_column`` is true if each column has its own candidates.
     """
 
     value: FloatArray
@@ -55,8 +55,8 @@ class ReleasedVector:
 class RecordingTranscript(Transcript):
     """A transcript that also keeps every release with its private value; for audits and tests only.
 
-    With a ``script``, what an earlier run published, it publishes that instead of noise; with ``drawn``,
-    which rows an earlier run drew, it draws the same.
+    A ``script`` holds the values that an earlier run published: they replace noisy values. ``drawn`` holds
+    the rows that an earlier run drew: the same rows are drawn again.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RecordingTranscript(Transcript):
         self._n_recorded, self._by_column, self._is_one_of_several = 0, False, False
 
     def restart(self, r: int) -> None:
-        """Forget all releases, and go on with the script of one replicate."""
+        """Forget all releases, and continue with the script of one replicate."""
         super().restart(r)
         later = self._script[len(self.releases) :]
         self._script = [np.ascontiguousarray(published[..., r : r + 1]) for published in later]
@@ -98,7 +98,7 @@ class RecordingTranscript(Transcript):
 
     @property
     def published(self) -> list[FloatArray]:
-        """What was published, release by release."""
+        """The published values, release by release."""
         return [release.published for release in self.releases]
 
     def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
@@ -123,17 +123,17 @@ class RecordingTranscript(Transcript):
         silent = FailureEvent | UnprotectedEvent
         events = [event for event in self.events[self._n_recorded :] if not isinstance(event, silent)]
         self._n_recorded = len(self.events)
-        # A run on the neighbor may ask for more releases than the script has: caught when compared.
-        index, kept = len(self.releases), np.array(value)
+        # A run on the neighbor may make more releases than the script has; the comparison finds this.
+        index, private = len(self.releases), np.array(value)
         published = self._script[index] if index < len(self._script) else noisy()
         if self._is_one_of_several:
-            published = published[: len(kept)]
-        self.releases.append(ReleasedVector(kept, published, tuple(events), self._by_column))
+            published = published[: len(private)]
+        self.releases.append(ReleasedVector(private, published, tuple(events), self._by_column))
         return published
 
 
 def _side_by_side(vectors: Sequence[FloatArray]) -> FloatArray:
-    """Return vectors (k_r, 1) as one array (k, R); replicates whose vectors are shorter have zeros."""
+    """Return vectors (k_r, 1) as one array (k, R); shorter vectors are padded with zeros."""
     joined = np.zeros((max(map(len, vectors)), len(vectors)), dtype=vectors[0].dtype)
     for r, vector in enumerate(vectors):
         joined[: len(vector), r] = vector[:, 0]
@@ -141,7 +141,7 @@ def _side_by_side(vectors: Sequence[FloatArray]) -> FloatArray:
 
 
 class BatchNoise(Noise):
-    """Noise of many trials from one generator, since a million generators cost more than a million trials."""
+    """Noise of many trials from one generator: a generator for each trial would cost more than the trials."""
 
     def __init__(self, rng: np.random.Generator, n_replicates: int) -> None:
         super().__init__([rng])
@@ -156,7 +156,7 @@ class BatchNoise(Noise):
         return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Draw Gumbel variables for all trials, and yield those of a few at a time."""
+        """Draw Gumbel variables for all trials, and yield them a few trials at a time."""
         draws = self.gumbel(count).T
         for start in range(0, self._n_replicates, n_rows):
             chosen = slice(start, min(start + n_rows, self._n_replicates))
@@ -173,7 +173,7 @@ class BatchNoise(Noise):
 
 @dataclass(frozen=True)
 class Runs:
-    """A chunk of runs on one of the data sets, and the final estimates (d, R).
+    """A chunk of runs on one of the datasets, and the final estimates (d, R).
 
     ``first`` and ``second`` are the same published releases with the private values of D and of D'.
     """
@@ -185,7 +185,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighboring data sets."""
+    """Two neighboring datasets."""
 
     label: str
     X: FloatArray
@@ -208,16 +208,16 @@ class Trials:
     noise: NoiseFactory = BatchNoise
 
     def chunks(self, pair: Pair, n_trials: int) -> Iterator[tuple[Runs, Runs]]:
-        """Yield chunks of runs on D and as many on D', of bounded memory, ``n_trials`` of each in all.
+        """Yield chunks of runs on D and on D', in bounded memory; ``n_trials`` in all on each.
 
         Raises RuntimeError if the number of releases depends on the private data.
         """
-        chunk, left = _FIRST_CHUNK, n_trials
-        while left > 0:
-            chunk = min(chunk, left)
+        chunk, n_left = _FIRST_CHUNK, n_trials
+        while n_left > 0:
+            chunk = min(chunk, n_left)
             on_first, on_second = self._runs(pair, chunk), self._runs(pair.swapped, chunk)
             yield on_first, Runs(on_second.second, on_second.first, on_second.answer)
-            left -= chunk
+            n_left -= chunk
             size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
             chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
 
@@ -233,7 +233,7 @@ class Trials:
         return Replay(max(((size, label) for size, _, label in moves), default=(0.0, "")), float(squares))
 
     def events(self, candidates: Sequence[Pair]) -> list[Event]:
-        """Return the events of the first run over some pairs that does not fail."""
+        """Return the events of the first run that does not fail, over some pairs."""
         for pair in candidates:
             try:
                 return self._run(pair, BatchNoise(self.rng, 1))[0].events
@@ -242,7 +242,7 @@ class Trials:
         raise last
 
     def fails(self, pair: Pair) -> bool:
-        """Return whether a run on D ends in an error other than a refusal: also an observation."""
+        """Return whether a run on D ends in an error other than a refusal; an adversary would observe it."""
         try:
             self._run(pair, BatchNoise(self.rng, 1))
         except InputError:
@@ -256,8 +256,8 @@ class Trials:
         replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), script=recorded.published)
         if len(recorded.releases) != len(replayed.releases):
             raise RuntimeError(
-                f"{self.estimator.name} makes {len(recorded.releases)} releases on one data set and "
-                f"{len(replayed.releases)} on its neighbor given the same history: how many is itself private"
+                f"{self.estimator.name} makes {len(recorded.releases)} releases on one dataset and "
+                f"{len(replayed.releases)} on its neighbor given the same history: the number depends on data"
             )
         return Runs(recorded.releases, replayed.releases, answer)
 
@@ -265,7 +265,7 @@ class Trials:
         self, pair: Pair, noise: Noise, script: Sequence[FloatArray] | None = None
     ) -> tuple[RecordingTranscript, FloatArray]:
         transcript = RecordingTranscript(noise, self.estimator.relation or Relation.CENTRAL, script)
-        # Rows that overflow on purpose: whether that shows in what is released is the question.
+        # Rows overflow on purpose: the audit asks whether releases show it.
         with np.errstate(all="ignore"):
             sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
             answer = run_estimator(self.estimator, sample, self.params, transcript)
@@ -274,35 +274,35 @@ class Trials:
 
 @dataclass(frozen=True)
 class Replay:
-    """How far private values lie apart: the ``largest`` move in sensitivities, with its release."""
+    """The distance between private values: the ``largest`` move in units of sensitivity, with its release."""
 
     largest: tuple[float, str] = (0.0, "")
     distance: float = 0.0
 
 
 def _move(first: ReleasedVector, second: ReleasedVector) -> tuple[float, float, str]:
-    """Return how far a private value moves in sensitivities, its noise in them, and its label."""
+    """Return the move of a private value and its noise, both in units of its sensitivity, and its label."""
     event = first.events[0] if first.events else None
-    stated = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-    # Rows that were drawn at random, and reports, are not what the neighbors share.
-    if event is None or stated is None or isinstance(event, SampledGaussianEvent | RandomizerEvent):
+    sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+    # The neighbors do not share rows that were drawn at random, or reports.
+    if event is None or sensitivity is None or isinstance(event, SampledGaussianEvent | RandomizerEvent):
         return 0.0, 1.0, ""
     is_sum = hasattr(event, "l2_sensitivity")
     norm = 2.0 if is_sum else getattr(event, "norm", np.inf)
-    size = np.linalg.norm(first.value - second.value, norm, axis=0) / np.asarray(stated)
+    size = np.linalg.norm(first.value - second.value, norm, axis=0) / np.asarray(sensitivity)
     multiplier = getattr(event, "noise_multiplier", 1 / max(getattr(event, "epsilon", 1.0), 1e-9))
     return float(np.max(np.nan_to_num(size, nan=0.0))), float(multiplier), event.label
 
 
 def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_replicates: int = 1) -> Sample:
-    """Return a trial's sample: its rows, all of one user where users are protected, and some public rows."""
+    """Return a trial's sample and some public rows; if users are protected, all rows are of one user."""
     public = np.random.default_rng(0).uniform(-1, 1, (4 * X.shape[1], X.shape[1]))
     ids = np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
 
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
-    """Return the neighbors that an audit tries."""
+    """Return the pairs of neighbors that an audit tries."""
     neighbors = _witness_pairs(estimator, params, n_features, rng)
     if estimator.relation is not Relation.USER:
         neighbors += _far_pairs(n_features)
@@ -366,7 +366,7 @@ def _far_pairs(d: int) -> list[Pair]:
 
 
 def _far_people(d: int) -> list[Pair]:
-    """Return people alike but for one, far outside of every bound."""
+    """Return pairs of equal people who differ in one person, far outside of every bound."""
     far, other, zero = np.full(d, _FAR), -np.full(d, _FAR), np.zeros(d)
     beyond = np.full(d, LARGEST_VALUE)
     return [

@@ -1,9 +1,9 @@
-"""What a formula may say: columns, which are looked up by their names, and functions that are listed here.
+"""The language of formulas: columns, which are looked up by name, and a list of allowed functions.
 
-A name is never parsed. Each column of a formula is replaced by an alias before anything else is read, so that
-a column may be called ``log(b)``, ``pre-post`` or ``1``: in back-quotes, or in ``Q("…")``. A function is
-allowed if it looks at one row alone, or if what it learns, such as a mean or knots, it learns from the public
-rows of :mod:`dpalgos.formula.design`.
+A name is never parsed. Each column of a formula is replaced by an alias before anything else is read.
+Therefore a column may be called ``log(b)``, ``pre-post`` or ``1``: in back-quotes, or in ``Q("…")``. A
+function is allowed if it uses one row at a time. It is also allowed if it learns a mean or knots from the
+public rows of :mod:`dpalgos.formula.design`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from dpalgos.errors import InputError
 
 ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
-LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # on public rows
-CONTRASTS = ("Treatment",)  # whose columns patsy calls alike
+LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learned from public rows
+CONTRASTS = ("Treatment",)  # their columns have the same name in patsy
 _WHOLE_TERMS = ("C", "offset", "exposure")
 _NODES: tuple[type, ...] = (
     ast.Expression,
@@ -53,9 +53,9 @@ _MOST_TERMS, _LONGEST = 2_000, 20_000
 
 @dataclass(frozen=True)
 class Reading:
-    """A formula that was read: code in which each column is an alias.
+    """A formula after reading: code in which each column is an alias.
 
-    The intercept is the term without factors; ``response`` and ``offset`` are "" where there is none.
+    The intercept is the term without factors. ``response`` and ``offset`` are "" if there is none.
     """
 
     formula: str
@@ -66,24 +66,24 @@ class Reading:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The columns that the response names."""
+        """The columns that the response uses."""
         return self.names.used(self.response)
 
     @property
     def right(self) -> tuple[str, ...]:
-        """The columns that the terms and the offset name."""
+        """The columns that the terms and the offset use."""
         return self.names.used(*(factor for term in self.terms for factor in term), self.offset)
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The columns and literals of a formula by their aliases, and how the formula writes them."""
+    """The columns and literals of a formula by their aliases, and their spelling in the formula."""
 
     known: tuple[str, ...]
     letter: str
     columns: dict[str, str] = field(default_factory=dict)
     literals: dict[str, Any] = field(default_factory=dict)
-    written: dict[str, str] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
 
     @property
     def pattern(self) -> str:
@@ -91,15 +91,15 @@ class _Names:
 
     def used(self, *codes: str) -> tuple[str, ...]:
         """Return the columns of some code, in order."""
-        found = (alias for code in codes for alias in re.findall(self.pattern, code))
-        return tuple(dict.fromkeys(self.columns[alias] for alias in found if alias in self.columns))
+        aliases = (alias for code in codes for alias in re.findall(self.pattern, code))
+        return tuple(dict.fromkeys(self.columns[alias] for alias in aliases if alias in self.columns))
 
-    def shown(self, code: str) -> str:
-        """Return code with the names that the formula writes."""
-        return re.sub(self.pattern, lambda alias: self.written[alias[0]], code)
+    def spell(self, code: str) -> str:
+        """Return code with the names as the formula writes them."""
+        return re.sub(self.pattern, lambda alias: self.spellings[alias[0]], code)
 
     def canonical(self, code: str) -> str:
-        """Return code with the exact names of columns, quoted, and the values of literals."""
+        """Return code with the exact quoted names of columns, and the values of literals."""
 
         def exact(alias: re.Match[str]) -> str:
             name = self.columns.get(alias[0])
@@ -107,22 +107,22 @@ class _Names:
 
         return re.sub(self.pattern, exact, code)
 
-    def alias(self, table: dict[str, Any], value: Any, written: str) -> str:
+    def alias(self, table: dict[str, Any], value: Any, spelling: str) -> str:
         for alias, known in table.items():
-            if known == value and (table is self.columns or self.written[alias] == written):
+            if known == value and (table is self.columns or self.spellings[alias] == spelling):
                 return f" {alias} "
-        alias = f"{self.letter}{len(self.written)}_"
-        table[alias], self.written[alias] = value, written
+        alias = f"{self.letter}{len(self.spellings)}_"
+        table[alias], self.spellings[alias] = value, spelling
         return f" {alias} "
 
-    def column(self, text: str, written: str) -> str:
-        """Return the alias of a column: that of this name, or else the one that looks the same."""
-        alike = [name for name in self.known if _composed(name) == _composed(text)]
-        if text not in self.known and len(alike) > 1:
+    def column(self, text: str, spelling: str) -> str:
+        """Return the alias of the column with this name, or of the column whose name looks the same."""
+        similar = [name for name in self.known if _composed(name) == _composed(text)]
+        if text not in self.known and len(similar) > 1:
             raise InputError(
-                f"formula: {text!r} may be {len(alike)} columns, whose names look alike; rename one"
+                f"formula: {text!r} may be {len(similar)} columns, whose names look the same; rename one"
             )
-        return self.alias(self.columns, text if text in self.known or not alike else alike[0], written)
+        return self.alias(self.columns, text if text in self.known or not similar else similar[0], spelling)
 
 
 def _composed(name: str) -> str:
@@ -132,13 +132,13 @@ def _composed(name: str) -> str:
 def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = ()) -> Reading:
     """Read a formula about the ``known`` columns, some of which have ``levels``.
 
-    ``.`` stands for all known columns but the response's, ``exposure(x)`` for ``offset(log(x))``; several
-    offsets add up.
+    ``.`` means all known columns except those of the response. ``exposure(x)`` means ``offset(log(x))``.
+    Several offsets add up.
 
     Raises
     ------
     InputError
-        For what is no formula, and for functions and operators that are not allowed.
+        If the text is not a formula, or has a function or operator that is not allowed.
     """
     if not isinstance(formula, str) or not formula.strip() or len(formula) > _LONGEST:
         raise InputError(
@@ -161,24 +161,24 @@ def _read(formula: str, names: _Names) -> Reading:
     response, terms = _parsed(formula, left.strip(), right.strip())
     if len(response) > 1 or (left.strip() and not names.used(*response)):
         raise InputError(f"formula must have one response, which names a column, got {formula!r}")
-    offsets, kept = list[str](), list[tuple[str, ...]]()
+    offsets, others = list[str](), list[tuple[str, ...]]()
     for term in terms:
         for code in term:
             _check(code, names, formula)
-        called = [(name, given[0]) for name, given in map(call_of, term) if name in _WHOLE_TERMS[1:]]
-        if called and len(term) > 1:
+        calls = [(name, arguments[0]) for name, arguments in map(call_of, term) if name in _WHOLE_TERMS[1:]]
+        if calls and len(term) > 1:
             raise InputError(
-                f"formula: an offset must be a term of its own, got {names.shown(':'.join(term))!r}"
+                f"formula: an offset must be a term of its own, got {names.spell(':'.join(term))!r}"
             )
-        kept += [] if called else [term]
-        offsets += [ast.unparse(x) if name == "offset" else f"log({ast.unparse(x)})" for name, x in called]
+        others += [] if calls else [term]
+        offsets += [ast.unparse(x) if name == "offset" else f"log({ast.unparse(x)})" for name, x in calls]
     for code in response:
         _check(code, names, formula)
-    return Reading(formula, names, "".join(response), tuple(kept), " + ".join(offsets))
+    return Reading(formula, names, "".join(response), tuple(others), " + ".join(offsets))
 
 
 def _aliased(formula: str, names: _Names) -> str:
-    """Return a formula in which names, texts and odd numbers are aliases; refuse what cannot be one."""
+    """Return a formula with aliases for names, texts and unusual numbers; refuse other tokens."""
     response = set[str]()
 
     def replaced(token: re.Match[str]) -> str:
@@ -212,8 +212,8 @@ def _aliased(formula: str, names: _Names) -> str:
 
 def _no_formula(formula: str) -> InputError:
     return InputError(
-        f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; a name with "
-        'other marks than letters, digits and _ stands in back-quotes or Q("…")'
+        f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; put a name "
+        'with marks other than letters, digits and _ in back-quotes or Q("…")'
     )
 
 
@@ -223,7 +223,7 @@ def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[
 
     try:
         n_terms = _n_terms(ast.parse(right.replace(":", "@"), mode="eval").body)
-        found = _parser().get_terms(f"{left or '0'} ~ {right}") if n_terms <= _MOST_TERMS else None
+        parsed = _parser().get_terms(f"{left or '0'} ~ {right}") if n_terms <= _MOST_TERMS else None
     except (
         FormulaicError,
         AttributeError,
@@ -234,17 +234,17 @@ def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[
         ValueError,
     ) as error:
         raise error if isinstance(error, InputError) else _no_formula(formula) from None
-    if found is None:
+    if parsed is None:
         raise InputError(
-            f"formula must stand for at most {_MOST_TERMS:,} terms, got {formula[:60]!r}…; name fewer"
+            f"formula must have at most {_MOST_TERMS:,} terms, got {formula[:60]!r}…; name fewer"
         )
-    response = [factor.expr for term in found.lhs for factor in term.factors] if left else []
-    return response, [tuple(each.expr for each in term.factors if each.expr != "1") for term in found.rhs]
+    response = [factor.expr for term in parsed.lhs for factor in term.factors] if left else []
+    return response, [tuple(each.expr for each in term.factors if each.expr != "1") for term in parsed.rhs]
 
 
 @cache
 def _parser() -> Any:
-    """Return formulaic's parser, but that the terms of a power have patsy's order, and repeat nothing."""
+    """Return formulaic's parser with patsy's order of the terms of a power, without repetitions."""
     from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
 
     class Operators(DefaultOperatorResolver):  # type: ignore[misc]  # it has no types
@@ -252,24 +252,24 @@ def _parser() -> Any:
         def operators(self) -> list[Any]:
             others = [each for each in super().operators if each.symbol != "**"]
             (power,) = (each for each in super().operators if each.symbol == "**")
-            kept = {"arity": 2, "precedence": power.precedence, "associativity": "right"}
-            return [*others, type(power)("**", to_terms=_power, **kept)]
+            settings = {"arity": 2, "precedence": power.precedence, "associativity": "right"}
+            return [*others, type(power)("**", to_terms=_power, **settings)]
 
     return DefaultFormulaParser(operator_resolver=Operators())
 
 
 def _power(terms: Any, exponent: Any) -> Any:
-    """Return the terms, then their products of two, and so on."""
+    """Return the terms, then their products of two, of three, and so on."""
     (number,) = (each.factors[0].expr for each in exponent)
-    found = products = list(terms)
-    for _ in range(1, min(int(number), len(found))):
+    powers = products = list(terms)
+    for _ in range(1, min(int(number), len(powers))):
         products = list(dict.fromkeys(one * other for one in terms for other in products))
-        found = [*found, *products]
-    return type(terms)(found)
+        powers = [*powers, *products]
+    return type(terms)(powers)
 
 
 def _n_terms(node: ast.expr) -> float:
-    """Return how many terms a part of a formula stands for, at most."""
+    """Return the maximum number of terms of a part of a formula."""
     if isinstance(node, ast.UnaryOp):
         return _n_terms(node.operand)
     if not isinstance(node, ast.BinOp):
@@ -288,7 +288,7 @@ def _n_terms(node: ast.expr) -> float:
 
 
 def call_of(code: str) -> tuple[str, list[ast.expr]]:
-    """Return the function that a factor calls, "" if it is no call, and the arguments."""
+    """Return the function that a factor calls and its arguments; "" if it is not a call."""
     node = ast.parse(code, mode="eval").body
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return "", []
@@ -296,7 +296,7 @@ def call_of(code: str) -> tuple[str, list[ast.expr]]:
 
 
 def _check(code: str, names: _Names, formula: str) -> None:
-    """Refuse a factor that is no column, no category and no expression of columns and numbers."""
+    """Refuse a factor other than a column, a category, or an expression of columns and numbers."""
     try:
         tree = ast.parse(code, mode="eval")
     except (SyntaxError, ValueError, MemoryError):
@@ -310,11 +310,11 @@ def _check(code: str, names: _Names, formula: str) -> None:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             if not _names_a_column(node.left, names) or _names_a_column(node.right, names):
                 raise InputError(
-                    f"formula: {names.shown(ast.unparse(node))} must be a power of columns by a number"
+                    f"formula: {names.spell(ast.unparse(node))} must be a power of columns by a number"
                 )
         elif not isinstance(node, _NODES) and id(node) not in functions:
             raise InputError(
-                f"formula: {names.shown(code)!r} must be made of columns, numbers, + - * / ** and functions"
+                f"formula: {names.spell(code)!r} must be made of columns, numbers, + - * / ** and functions"
             )
 
 
@@ -323,11 +323,11 @@ def _names_a_column(node: ast.AST, names: _Names) -> bool:
 
 
 def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
-    """Refuse a function that is not allowed there, and arguments that are not."""
+    """Refuse a function, or an argument, that is not allowed there."""
     first, others = node.args[:1], [*node.args[1:], *(each.value for each in node.keywords)]
     plain = isinstance(node.func, ast.Name)
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-    shown = names.shown(ast.unparse(node))
+    text = names.spell(ast.unparse(node))
     if name in CONTRASTS and plain:
         fits = len(node.args) + len(node.keywords) <= 1
     elif name in _WHOLE_TERMS and plain:
@@ -337,7 +337,7 @@ def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
         fits = fits and all(getattr(getattr(each, "func", each), "id", "") in CONTRASTS for each in others)
     elif name in LEARNED and plain:
         counts = [*node.args[1:2], *(each.value for each in node.keywords if each.arg in ("df", "degree"))]
-        fits = bool(first) and _names_a_column(first[0], names) and len(node.args) <= 4 and len(shown) < 500
+        fits = bool(first) and _names_a_column(first[0], names) and len(node.args) <= 4 and len(text) < 500
         fits = fits and {each.arg for each in node.keywords} <= _KEYWORDS
         fits = fits and not any(_names_a_column(each, names) for each in others)
         fits = fits and all(isinstance(each, ast.Constant) and each.value in _COUNTS for each in counts)
@@ -350,4 +350,4 @@ def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
             "a public constant"
         )
     if not fits:
-        raise InputError(f"formula: the arguments of {shown} are not those that {name}(…) takes here")
+        raise InputError(f"formula: the arguments of {text} are not those that {name}(…) accepts here")

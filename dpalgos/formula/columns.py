@@ -1,4 +1,4 @@
-"""Declared columns of a table that formulas are written for, and made-up rows of them."""
+"""Declared columns of a table for formulas, and synthetic rows of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import scipy
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.typing import FloatArray
 
-OF_ENDS = 4  # quasi-random rows for each row whose numbers are at a bound
+OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
 _QUANTILES = 4096
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A declared column of numbers: its public bounds, and its public units where they are stated."""
+    """A declared numeric column: its public bounds, and its public units if they are stated."""
 
     lower: float
     upper: float
@@ -28,12 +28,12 @@ class NumberColumn:
 
     @property
     def unit(self) -> tuple[float, float]:
-        """Center and scale: by default the middle and a quarter of the bounds."""
+        """Center and scale: by default the midpoint and a quarter of the range."""
         middle, quarter = unit_of_bounds(self.lower, self.upper)
         return middle if self.center is None else self.center, self.scale or quarter
 
     def values(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at u (n,) of the beta law with this center and scale."""
+        """Return the quantiles at u (n,) of the beta distribution with this center and scale."""
         (center, scale), width = self.unit, self.upper - self.lower
         least = min(scale / width, 0.25)
         mean = min(max((center - self.lower) / width, least), 1 - least)
@@ -44,18 +44,18 @@ class NumberColumn:
 
 @cache
 def _quantiles(a: float, b: float) -> FloatArray:
-    """Return quantiles of a beta law."""
+    """Return quantiles of a beta distribution."""
     return np.asarray(scipy.special.betaincinv(a, b, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
 
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A declared column of categories; the first level is the reference."""
+    """A declared categorical column; the first level is the reference."""
 
     levels: tuple[Any, ...]
 
     def values(self, u: FloatArray) -> Any:
-        """Return the levels at u (n,), all as frequent."""
+        """Return the levels at u (n,), with equal frequencies."""
         codes = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
         return np.array([*self.levels, None], dtype=object)[codes]
 
@@ -64,10 +64,10 @@ Declared = Mapping[str, NumberColumn | CategoryColumn]
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:
-    """Return made-up rows: n quasi-random ones, and then rows whose numbers are all at a bound."""
+    """Return synthetic rows: n quasi-random ones, then rows whose numbers are all at a bound."""
     draws = scipy.stats.qmc.Sobol(len(declared), scramble=False)
     u = np.concatenate([draws.random(n), draws.random(n // OF_ENDS)]) + 0.5 / n
-    u[n] = 1 - 0.5 / n  # all at the upper ends
+    u[n] = 1 - 0.5 / n  # all at the upper bounds
     rows: dict[str, Any] = {}
     for (name, each), of_column in zip(declared.items(), u.T, strict=True):
         rows[name] = each.values(np.minimum(of_column, 1 - 1e-9))

@@ -1,4 +1,4 @@
-"""Private regressions by formula, with a table as regression tools have it."""
+"""Private regressions by formula, with a coefficient table as in other regression libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FAMILIES["poisson"] = "preconditioned_glm"
 class FormulaResult(Result):
     """A private regression by formula: a result whose coefficients are those of the formula's terms.
 
-    ``estimate`` and ``interval`` are those of the columns that were fitted, in their units.
+    ``estimate`` and ``interval`` are those of the fitted columns, in their units.
 
     Attributes
     ----------
@@ -52,12 +52,12 @@ class FormulaResult(Result):
         return super().coefficients(names or self.design.terms, **{"intercept": INTERCEPT, **mapped})
 
     def conf_int(self) -> Any:
-        """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
+        """Return the confidence limits as a data frame (d, 2) by term; NaN if there is no interval."""
         return self.coefficients().conf_int()
 
     @property
     def model(self) -> ReleasedModel:
-        """What was released, from which further answers follow."""
+        """The releases, from which further estimates follow."""
         design, (center, scale) = self.design, self.response_units
 
         def rows_of(frame: Any) -> tuple[FloatArray, FloatArray]:
@@ -84,15 +84,15 @@ class FormulaResult(Result):
     def marginal_means(self, name: str, interval: float = 0.95) -> Any:
         """Return the mean response at each level of a category, as a data frame.
 
-        Other columns of numbers are at their public centers, and levels of other categories are all as
-        frequent: means of the linear predictor, brought to the response.
+        Other numeric columns are at their public centers. Levels of other categories have equal frequencies.
+        The mean linear predictor is transformed to the scale of the response.
         """
         levels, frame = level_grid(self.design, name)
         rows, offset = self.design.terms_of(frame)
         shape = len(levels), -1
         at_levels = rows.reshape(*shape, rows.shape[1]).mean(axis=1), offset.reshape(shape).mean(axis=1)
-        found = self.model.means(*at_levels, interval)
-        return found.set_axis(list(levels), axis=0).rename_axis(name)
+        means = self.model.means(*at_levels, interval)
+        return means.set_axis(list(levels), axis=0).rename_axis(name)
 
     def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
         """Return R² and the residual standard deviation in the units of the response, or a note."""
@@ -109,7 +109,7 @@ class FormulaResult(Result):
         return frame_of([{"formula": self.design.formula, **self.facts, **self.goodness()}])
 
     def binned_fit(self) -> Any:
-        """Return the fit by tenths of the predictions; see :meth:`dpalgos.Result.binned_fit`."""
+        """Return the fit by deciles of the predictions; see :meth:`dpalgos.Result.binned_fit`."""
         center, scale = self.response_units
         return frame_of(binned(self.diagnostics, scale, center))
 
@@ -121,18 +121,19 @@ class FormulaResult(Result):
         residual_bound: float | None = None,
         **options: Any,
     ) -> FormulaResult:
-        """Release how well these coefficients fit rows of a frame, as an answer with an ε of its own.
+        """Release the fit of these coefficients to the rows of a frame, as a separate release with its own ε.
 
-        :meth:`binned_fit` of what is returned shows it.
+        :meth:`binned_fit` of the returned result shows it.
 
         Parameters
         ----------
         frame : pandas.DataFrame or mapping of arrays
         random_state : int or numpy.random.Generator
         residual_bound : float, optional
-            Residuals beyond it are moved to it, in the unit of the response; by default its public range.
+            Residuals are clipped to plus or minus this, in units of the response; by default its public
+            range.
         **options
-            ``epsilon``, ``delta`` and ``budget``, as of :func:`dpalgos.estimate`.
+            ``epsilon``, ``delta`` and ``budget``, as in :func:`dpalgos.estimate`.
         """
         design, (center, scale) = self.design, self.response_units
         assert design.response is not None
@@ -153,10 +154,10 @@ class FormulaResult(Result):
         return FormulaResult(**vars(found), design=design, response_units=self.response_units)
 
     def predict(self, frame: Any, interval: float | None = None) -> Any:
-        """Return predictions for rows of a frame, (n,): responses, or chances of the second level.
+        """Return predictions for rows of a frame, (n,): responses, or probabilities of the second level.
 
-        They are those of the answer after shrinkage. With ``interval`` a data frame of the mean response by
-        the centers of intervals: :meth:`dpalgos.answers.model.ReleasedModel.predict`.
+        They use the shrunken estimate. With ``interval``, return a data frame of mean responses, which uses
+        the centers of the intervals: :meth:`dpalgos.answers.model.ReleasedModel.predict`.
         """
         if interval is not None:
             return self.model.predict(frame, interval)
@@ -168,7 +169,7 @@ class FormulaResult(Result):
         return np.asarray(np.exp(np.minimum(linear, 700.0)) if self.about.family == "poisson" else linear)
 
     def summary(self) -> Summary:
-        """Return the table with its facts, what was promised, and what the intervals cover."""
+        """Return the coefficient table with facts, the guarantee, and the errors that the intervals cover."""
         found = super().summary()
         references = "; ".join(f"{name} against {level}" for name, level in self.design.references.items())
         remarks = [*found.remarks, *([f"Reference levels: {references}."] if references else [])]
@@ -187,21 +188,21 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     Parameters
     ----------
     formula : str
-        ``"cost ~ age + C(region) + age:smoker + log1p(visits)"``: ``+ : * ** - /``, ``I(…)``, ``log``,
-        ``log1p``, ``sqrt``, ``bs(x, df=4)``, ``C(g, Treatment("reference"))``; in logistic and Poisson
-        regressions ``offset(log(days))``, or ``exposure(days)`` for the same. A name with other marks stands
-        in back-quotes, or in ``Q("…")``. Quoted or not, it is the same column: ``- age`` also removes
+        ``"cost ~ age + C(region) + age:smoker + log1p(visits)"``. Allowed are ``+ : * ** - /``, ``I(…)``,
+        ``log``, ``log1p``, ``sqrt``, ``bs(x, df=4)`` and ``C(g, Treatment("reference"))``. Logistic and
+        Poisson regressions also allow ``offset(log(days))``, or the equivalent ``exposure(days)``. Other
+        names need back-quotes or ``Q("…")``. A quoted name means the same column: ``- age`` also removes
         ``Q("age")``, which statsmodels keeps.
     frame : pandas.DataFrame or mapping of arrays
-        Rows; values beyond the bounds are moved to them.
+        Rows; values outside the bounds are clipped.
     epsilon, delta : float
     bounds : mapping of str to (float, float)
-        Public bounds of every column of numbers that the formula names, the response included.
+        Public bounds of every numeric column of the formula, including the response.
     levels : mapping of str to sequence, optional
         Public levels of every category; the first is the reference.
     center, scale : mapping of str to float, optional
-        Public units of columns: typical values, and how far values lie from them.
-    interval : float or None, default .95
+        Public units of columns: typical values, and typical distances from them.
+    interval : float or None, default 0.95
     random_state : int or numpy.random.Generator
     **settings
         Keywords of the estimator.
@@ -213,25 +214,25 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     Raises
     ------
     InputError
-        For what is not declared or would be learned from rows; no value of the rows is ever printed.
+        If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
     """
-    return _fitted("gaussian", formula, frame, **options)
+    return _fit("gaussian", formula, frame, **options)
 
 
 def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
     """Fit a private logistic regression by formula; parameters, result and errors are those of :func:`ols`.
 
-    The response is a column of 0 and 1, or of two levels, of which the second is the event.
+    The response has values 0 and 1, or two levels. The second level is the event.
     """
-    return _fitted("logistic", formula, frame, **options)
+    return _fit("logistic", formula, frame, **options)
 
 
 def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private Poisson regression of counts by formula; all else is as of :func:`ols`."""
-    return _fitted("poisson", formula, frame, **options)
+    """Fit a private Poisson regression of counts by formula; see :func:`ols`."""
+    return _fit("poisson", formula, frame, **options)
 
 
-def _fitted(
+def _fit(
     family: str,
     formula: str,
     frame: Any,
@@ -240,16 +241,18 @@ def _fitted(
     random_state: int | np.random.Generator | None = None,
     **options: Any,
 ) -> FormulaResult:
-    stated = {key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options}
-    design = design_of(formula, _declared(family, formula, **stated))
+    declarations = {
+        key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
+    }
+    design = design_of(formula, _declarations(family, formula, **declarations))
     response = design.response
     if response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
     if design.offset is not None and family == "gaussian":
         name = design.offset.name.removeprefix("offset(").removesuffix(")")
         raise InputError(
-            f"formula: offset({name}) is of logistic and Poisson regressions; in a linear one take it "
-            f"off the response, I({response.name} - {name})"
+            f"formula: offset({name}) is for logistic and Poisson regressions; in a linear one, subtract it "
+            f"from the response, I({response.name} - {name})"
         )
     rows = _rows_of(frame, design, design.declared)
     units = (response.center, response.scale) if family == "gaussian" else (0.0, 1.0)
@@ -264,22 +267,24 @@ def _fitted(
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     y = (response.values(rows) - units[0]) / units[1]
     X = design.matrix(rows)
-    sample = Sample(X, y, moved=None if interval is None else _moved(frame, design, rows, X.shape))
-    found = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
-    result = FormulaResult(**vars(found), design=design, response_units=units)
+    sample = Sample(X, y, moved=None if interval is None else _clipped_rows(frame, design, rows, X.shape))
+    plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
+    result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
     warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
 
 
-def _moved(frame: Any, design: FormulaDesign, rows: Mapping[str, Any], shape: tuple[int, ...]) -> IntArray:
-    """Return ones in the rows (n, d) of which a number was moved to a bound, else zeros."""
+def _clipped_rows(
+    frame: Any, design: FormulaDesign, rows: Mapping[str, Any], shape: tuple[int, ...]
+) -> IntArray:
+    """Return 1 for rows (n, d) in which a number was clipped to a bound, otherwise 0."""
     numbers = [name for name, each in design.declared.items() if isinstance(each, NumberColumn)]
-    moved = [np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers]
-    return np.broadcast_to(np.any(moved, axis=0)[:, None], shape).astype(np.int8)
+    clipped = [np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers]
+    return np.broadcast_to(np.any(clipped, axis=0)[:, None], shape).astype(np.int8)
 
 
-def _declared(
+def _declarations(
     family: str,
     formula: str,
     *,
@@ -288,50 +293,48 @@ def _declared(
     center: Mapping[str, float] | None = None,
     scale: Mapping[str, float] | None = None,
 ) -> dict[str, NumberColumn | CategoryColumn]:
-    """Return public declarations by column; refuse what is no pair of bounds, and columns declared twice."""
+    """Return public declarations by column; refuse invalid bounds, and columns declared twice."""
     levels, center, scale = levels or {}, center or {}, scale or {}
     if family == "logistic":  # an event is 0 or 1 if its column is not declared
         event = read_formula(formula, [*bounds, *levels]).left
         bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
-    found: dict[str, NumberColumn | CategoryColumn] = {}
+    columns: dict[str, NumberColumn | CategoryColumn] = {}
     for name, pair in bounds.items():
         numbers = list(map(float, pair)) if isinstance(pair, tuple | list | np.ndarray) else []
         if len(numbers) != 2 or not numbers[0] < numbers[1]:
             raise InputError(
                 f"bounds must be like {{{name!r}: (lower, upper)}} with lower < upper, got {pair!r}"
             )
-        found[name] = NumberColumn(numbers[0], numbers[1], center.get(name), scale.get(name))
+        columns[name] = NumberColumn(numbers[0], numbers[1], center.get(name), scale.get(name))
     for name, listed in levels.items():
-        if name in found:
-            raise InputError(f"column {name!r} has bounds and levels; keep those that suit it")
+        if name in columns:
+            raise InputError(f"column {name!r} has bounds and levels; keep one of them")
         if isinstance(listed, str) or not len(set(listed)) == len(tuple(listed)) > 1:
             raise InputError(f"levels must be like {{{name!r}: ['a', 'b']}}, two or more, got {listed!r}")
-        found[name] = CategoryColumn(tuple(listed))
+        columns[name] = CategoryColumn(tuple(listed))
     if unknown := [name for name in {**center, **scale} if name not in bounds]:
         raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
-    return found
+    return columns
 
 
 def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Return some columns of a frame, numbers moved into their bounds; refuse missing ones."""
-    found: dict[str, Any] = {}
+    """Return some columns of a frame, with numbers clipped to their bounds; refuse missing columns."""
+    rows: dict[str, Any] = {}
     for name in names:
         declared = design.declared[name]
         try:
-            given = frame[name]
+            column = frame[name]
         except (KeyError, IndexError, TypeError, ValueError):
             raise InputError(
                 f"frame must hold column {name!r}; correct the formula, or the column's name"
             ) from None
-        values = np.asarray(unmasked(f"column {name!r}", given))
+        values = np.asarray(unmasked(f"column {name!r}", column))
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
             if not are_levels(values, declared.levels):
-                raise InputError(
-                    f"column {name!r} must hold its declared levels only; declare the others, too"
-                )
-            found[name] = values
+                raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
+            rows[name] = values
             continue
         if values.dtype.kind in "cMm":
             raise InputError(
@@ -343,7 +346,7 @@ def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[s
             raise InputError(f"column {name!r} must hold numbers; declare levels for text") from None
         if not np.isfinite(numbers).all():
             raise InputError(
-                f"column {name!r} must hold finite numbers in every row; drop or impute the others"
+                f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
             )
-        found[name] = np.clip(numbers, declared.lower, declared.upper)
-    return found
+        rows[name] = np.clip(numbers, declared.lower, declared.upper)
+    return rows

@@ -56,18 +56,18 @@ def scaled(whole: Share, releases: Sequence[Release]) -> tuple[Release, ...]:
     """Return the releases with their shares rescaled to sum to ``whole``, in the same proportions."""
 
     def share(one: Release, params: Any) -> Share:
-        own = shares_of(releases, params)
-        if isinstance(whole, str) or one.label not in own:
+        shares = shares_of(releases, params)
+        if isinstance(whole, str) or one.label not in shares:
             return f"of {whole}"
-        return whole / sum(own.values()) * own[one.label]
+        return whole / sum(shares.values()) * shares[one.label]
 
     return tuple(replace(one, share=partial(share, one)) for one in releases)
 
 
 def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
     """Return the shares that are numbers, by label, of the releases that ``params`` lead to."""
-    made = {one.label: one.share_for(params) for one in releases if one.when(params)}
-    return {label: share for label, share in made.items() if not isinstance(share, str)}
+    shares = {one.label: one.share_for(params) for one in releases if one.when(params)}
+    return {label: share for label, share in shares.items() if not isinstance(share, str)}
 
 
 def witnesses_of(

@@ -1,31 +1,31 @@
 """Private estimators as scikit-learn classes: ``DPLinearRegression(epsilon=1, delta=1e-6).fit(X, y)``.
 
-Each class runs one estimator of the catalog and adds nothing to its privacy argument. The shape of X, the
-labels of a classification and the units of the columns are public (a scaler fitted to X is not private).
-Noise is seeded floating-point noise, for research; ``dpcost release`` draws hardened noise.
+Each class runs one estimator of the catalog, which proves the guarantee. The shape of X, the labels of a
+classification and the units of the columns are public. A scaler that is fitted to X is not private. Noise is
+seeded floating-point noise, for research. ``dpcost release`` draws floating-point-safe noise.
 
 Parameters
 ----------
 epsilon, delta : float
     The guarantee of one fit; no class has a default.
 bounds : (lower, upper) or dict, optional
-    Public units of the columns, as in :class:`PublicScaler`; coefficients, means and intervals are in raw
-    units. Without bounds columns must be of order one.
+    Public bounds of the columns, as in :class:`PublicScaler`. Coefficients, means and intervals are in raw
+    units. Without bounds, columns must be of order one.
 y_bounds : (lower, upper), optional
-    The same for the response of a linear regression; predictions are clipped to it.
+    Public bounds of the response of a linear regression; predictions are clipped to them.
 levels : dict of str to sequence, optional
-    Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
+    Public levels of categorical columns, ``{"region": ["north", "south"]}``; the first is the reference.
 fit_intercept : bool
-    Of regressions and classifications.
+    Whether a regression or classification has an intercept.
 classes : sequence, optional
-    All labels that there can be, which is public; without it those that occur are published.
+    All possible labels, which are public. Without it, the labels that occur are published.
 interval : float, optional
-    Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known. Of
-    regressions and of two labels nested models and tests follow from ``model_``, at no cost
+    Confidence level of intervals, e.g. 0.95; they share the same ε. Estimators without intervals refuse it.
+    For regressions and two labels, ``model_`` then gives nested models and tests at no cost
     (:class:`dpalgos.answers.model.ReleasedModel`).
 random_state : int, Generator or None
 budget : dpalgos.Budget, optional
-    Counts the fit among other answers.
+    The budget that counts this fit with others.
 """
 
 from dpalgos.sklearn.models import (

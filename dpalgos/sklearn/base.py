@@ -1,4 +1,4 @@
-"""What the scikit-learn classes share: the call of an estimator, and what a fit has cost."""
+"""The base of the scikit-learn classes: it calls an estimator and keeps the cost of a fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ _OTHERS = (
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a fit that is refused leave the model as it was, without classes or a shape."""
+    """Restore the model if a fit is refused: no classes and no shape remain."""
 
     @wraps(fit)
-    def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
-        if "sample_weight" in named:
+    def fit_or_undo(self: Any, *args: Any, **keywords: Any) -> Any:
+        if "sample_weight" in keywords:
             raise TypeError(
                 "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
                 "would need more noise; pass X and y only"
             )
-        for name, values in (*zip(("X", "y"), given, strict=False), *named.items()):
+        for name, values in (*zip(("X", "y"), args, strict=False), *keywords.items()):
             unmasked(name, values)
         before = dict(vars(self))
         try:
-            return fit(self, *given, **named)
+            return fit(self, *args, **keywords)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -60,13 +60,13 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     Attributes
     ----------
     privacy_spent_ : (float, float)
-        The ε that the releases prove, and δ; what fits on the same data spend adds up
-        (:class:`dpalgos.Budget` sums it).
+        The ε that the releases prove, and δ. Fits on the same data add up (:class:`dpalgos.Budget`).
     risk_ : dpalgos.accounting.risk.AttackRisk
-        What the releases let an attacker learn of one row or user.
+        Bounds on what an attacker can learn about one row or user from the releases.
     interval_ : (2, d) array or None
-        The first row has the lower, the second the upper ends at the confidence level ``interval``, of the
-        intercept last; NaN where no honest ones exist. `conf_int` has a row per term.
+        Lower confidence limits in the first row, upper ones in the second, at the confidence level
+        ``interval``; the intercept is last. NaN if there is no valid interval. `conf_int` returns a row per
+        term.
     """
 
     _estimator: ClassVar[str]
@@ -87,12 +87,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self,
         X: FloatArray,
         y: FloatArray | None,
-        moved: Callable[[], IntArray] | None = None,
+        clipped_cells: Callable[[], IntArray] | None = None,
         **settings: Any,
     ) -> Result:
-        """Return the estimator's result and keep what it cost.
+        """Return the estimator's result and keep its cost.
 
-        For an interval ``moved`` returns which cells of X and y were moved to a bound, as `Sample` has them.
+        For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound.
         """
         check_callers()
         rng = generator_of(self.random_state, in_budget=self.budget is not None)
@@ -100,17 +100,21 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
-        sample = Sample(X, y, moved=moved() if moved and self.interval is not None else None)
+        moved = clipped_cells() if clipped_cells and self.interval is not None else None
+        sample = Sample(X, y, moved=moved)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
-        if (found := result.intervals) is not None:
-            about = [covered(result.about.target, self._family) if result.about.target else "", found.about]
+        if (intervals := result.intervals) is not None:
+            about = [
+                covered(result.about.target, self._family) if result.about.target else "",
+                intervals.about,
+            ]
             self._interval_about = " ".join(filter(None, about))
             names = [*self._names(), "intercept"][: len(result.estimate)]
-            self._interval_note = why_none(found.codes, names)
-            warn_of_none(result.interval, found, names)
+            self._interval_note = why_none(intervals.codes, names)
+            warn_of_none(result.interval, intervals, names)
         return result
 
     def _names(self) -> list[str]:
@@ -134,15 +138,15 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         )
 
     def table(self) -> Any:
-        """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`."""
+        """Return the coefficients as a data frame with a row per term; see :meth:`dpalgos.Result.table`."""
         return self._coefficients.to_frame()
 
     def conf_int(self) -> Any:
-        """Return the ends of the intervals as a data frame (d, 2) by term, NaN where there is none."""
+        """Return the confidence limits as a data frame (d, 2) by term; NaN if there is no interval."""
         return self._coefficients.conf_int()
 
     def summary(self) -> Summary:
-        """Return a table of what was released, what it cost and what was taken as public."""
+        """Return a table of the released estimates, their cost and the public inputs."""
         coefficients = self._coefficients
         unit = get_estimator(self._estimator).unit_of_privacy
         settings = {name: value for name, value in self.get_params().items() if value is not None}
@@ -176,10 +180,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnitModel(PrivateModel):
-    """A private model whose columns have public units, and categories public levels.
+    """A private model whose columns have public units, and whose categorical columns have public levels.
 
-    ``levels`` is like ``{"region": ["north", "south"]}``: all levels of a column of a data frame, the first
-    being the reference. The others become columns of 0 and 1, which count as columns from there on.
+    ``levels``, e.g. ``{"region": ["north", "south"]}``, lists all levels of a column of a data frame. The
+    first level is the reference. Each other level becomes an indicator column.
     """
 
     bounds: object = None

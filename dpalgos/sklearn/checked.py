@@ -1,6 +1,6 @@
-"""scikit-learn's checks of rows and responses, without its messages that quote cells.
+"""scikit-learn's checks of rows and responses, without messages that quote cells.
 
-What it is given here is an array of numbers: of those its messages name shapes, columns and kinds alone.
+The checks get an array of numbers. For such arrays, messages name only shapes, columns and types.
 """
 
 import warnings
@@ -18,13 +18,13 @@ from dpalgos.typing import FloatArray
 
 
 def checked_rows(model: Any, X: Any, *, reset: bool = True) -> FloatArray:
-    """Return rows X (n, d) as numbers, and keep or compare the number and the names of their columns."""
+    """Return rows X (n, d) as numbers; keep, or compare, the number and names of their columns."""
     rows = _named_rows(model, X, "no_validation", reset=reset)
     return np.asarray(check_array(rows, dtype=np.float64, estimator=model, input_name="X"))
 
 
 def checked_pair(model: Any, X: Any, y: Any, *, labels: bool = False) -> tuple[FloatArray, np.ndarray]:
-    """Return rows X (n, d) and responses y (n,) as numbers, or ``labels`` as they are."""
+    """Return rows X (n, d) and responses y (n,) as numbers; with ``labels``, y is not converted."""
     responses = _as_array("y", y) if labels else plain_numbers("y", y)
     rows = _named_rows(model, X, responses, reset=True)
     options = {"dtype": np.float64, "y_numeric": not labels, "ensure_min_samples": 2, "estimator": model}
@@ -33,27 +33,28 @@ def checked_pair(model: Any, X: Any, y: Any, *, labels: bool = False) -> tuple[F
 
 
 def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
-    """Return the labels that there are, sorted, and the number of each of ``labels`` among them.
+    """Return the sorted labels, and the index of each of ``labels`` among them.
 
-    Declared ``classes`` are public; None: those that occur, of which a label may be one person's.
+    Declared ``classes`` are public. With None, the labels that occur are published, even a label of one
+    person.
     """
     if classes is None:
         check_classification_targets(labels)
-        known = _quietly("y", np.unique, labels)
-        if len(known) == 1:
+        distinct = _quietly("y", np.unique, labels)
+        if len(distinct) == 1:
             raise InputError("Classification needs y to hold two labels or more, got only one class")
     else:
-        known = _quietly("classes", np.unique, classes)
-        if np.ndim(classes) != 1 or not 2 <= len(known) == len(classes):
+        distinct = _quietly("classes", np.unique, classes)
+        if np.ndim(classes) != 1 or not 2 <= len(distinct) == len(classes):
             raise InputError(f"classes must be a list of two labels or more, each once, got {classes!r}")
-    found = np.asarray(labels[:, None] == known)
-    if not found.any(axis=1).all():
-        raise InputError("y must hold the declared classes only, got another label; declare the others, too")
-    return known, found.argmax(axis=1).astype(np.float64)
+    matches = np.asarray(labels[:, None] == distinct)
+    if not matches.any(axis=1).all():
+        raise InputError("y must hold the declared classes only, got another label; declare all labels")
+    return distinct, matches.argmax(axis=1).astype(np.float64)
 
 
 def labels_of(y: Any) -> np.ndarray:
-    """Return labels as an array of one dimension, or refuse them without quoting one."""
+    """Return labels as a one-dimensional array, or refuse them without quoting one."""
     labels = _as_array("y", y)
     if np.shape(labels) != (np.size(labels),):
         raise InputError(f"y must have shape (n,), got {np.shape(labels)}")
@@ -61,7 +62,7 @@ def labels_of(y: Any) -> np.ndarray:
 
 
 def plain_numbers(name: str, values: Any) -> Any:
-    """Return values as floating-point numbers; sparse ones and None are left for scikit-learn to refuse."""
+    """Return values as floating-point numbers; scikit-learn refuses sparse values and None."""
     array = _as_array(name, values)
     if array is None or scipy.sparse.issparse(array):
         return array
@@ -94,15 +95,13 @@ def _as_array(name: str, values: Any) -> Any:
 
 
 def _quietly(name: str, convert: Callable[[Any], Any], values: Any) -> Any:
-    """Convert values; refuse what cannot be converted without the words, or the cause, of the conversion."""
+    """Convert values; if that fails, refuse them without quoting the conversion error or its cause."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return convert(values)
-        except Exception as error:  # containers of other libraries have exceptions of their own
+        except Exception as error:  # containers of other libraries raise their own exceptions
             kind = type(error)
-    if issubclass(kind, TypeError):  # as scikit-learn has it of objects that are no numbers
+    if issubclass(kind, TypeError):  # the message of scikit-learn for objects that are not numbers
         raise TypeError(f"{name} must hold numbers of one kind: each argument must be a string or a number")
-    raise InputError(
-        f"{name} must hold numbers of one kind, got something else; convert or leave out its cells"
-    )
+    raise InputError(f"{name} must hold numbers of one kind, got other values; convert or drop them")

@@ -1,7 +1,7 @@
-"""What scikit-learn's meta-estimators do around a private fit, and whether its guarantee covers it.
+"""scikit-learn's meta-estimators around a private fit, and whether its guarantee covers their result.
 
-A fit examines its callers. What repeats rows is refused; what may fit several times, or learn from the
-private rows without noise, is warned about. docs/guide/library.md has the table.
+A fit examines its callers. It refuses callers that repeat rows. It warns about callers that may fit several
+times, or that learn from the private rows without noise. docs/guide/library.md has the table.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from dpalgos.sklearn.units import PublicScaler
 # Attributes of fitted transformers that follow from the shape of X.
 _SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
 
-# One fit on the rows as they are; of the first four the other steps are examined.
+# These fit once on unchanged rows; the other steps of the first four are examined.
 _SAFE = {
     *("Pipeline", "ColumnTransformer", "FeatureUnion", "TransformedTargetRegressor"),
     *("SelectFromModel", "FixedThresholdClassifier", "FrozenEstimator"),
@@ -33,7 +33,7 @@ _NOT_COVERED = (
 
 
 def check_callers() -> None:
-    """Refuse or warn where scikit-learn calls ``fit`` in a way that one fit's guarantee does not cover."""
+    """Refuse or warn if scikit-learn calls ``fit`` in a way that one fit's guarantee does not cover."""
     for sentence in dict.fromkeys(_uncovered()):
         warnings.warn(sentence, PrivacyWarning, stacklevel=5)
 
@@ -56,7 +56,7 @@ def _uncovered() -> Iterator[str]:
 
 
 def _about(owner: BaseEstimator) -> Iterator[str]:
-    """Yield what the guarantee of one fit does not cover where this meta-estimator calls it."""
+    """Yield the gaps in the guarantee of one fit if this meta-estimator calls it."""
     kinds = {kind.__name__ for kind in type(owner).__mro__}
     if isinstance(owner, Pipeline):
         for step_name, step in owner.steps[:-1]:
@@ -83,10 +83,10 @@ def _about_step(what: str, step: object, whole: str) -> Iterator[str]:
 
 
 def learned_attributes(step: object) -> list[str]:
-    """Return the attributes that fitting gave a transformer, beyond the shape of X.
+    """Return the attributes that a transformer learned from data, other than the shape of X.
 
-    Transformers inside of pipelines, unions and column transformers are examined one by one. What the
-    function of a FunctionTransformer does cannot be known.
+    Transformers inside pipelines, unions and column transformers are examined one by one. The function of a
+    FunctionTransformer cannot be examined.
     """
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}

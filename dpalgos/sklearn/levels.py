@@ -1,4 +1,4 @@
-"""Columns of categories with declared levels, as columns of 0 and 1."""
+"""Categorical columns with declared levels, as indicator columns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from dpalgos.release.checks import are_levels
 
 
 def level_columns(levels: Mapping[str, Sequence[Any]] | None) -> dict[str, tuple[str, ...]]:
-    """Return the names of the columns that stand for each category: its levels but the first."""
+    """Return the names of the indicator columns of each category: all levels except the first."""
     return {name: tuple(f"{name}={level}" for level in each[1:]) for name, each in (levels or {}).items()}
 
 
 def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
-    """Return a data frame with a column of 0 and 1 for each level but the first, in the column's place."""
+    """Return a data frame with indicator columns for all levels except the first, in place of categories."""
     if not hasattr(X, "columns"):
         raise InputError(f"levels by column needs X as a data frame, got {type(X).__name__}; pass a frame")
     columns: dict[str, Any] = {}
@@ -33,7 +33,7 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         if both := [column for column in level_columns(levels)[name] if column in X.columns]:
             raise InputError(f"X must have no column {both[0]!r} next to levels of {name!r}; rename one")
         if not are_levels(values, levels[name]):
-            raise InputError(f"column {name!r} must hold its declared levels only; declare the others, too")
+            raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
         columns |= {column: (values == level) * 1.0 for column, level in coded}
     return type(X)(columns, index=X.index)

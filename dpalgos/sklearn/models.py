@@ -23,19 +23,19 @@ _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
 
 
 class _NoModelError(InputError, AttributeError):
-    """A fit without intervals has no model, so that ``hasattr`` is false."""
+    """Raised by ``model_`` after a fit without intervals; ``hasattr`` is then false."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _LinearPredictor(UnitModel):
-    """A fit with a coefficient for each column, or one for each column and class, and an intercept."""
+    """A fit with an intercept and one coefficient per column, or per column and class."""
 
     fit_intercept: bool = True
 
     def _fit_coef(
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
     ) -> None:
-        """Fit in public units and keep coefficients, (d,) or (d, K), and intervals in raw ones."""
+        """Fit in public units; keep coefficients, (d,) or (d, K), and intervals in raw units."""
         if self.fit_intercept and "intercept" in self._names():
             raise InputError(
                 "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
@@ -73,9 +73,9 @@ class _LinearPredictor(UnitModel):
 
     @property
     def model_(self) -> ReleasedModel:
-        """What a fit with intervals released: nested models, tests and means follow from it at no cost in ε.
+        """The releases of a fit with intervals: nested models, tests and means follow at no cost in ε.
 
-        Its terms are those of :meth:`table`; the name of a category stands for all of its levels. Without an
+        Its terms are those of :meth:`table`. The name of a category means all of its levels. Without an
         interval there is no such attribute.
         """
         check_is_fitted(self)
@@ -142,7 +142,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateLeastSquares(_PrivateRegressor):
-    """A regression whose response has public units, too."""
+    """A regression whose response has public units as well."""
 
     y_bounds: object = None
 
@@ -150,13 +150,13 @@ class _PrivateLeastSquares(_PrivateRegressor):
         return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
 
     def predict(self, X: object) -> FloatArray:
-        """Return predicted responses, (n,), within ``y_bounds`` if there are any."""
+        """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
         return self._response_units().clip(self._predictor(X)[:, None])[:, 0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(_PrivateLeastSquares):
-    """Private linear regression, of columns and a response of order one in their public units.
+    """Private linear regression; columns and response are of order one in their public units.
 
     Attributes
     ----------
@@ -169,16 +169,16 @@ class DPLinearRegression(_PrivateLeastSquares):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseLinearRegression(_PrivateLeastSquares):
-    """Private linear regression on few of many columns.
+    """Private linear regression with few non-zero coefficients among many columns.
 
     Parameters
     ----------
     sparsity : int
-        How many coefficients (with the intercept, if one is fitted) are not zero.
+        The number of non-zero coefficients, including the intercept if one is fitted.
     covariate_bound : float
-        Entries of X, in public units, are clipped to plus or minus this.
+        Entries of X, in public units, are clipped to plus or minus this bound.
     response_bound : float
-        Responses, in public units, are clipped to plus or minus this.
+        Responses, in public units, are clipped to plus or minus this bound.
     fit_intercept : bool, default False
 
     Attributes
@@ -197,7 +197,9 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(_PrivateRegressor):
-    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
+    """Private Poisson regression of counts; it finds its clipping thresholds privately.
+
+    Columns must be of order one in their public units.
 
     Attributes
     ----------
@@ -227,7 +229,7 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
         self.classes_, codes = codes_of(labels, self.classes)
         if self.classes is None:
             warnings.warn(
-                "the labels that occur in y are published as they are, also a label of one person; pass "
+                "the labels that occur in y are published, even a label of one person; pass "
                 "classes= with all labels there can be",
                 PrivacyWarning,
                 stacklevel=4,
@@ -254,13 +256,15 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(_PrivateClassifier):
-    """Private logistic regression of two labels; needs no bounds, only units of order one.
+    """Private logistic regression of two labels; it finds its clipping thresholds privately.
+
+    Columns must be of order one in their public units.
 
     Attributes
     ----------
     classes_ : (2,) array
     coef_ : (1, d) array
-        Of the log-odds of the second label.
+        Coefficients of the log-odds of the second label.
     intercept_ : (1,) array
     """
 
@@ -289,7 +293,7 @@ class DPLogisticRegression(_PrivateClassifier):
         return np.column_stack([1 - chance, chance])
 
     def predict(self, X: object) -> np.ndarray:
-        """Return the likelier labels, (n,)."""
+        """Return the more probable labels, (n,)."""
         likelier = (self._predictor(X) > 0).astype(int)
         return np.asarray(self.classes_[likelier])
 
@@ -301,7 +305,7 @@ class DPLogisticRegression(_PrivateClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPMultinomialRegression(_PrivateClassifier):
-    """Private logistic regression of several labels (softmax); has no intervals.
+    """Private logistic regression of several labels (softmax); it has no intervals.
 
     Attributes
     ----------
@@ -321,7 +325,7 @@ class DPMultinomialRegression(_PrivateClassifier):
         return self
 
     def decision_function(self, X: object) -> FloatArray:
-        """Return the linear predictors, (n, K), or of two labels their difference, (n,)."""
+        """Return the linear predictors, (n, K), or with two labels their difference, (n,)."""
         predictor = self._predictor(X)
         return predictor[:, 1] - predictor[:, 0] if len(self.classes_) == 2 else predictor
 
@@ -330,7 +334,7 @@ class DPMultinomialRegression(_PrivateClassifier):
         return np.asarray(scipy.special.softmax(self._predictor(X), axis=1))
 
     def predict(self, X: object) -> np.ndarray:
-        """Return the likeliest labels, (n,)."""
+        """Return the most probable labels, (n,)."""
         likeliest = self._predictor(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
@@ -362,8 +366,8 @@ class _ClippedMean(_PrivateMean, UnitModel):
         answer = self._released(units.apply(rows), None, lambda: units.moved(rows)).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
-                f"a mean lies within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}, so that many "
-                "entries may be clipped; is the bound right, and are the units?",
+                f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "
+                "be clipped; check the bound and the units",
                 UserWarning,
                 stacklevel=2,
             )
@@ -379,7 +383,7 @@ class DPMean(_ClippedMean):
     Parameters
     ----------
     value_bound : float
-        Entries of X, in public units, are clipped to plus or minus this.
+        Entries of X, in public units, are clipped to plus or minus this bound.
 
     Attributes
     ----------
@@ -391,12 +395,12 @@ class DPMean(_ClippedMean):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPBoundedMean(_PrivateMean):
-    """The private mean of columns whose range is known, with the least noise for that range.
+    """The private mean of columns with a known range, with the smallest noise for that range.
 
     Parameters
     ----------
     lower, upper : float or (d,) array_like
-        Ends of the range of every column, or one of each for all: public, in raw units.
+        Public bounds of each column, or of all columns, in raw units.
 
     Attributes
     ----------
@@ -416,14 +420,14 @@ class DPBoundedMean(_PrivateMean):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseMean(_ClippedMean):
-    """The private mean of many columns of which few are far from zero.
+    """The private mean of many columns, of which few have a mean far from zero.
 
     Parameters
     ----------
     value_bound : float
-        Entries of X, in public units, are clipped to plus or minus this.
+        Entries of X, in public units, are clipped to plus or minus this bound.
     sparsity : int
-        How many entries of the answer, in public units, are not zero.
+        The number of non-zero entries of the mean, in public units.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Center and scale of d columns, and the bounds that their entries are clipped to, each (d,)."""
+    """Center and scale of d columns, and the bounds to which their entries are clipped, each (d,)."""
 
     center: FloatArray
     scale: FloatArray
@@ -32,11 +32,11 @@ class Units:
         return np.clip(X, self.lower, self.upper)
 
     def moved(self, X: FloatArray) -> IntArray:
-        """Return which entries of X (n, d) are clipped, −1 or 1 by the bound, else 0."""
+        """Return −1 for entries of X (n, d) clipped at the lower bound, 1 at the upper, otherwise 0."""
         return np.asarray((self.upper < X).astype(np.int8) - (self.lower > X))
 
     def undo(self, Z: FloatArray) -> FloatArray:
-        """Return columns in these units, (n, d), as they were."""
+        """Return columns in these units, (n, d), in raw units."""
         return Z * self.scale + self.center
 
 
@@ -48,10 +48,10 @@ def units_of_bounds(
     centered: bool = True,
     columns: Sequence[str] | None = None,
 ) -> Units:
-    """Check bounds of d columns, which become −2 and 2; without any, columns stay as they are.
+    """Check the bounds of d columns, and return units in which they are −2 and 2.
 
-    They are given for all columns, by position, or by the names of ``columns`` as a dictionary. ``name`` is
-    the argument's; where not ``centered``, 0 must stay 0.
+    Without bounds, columns do not change. Bounds are for all columns, by position, or a dictionary by the
+    names of ``columns``. ``name`` is that of the argument. If not ``centered``, 0 stays 0.
     """
     if bounds is None:
         return Units(np.zeros(d), np.ones(d), np.full(d, -np.inf), np.full(d, np.inf))
@@ -68,44 +68,44 @@ def units_of_bounds(
     return Units(np.array(center), np.array(scale), lower, upper)
 
 
-def _by_position(name: str, given: object, columns: Sequence[str] | None, example: str) -> object:
-    """Return what a dictionary states of each column as a list in their order; anything else as it is."""
-    if not isinstance(given, Mapping):
-        return given
+def _by_position(name: str, value: object, columns: Sequence[str] | None, example: str) -> object:
+    """Return a dictionary by column as a list in the order of columns; other values unchanged."""
+    if not isinstance(value, Mapping):
+        return value
     if columns is None:
         raise InputError(f"{name} by column needs X as a data frame with names, got an array; pass a frame")
-    missing = [column for column in columns if column not in given]
-    unknown = [column for column in given if column not in columns]
+    missing = [column for column in columns if column not in value]
+    unknown = [column for column in value if column not in columns]
     if missing or unknown:
         wrong = f"no {missing[0]!r}" if missing else f"{unknown[0]!r}, which is no column"
         raise InputError(
             f"{name} must name every column of X, got {wrong}; pass e.g. {{{columns[0]!r}: {example}, …}} "
             f"for {', '.join(map(repr, columns))}"
         )
-    return [given[column] for column in columns]
+    return [value[column] for column in columns]
 
 
-def _constants(name: str, given: object, d: int) -> FloatArray:
+def _constants(name: str, value: object, d: int) -> FloatArray:
     try:
-        numbers = np.asarray(given, dtype=np.float64)
+        numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must hold numbers, got {given!r}") from None
+        raise InputError(f"{name} must hold numbers, got {value!r}") from None
     if numbers.shape not in ((), (d,)) or not np.isfinite(numbers).all():
-        raise InputError(f"{name} must be one finite number, or one for each of {d} columns, got {given!r}")
+        raise InputError(f"{name} must be one finite number, or one for each of {d} columns, got {value!r}")
     return np.broadcast_to(numbers, (d,))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Bring columns into public units, which costs no privacy: a `StandardScaler` that learns nothing.
+    """Scale columns to public units, at no privacy cost: a `StandardScaler` that learns nothing.
 
     Parameters
     ----------
     center, scale : float, (d,) array_like or dict, optional
-        Public constants, for all columns, by position, or by name (``{"age": 50, …}``); 0 and 1 if left out.
+        Public constants, for all columns, by position, or by name (``{"age": 50, …}``); by default 0 and 1.
     bounds : (lower, upper) or dict, optional
-        In place of the two: public ends of each column's range, one for all, one for each, or by name
-        (``{"age": (18, 90), …}``). Entries beyond are clipped; the range becomes −2 to 2.
+        Instead of the two: public bounds of all columns, of each, or by name (``{"age": (18, 90), …}``).
+        Entries outside are clipped. The range becomes −2 to 2.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         d, columns = checked_rows(self, X).shape[1], getattr(self, "feature_names_in_", None)
         units = units_of_bounds(d, self.bounds, columns=columns)
         if self.bounds is not None and (self.center is not None or self.scale is not None):
-            raise InputError("bounds stand for center and scale, got both; leave out one or the other")
+            raise InputError("bounds replace center and scale, got both; leave out one of them")
         for name, example in (("center", "50"), ("scale", "15")):
             if (given := getattr(self, name)) is not None:
                 numbers = _constants(name, _by_position(name, given, columns, example), d)
@@ -138,7 +138,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return self._units.apply(checked_rows(self, X, reset=False))
 
     def inverse_transform(self, X: object) -> FloatArray:
-        """Return columns in the units, (n, d), as they were but for clipping."""
+        """Return columns in these units, (n, d), in raw units; clipped entries stay clipped."""
         check_is_fitted(self, "_units")
         return self._units.undo(plain_numbers("X", X))
 

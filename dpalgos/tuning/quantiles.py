@@ -1,11 +1,13 @@
 """Private quantiles on a public range, by the exponential mechanism.
 
-Density ∝ exp(−(ε/2) |#{x_i < z} − qn|) on [l, u], x truncated to it. Replacing one row moves the count at any
-z by at most 1 (witness: a row that jumps over z), up for some z and down in score for others (a row that
-jumps over the quantile), so the log-density ratio spans at most 2 · ε/2 = ε: one bounded-range event per
-quantile, ε²/8 zCDP. The density is constant between neighboring data points, so a draw inverts a cumulative
-sum; an interval of length 0 (ties) has no mass. The rank errs by about (2/ε) max(1, log(εnf(u − l)/4)), f the
-data's density there.
+The density of a draw is ∝ exp(−(ε/2) |#{x_i < z} − qn|) on [l, u], with x truncated to this range. Replacing
+one row moves the count at any z by at most 1: a row that jumps over z is a witness. The score rises at some z
+and falls at others if a row jumps over the quantile. Therefore the log-density ratio spans at most 2 · ε/2 =
+ε. Each quantile is one bounded-range event and costs ε²/8 of zCDP.
+
+The density is constant between neighboring data points. Therefore a draw inverts a cumulative sum. An
+interval of length 0 (ties) has no mass. The error of the rank is about (2/ε) max(1, log(εnf(u − l)/4)), where
+f is the density of the data there.
 
 References
 ----------
@@ -40,10 +42,20 @@ def exponential_quantiles(
 ) -> FloatArray:
     """Release quantiles of columns on a public range, (m, Q, R).
 
-    ``values`` (n, m) are private and truncated to the range, ``levels`` lie in (0, 1), ``row_mask`` (n, R)
-    says which rows each replicate uses. Each quantile of each column is an event of bounded range
-    ``epsilon``. ``columns`` (k, R) are released indices of the k different columns that each replicate asks
-    about; then m is k. Quantiles are drawn independently, so two may come back reversed.
+    Parameters
+    ----------
+    values : (n, m) array
+        Private values, truncated to the range.
+    levels : sequence of float
+        Levels of the quantiles, in (0, 1).
+    row_mask : (n, R) bool array
+        The rows that each replicate uses.
+    epsilon : float
+        Each quantile of each column is an event of bounded range ``epsilon``.
+    columns : (k, R) int array, optional
+        Released indices of the columns that each replicate needs; then m is k.
+
+    Quantiles are drawn independently. Therefore two of them may be in reversed order.
     """
     n_replicates = transcript.n_replicates
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
@@ -51,23 +63,23 @@ def exponential_quantiles(
     if columns is None:
         columns = np.asarray(np.repeat(np.arange(values.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)
-    asked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column's ranks, for which places and replicates
+    ranked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column, with its positions and replicates
     for j in np.unique(columns):
         place, replicate = np.nonzero(columns == j)
         used = weights if weights.shape[1] == 1 else weights[:, replicate]
-        asked.append((_Ranks(values[:, j], used, lower, upper), place, replicate))
+        ranked.append((_Ranks(values[:, j], used, lower, upper), place, replicate))
 
     def draw() -> FloatArray:
         uniforms = scipy.special.ndtr(transcript.noise.normal(m, len(levels)))
         drawn = np.empty_like(uniforms)
-        for ranks, places, replicates in asked:
+        for ranks, places, replicates in ranked:
             for q, level in enumerate(levels):
                 drawn[places, q, replicates] = ranks.draw(level, epsilon, uniforms[places, q, replicates])
         return drawn
 
-    # Scores at a few public points stand for the score function in the record.
+    # The record keeps the scores at a few public points, in place of the score function.
     probes = np.empty((m, len(levels), len(_PROBES), n_replicates))
-    for ranks, places, replicates in asked:
+    for ranks, places, replicates in ranked:
         for q, level in enumerate(levels):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
@@ -81,17 +93,17 @@ def exponential_quantiles(
 
 
 class _Ranks:
-    """One column, sorted: between neighboring points the number of rows below is constant."""
+    """One sorted column: the number of rows below is constant between neighboring points."""
 
     def __init__(self, column: FloatArray, weights: FloatArray, lower: float, upper: float) -> None:
         truncated = np.clip(column, lower, upper)
-        if weights.shape[1] == 1 and weights.all():  # sorting is ten times faster than ordering
+        if weights.shape[1] == 1 and weights.all():  # ten times faster than argsort
             ordered = np.sort(truncated)
             self._below = np.arange(len(ordered) + 1.0)[:, None]
         else:
             order = np.argsort(truncated, kind="stable")
             ordered = truncated[order]
-            # A row that a replicate does not use only splits an interval in two of equal score.
+            # A row that a replicate does not use splits an interval into two of equal score.
             below = np.cumsum(weights[order], axis=0)
             self._below = np.concatenate([np.zeros((1, below.shape[1])), below])
         self._edges = np.concatenate([[lower], ordered, [upper]])

@@ -1,36 +1,35 @@
-"""The choice of the sparsity: keywords that sparse estimators share, and the ways of choosing.
+"""The choice of the sparsity: keywords of sparse estimators, and the methods of choosing.
 
-``None``                        ``sparsity``, as given
-``"noise_level"``               of ``sparsity`` released values, those that noise does not explain; free
-``"holdout"``                   one of a grid, by a private choice on rows that were held out
-``"cross_validation"``          one of a grid, by a private choice among private models of five folds
-``"printed_cross_validation"``  as paper A, section 5.2: not private
+- ``None``: ``sparsity`` as given.
+- ``"noise_level"``: those of ``sparsity`` released values that noise does not explain, at no cost.
+- ``"holdout"``: from a grid, by a private choice on held-out rows.
+- ``"cross_validation"``: from a grid, by a private choice among private models of five folds.
+- ``"printed_cross_validation"``: as in paper A, section 5.2; not private.
 
-``sparsity`` is the largest number considered; the grid is 2/8, 3/8, … 8/8 of it. A fit at that
-number gives all smaller models at once, by keeping the entries of largest magnitude (:func:`nested_models`):
-post-processing of what was released.
+``sparsity`` is the maximum. The grid is 2/8, 3/8, … 8/8 of it. A fit at the maximum gives all smaller models:
+keep the entries of largest magnitude (:func:`nested_models`). This is post-processing of released numbers.
 
-The models compared are fixed before any row is used for the choice, so that a row moves the score of each
-by its own loss only, truncated to an interval of length L (τ, or 2τ for a loss of either sign); the
-exponential mechanism chooses by the scores: one event of bounded range.
+The compared models are fixed before any row is used for the choice. Therefore a row moves the score of each
+model by its own loss only. Losses are truncated to an interval of length L: τ, or 2τ for a loss of either
+sign. The exponential mechanism chooses by the scores: one event of bounded range.
 
-Hold-out. A private fit on four fifths of the rows at the largest sparsity, and the mean loss on the last
-fifth of the models that keep s of its entries, moved by at most L/n_B (attained by a row of least loss
-against one of largest). Both are charged in full, although a row is in only one of the two parts: parallel
-composition would need the rest of the pipeline to be tracked by row. Rows are parted by their index, which is
-public. No refit: the noise is that of 4n/5 rows.
+**Hold-out.** A private fit at the maximum sparsity uses four fifths of the rows. The scores are the mean
+losses on the last fifth of the models with s of its entries. A row moves them by at most L/n_B. This is
+attained by a row of minimum loss against a row of maximum loss. Both parts are charged in full, although a
+row is in only one of them. Parallel composition would have to track rows through the whole pipeline. Rows are
+split by their index, which is public. There is no refit: the noise is that of 4n/5 rows.
 
-Cross-validation. CV(s) = (1/n) Σ_k Σ_{i in fold k} loss of row i under fold k's model with s entries. Every
-fold's path is a release with a share of ρ of its own; given the paths a row moves CV by at most L/n. Five
-paths, the choice, and a last fit on all rows are charged in full (a row is in four of the five training sets,
-so that four would be enough). The last fit is at the largest sparsity and is cut to the chosen one, so that
-its cost does not depend on the choice.
+**Cross-validation.** CV(s) = (1/n) Σ_k Σ_{i in fold k} loss of row i under fold k's model with s entries. The
+path of each fold is a release with its own share of ρ. Given the paths, a row moves CV by at most L/n. Five
+paths, the choice, and a final fit on all rows are charged in full. (A row is in four of the five training
+sets. Charging four paths would be enough.) The final fit is at the maximum sparsity and is cut to the chosen
+one. Therefore its cost does not depend on the choice.
 
-As printed (Cai, Wang & Zhang, The Cost of Privacy, section 5.2) the folds' models are not private and CV is
-assumed to move by τ/n. But a row trains the models of four folds: replacing it moves its own loss *and* the
-losses of 4n/5 rows, by τ (4/5 + 1/n) in all (attained). So the printed way is under-noised by a factor of
-about .8 n; with the true sensitivity the mechanism would choose at random. :func:`as_printed` records an
-unprotected event, which certifies nothing.
+**As printed** (Cai, Wang & Zhang, The Cost of Privacy, section 5.2). The models of the folds are not private.
+CV is assumed to move by τ/n. However, a row trains the models of four folds. Replacing it moves its own
+loss *and* the losses of 4n/5 rows, by τ (4/5 + 1/n) in all (attained). Therefore the printed method has too
+little noise by a factor of about 0.8 n. With the true sensitivity, the mechanism would choose at random.
+:func:`as_printed` records an unprotected event, which certifies nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -58,7 +57,7 @@ LABEL, PRINTED = "sparsity", "printed cross-validation"
 N_FOLDS = 5
 
 _CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
-_CHOICE_PART = 0.2  # of what tuning by cross-validation takes; the folds' fits divide the rest
+_CHOICE_PART = 0.2  # of the share of cross-validation; the fits of the folds divide the rest
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
@@ -66,13 +65,11 @@ _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 class SparsityParams(PrivateParams):
     """Keywords of estimators whose sparsity can be chosen."""
 
-    sparsity: int = count(
-        "s, number of non-zero entries of the answer; with a choice, the largest considered"
-    )
+    sparsity: int = count("s, number of non-zero coefficients; with a choice, the maximum")
     sparsity_choice: str | None = choice(
-        "None: sparsity as given; 'noise_level': drop values that noise alone explains, free; 'holdout', "
-        "'cross_validation': a private choice from the grid; 'printed_cross_validation': not private "
-        "(calibration='paper' only)",
+        "None: sparsity as given; 'noise_level': drop values that noise alone explains, at no cost; "
+        "'holdout', 'cross_validation': a private choice from the grid; 'printed_cross_validation': not "
+        "private (calibration='paper' only)",
         _CHOICES,
         default=None,
     )
@@ -112,9 +109,9 @@ class SparsityParams(PrivateParams):
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A fifth of every replicate's rows, by their index, and a sample ``train`` of the others.
+    """A fifth of every replicate's rows, by their index, and a sample ``train`` of the other rows.
 
-    ``weights`` (k, R), or (k, 1), are 1 where a replicate tests on a row of ``X``, ``y``.
+    ``weights``, (k, R) or (k, 1), is 1 if a replicate tests on a row of ``X``, ``y``.
     """
 
     train: Sample
@@ -124,9 +121,9 @@ class Fold:
 
 
 def fold(sample: Sample, k: int) -> Fold:
-    """Return fold k of 0 … 4: of a replicate's rows, a fifth in the order of their index.
+    """Return fold k of 0 … 4: a fifth of a replicate's rows, in the order of their index.
 
-    A single row is in the last fold, and trains too.
+    If there is only one row, it is in the last fold, and also in the training rows.
     """
     mask = np.ones((len(sample.X), 1), dtype=bool) if sample.row_mask is None else sample.row_mask
     tested = mask & ((np.cumsum(mask, axis=0) * N_FOLDS - 1) // mask.sum(axis=0) == k)
@@ -144,17 +141,17 @@ def _without(sample: Sample, mask: BoolArray, tested: BoolArray) -> Sample:
 
 
 class Loss(ABC):
-    """A loss of single rows, truncated to an interval, by which models are compared."""
+    """A loss of single rows, truncated to an interval, for the comparison of models."""
 
     @property
     @abstractmethod
     def length(self) -> float:
-        """Length of the interval: how far a row moves the sum of the losses, at most."""
+        """Length of the interval: the maximum change of the sum of losses by one row."""
 
     def choose(
         self, transcript: Transcript, totals: FloatArray, n_rows: FloatArray, epsilon: float
     ) -> IntArray:
-        """Release which model of the grid has about the least total loss (len(grid), R), (R,)."""
+        """Release the index of a model of the grid with small total loss (len(grid), R), (R,)."""
         return exponential_mechanism(
             transcript,
             -totals / n_rows,
@@ -170,16 +167,16 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class MeanLoss(Loss):
-    """The squared error of a row x under a mean m_s, less that under the largest model m: in ±τ.
+    """The squared error of a row x under a mean m_s, minus that under the largest model m: in ±τ.
 
-    (‖x − m_s‖² − ‖x − m‖²) depends on the entries that m_s drops only: Σ m_j (2 x_j − m_j) over them.
+    (‖x − m_s‖² − ‖x − m‖²) depends only on the entries that m_s drops: Σ m_j (2 x_j − m_j) over them.
     """
 
     bound: float
 
     @property
     def length(self) -> float:
-        """2τ: a row of −τ against one of τ."""
+        """2τ: a row of −τ against a row of τ."""
         return 2 * self.bound
 
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
@@ -202,12 +199,12 @@ class ResponseLoss(Loss):
 
     @property
     def length(self) -> float:
-        """τ: a row that fits against one that does not."""
+        """τ: a row that fits exactly against a row that does not fit."""
         return self.bound
 
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
         y = truncate(tested.y, self.response_bound)[:, None]
-        used = np.flatnonzero(models[-1].any(axis=1))  # the largest model's columns are everybody's
+        used = np.flatnonzero(models[-1].any(axis=1))  # all models use columns of the largest model
         rows = tested.X[:, used]
         losses = [np.minimum((y - rows @ model[used]) ** 2 / 2, self.bound) for model in models]
         return np.array([(loss * tested.weights).sum(axis=0) for loss in losses])
@@ -231,23 +228,28 @@ def with_chosen_sparsity(
     models: Callable[[Sample, P], list[FloatArray]],
     loss: Loss,
 ) -> FloatArray:
-    """Return the answer at the sparsity that ``params.sparsity_choice`` stands for, (d, R).
+    """Return the estimate at the sparsity that ``params.sparsity_choice`` chooses, (d, R).
 
-    ``fit`` is the private fit, of rows, keywords, transcript and a ``noise_factor``: (ε, δ)-DP at a factor of
-    1. ``noise`` is its noise; ``models`` maps rows to the models of the grid without privacy, for
-    cross-validation as printed.
+    Parameters
+    ----------
+    fit : callable
+        The private fit, of rows, keywords, transcript and ``noise_factor``; (ε, δ)-DP at a factor of 1.
+    noise : NoisePlan
+        The noise of the fit.
+    models : callable
+        Rows → the models of the grid without privacy, for cross-validation as printed.
     """
     grid = params.grid
     if params.is_printed:
         return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
-    if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or cut by the fit itself
+    if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or chosen inside the fit
         return fit(sample, params, transcript)
     planned = least_noise(noise(params).after_selections(LABEL, 1, params.choice_shares), holds=False)
     epsilon = planned.epsilon_of(LABEL)
     factors = iter([planned.factor / float(np.sqrt(share)) for share in params.choice_shares[1:]])
 
     def path(rows: Sample) -> list[FloatArray]:
-        """Release a fit at the largest sparsity, and return the models of the grid."""
+        """Release a fit at the maximum sparsity, and return the models of the grid."""
         return nested_models(fit(rows, params, transcript, noise_factor=next(factors)), grid)
 
     if params.sparsity_choice == "holdout":
@@ -263,7 +265,7 @@ def with_chosen_sparsity(
 
 
 def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], loss: Loss) -> FloatArray:
-    """Return n CV of every model of the grid, (len(grid), R); ``models`` trains them on four folds' rows."""
+    """Return n CV of every model of the grid, (len(grid), R); ``models`` trains on four folds."""
     total: FloatArray | float = 0.0
     for k in range(N_FOLDS):
         part = fold(sample, k)
@@ -280,9 +282,9 @@ def as_printed(
     loss: Loss,
     estimator: Callable[..., FloatArray],
 ) -> FloatArray:
-    """Return the estimate at a sparsity that was chosen as printed; not private, which is recorded.
+    """Return the estimate at a sparsity chosen as printed; it is not private, and the record states this.
 
-    ``models`` maps rows to the models of the grid, without privacy; ``estimator`` is run at the chosen
+    ``models`` maps rows to the models of the grid, without privacy. ``estimator`` runs at the chosen
     sparsity.
     """
     totals = fold_losses(sample, lambda rows: models(rows, params), loss)
@@ -290,13 +292,13 @@ def as_printed(
     def draw() -> FloatArray:
         drawn = np.empty((sample.n_features, sample.n_replicates))
         for r in range(sample.n_replicates):
-            own = sample.derived(
+            part = sample.derived(
                 rows=None if sample.row_mask is None else sample.row_mask[:, r], n_replicates=1
             )
             inner = Transcript(transcript.noise.select(slice(r, r + 1)))
-            chosen = loss.choose(inner, totals[:, r : r + 1], own.n_rows, params.epsilon)
+            chosen = loss.choose(inner, totals[:, r : r + 1], part.n_rows, params.epsilon)
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
-            drawn[:, r] = estimator(own, settings, inner)[:, 0]
+            drawn[:, r] = estimator(part, settings, inner)[:, 0]
         return drawn
 
     event = UnprotectedEvent(label=PRINTED)

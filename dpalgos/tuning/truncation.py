@@ -1,16 +1,15 @@
-"""Where to truncate: at public bounds, between private quantiles, or not at all.
+"""The truncation of values: at public bounds, between private quantiles, or none.
 
-``"bound"``             at the public bounds ± R, whatever rule in n and d gave them (the default)
-``"private_quantiles"`` between the 2.5 % and 97.5 % quantiles, released within the public bounds and paid for
-``"none"``              nowhere, with the noise that ± R would need: not private, for any R
+- ``"bound"`` (default): at the public bounds ± R, from whatever rule in n and d.
+- ``"private_quantiles"``: between the 2.5% and 97.5% quantiles, released within the bounds and charged.
+- ``"none"``: no truncation, with the noise for ± R; not private, for any R.
 
-Quantiles. Each is drawn by the exponential mechanism on a public range [l, u], one event of bounded range
-(:mod:`dpalgos.tuning.quantiles`); truncation at released levels is post-processing of them. A share of ρ
-pays for all of them together. Quantiles that come back reversed are swapped, and the interval is widened to a
-public minimum.
+**Quantiles.** The exponential mechanism draws each quantile on a public range [l, u]: one event of bounded
+range (:mod:`dpalgos.tuning.quantiles`). Truncation at released quantiles is post-processing. One share of ρ
+covers all quantiles. Quantiles in reversed order are swapped. The interval is widened to a public minimum.
 
-None. A single row moves the sum as far as it likes, so that no noise covers it. The run records an
-unprotected event, which certifies ε = ∞, and exists for ``calibration="paper"`` only.
+**None.** A single row can move the sum without limit, and no noise covers it. The run records an unprotected
+event, which certifies ε = ∞. It exists for ``calibration="paper"`` only.
 
 References
 ----------
@@ -40,13 +39,13 @@ RESPONSE_SHARE, COLUMNS_SHARE = 0.05, 0.1  # of ρ, for the quantiles of a respo
 
 _CHOICES = ("bound", "private_quantiles", "none")
 _NARROWEST = 1e-3  # of the public range
-_WITNESS_ROWS = 41  # so many that one rank lies below 2.5 %, and the score moves by the whole rank
+_WITNESS_ROWS = 41  # enough rows that one rank lies below 2.5%, and the score moves by the whole rank
 
 
 def truncation_choice() -> Any:
     return choice(
-        "'bound': at the public bound; 'private_quantiles': between released 2.5 % and 97.5 % quantiles; "
-        "'none': not at all, which is not private (calibration='paper' only)",
+        "'bound': at the public bound; 'private_quantiles': between released 2.5% and 97.5% quantiles; "
+        "'none': no truncation, which is not private (calibration='paper' only)",
         _CHOICES,
         default="bound",
     )
@@ -58,7 +57,7 @@ def share_setting(what: str, *, default: float) -> Any:
 
 
 def check_truncation(truncation: str, calibration: str) -> None:
-    """Refuse data without truncation except for an algorithm as printed."""
+    """Refuse to leave out truncation, except for an algorithm as printed."""
     if truncation == "none" and calibration != "paper":
         raise InputError(
             "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
@@ -67,7 +66,7 @@ def check_truncation(truncation: str, calibration: str) -> None:
 
 
 def check_response_truncation(truncation: str, calibration: str, residual_bound: float | None) -> None:
-    """Refuse as above, clipped residuals in a printed algorithm, and both choices together."""
+    """Refuse as above; also clipped residuals in a printed algorithm, and both options together."""
     if residual_bound is not None and calibration == "paper":
         raise InputError(
             "residual_bound must be None for calibration='paper', which clips no residuals, "
@@ -84,10 +83,10 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
 def private_interval(
     transcript: Transcript, sample: Sample, bound: float, *, epsilon: float, columns: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Release the quantiles (m, R) between which columns, first truncated to ± ``bound``, are truncated.
+    """Release the quantiles (m, R) between which columns are truncated, first truncated to ± ``bound``.
 
-    ``epsilon`` is that of each of the two quantiles of a column; ``columns`` (m, R) are released indices of
-    the columns that each replicate asks about, by default all.
+    ``epsilon`` is that of each of the two quantiles of a column. ``columns`` (m, R) are released indices of
+    the columns that each replicate needs, by default all.
     """
     return truncation_interval(_quantiles(transcript, sample, sample.X, bound, epsilon, columns), bound)
 
@@ -114,9 +113,9 @@ def _quantiles(
 
 
 def truncation_interval(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends (m, R) of released quantiles (m, 2, R).
+    """Return the lower and upper bounds (m, R) of an interval from released quantiles (m, 2, R).
 
-    They are swapped if reversed, and widened about their middle to a public minimum.
+    Reversed quantiles are swapped. The interval is widened about its midpoint to a public minimum.
     """
     first, second = released[:, 0], released[:, 1]
     middle, half = (first + second) / 2, np.maximum(np.abs(second - first), 2 * _NARROWEST * bound) / 2
@@ -124,17 +123,17 @@ def truncation_interval(released: FloatArray, bound: float) -> tuple[FloatArray,
 
 
 def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
-    """Return the level ± which truncates a response, (R,), from its released quantiles (1, 2, R)."""
+    """Return the symmetric truncation bound of a response, (R,), from released quantiles (1, 2, R)."""
     return np.asarray(np.abs(truncation_interval(released, bound)).max(axis=0)[0])
 
 
 def response_truncation(
     transcript: Transcript, sample: Sample, bound: float, truncation: str, epsilon: float
 ) -> tuple[float | FloatArray, float | FloatArray]:
-    """Return where responses are to be truncated, and the bound on them that noise is for; both ±.
+    """Return the truncation bound of responses, and the bound that the noise is for, both symmetric.
 
-    ``bound`` is the public one and ``epsilon`` that of each of two quantiles. The two values are the same,
-    () or (R,), but for ``"none"``: there the first is infinite.
+    ``bound`` is the public one, and ``epsilon`` that of each of two quantiles. Both values are the same, ()
+    or (R,), except for ``"none"``: there the first one is infinite.
     """
     if truncation == "private_quantiles":
         released = _quantiles(transcript, sample, sample.response()[:, None], bound, epsilon)
@@ -149,9 +148,9 @@ def response_truncation(
 def truncated_means(
     sample: Sample, lower: FloatArray, upper: FloatArray, columns: IntArray | None = None
 ) -> FloatArray:
-    """Return the means over each replicate's rows of columns truncated to its intervals, (m, R).
+    """Return the means over each replicate's rows of columns truncated to intervals, (m, R).
 
-    The intervals are (m, R), of the columns (m, R) that each replicate looks at, or of all.
+    The intervals (m, R) are those of the columns (m, R) that each replicate needs, or of all columns.
     """
     means = np.empty_like(lower)
     for r in range(lower.shape[1]):
@@ -162,7 +161,7 @@ def truncated_means(
 
 
 def quantile_witness(bound: float, d: int) -> Neighbors:
-    """Return neighbors that move every rank, and every score, by 1: of many rows at R one goes to −R."""
+    """Return neighbors that move every rank and score by 1: one of many rows at R moves to −R."""
     rows, responses = np.full((_WITNESS_ROWS, d), bound), np.full(_WITNESS_ROWS, bound)
     other_rows, other_responses = rows.copy(), responses.copy()
     other_rows[0], other_responses[0] = -bound, -bound

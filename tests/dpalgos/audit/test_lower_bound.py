@@ -157,7 +157,7 @@ def failing(sample, params, transcript):
     return released_sum(sample, params, transcript)
 
 
-TOYS = [(leaking, "the answer"), (overflowing, ""), (failing, "whether it fails")]
+TOYS = [(leaking, "the estimate"), (overflowing, ""), (failing, "whether it fails")]
 
 
 @pytest.mark.parametrize(("toy", "distinguisher"), TOYS)
@@ -174,7 +174,7 @@ def test_the_number_of_releases_must_not_depend_on_the_data():
             released = transcript.gaussian(column_sums(sample), **asked)
         return released
 
-    with pytest.raises(RuntimeError, match="itself private"):
+    with pytest.raises(RuntimeError, match="depends on data"):
         audit_toy(varying, ([[1.0]], [[-1.0]]))
 
 
