@@ -179,4 +179,4 @@ def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_pa
     assert out == "['their_mean']"
     for file in broken[:-1]:
         assert f"line {LAST_LINE} of {file}" in warned
-    assert f"{broken[-1]} is left out: KeyError" in warned
+    assert f"{broken[-1]} is skipped: KeyError" in warned

@@ -25,7 +25,7 @@ _QUESTION_FAULTS = {
 
 APPLICATION_FAULTS = {
     **_QUESTION_FAULTS,
-    "cells at a bound count as inside in classes": Fault("dpalgos/sklearn/base.py", "PrivateModel._released", {"moved() if moved and self.interval is not None else None": "None"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
+    "cells at a bound count as inside in classes": Fault("dpalgos/sklearn/base.py", "PrivateModel._released", {"clipped_cells() if clipped_cells and self.interval is not None else None": "None"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "cells at a bound count as inside in formulas": Fault("dpalgos/formula/fit.py", "_clipped_rows", {"np.any(clipped, axis=0)": "(np.any(clipped, axis=0) & False)"}, "test_many_rows_beyond_the_bounds_leave_no_interval_in_classes_and_formulas"),
     "a socket lies in a folder of too long a name": Fault("tasks/workers.py", "start_loading", {"len(os.fsencode(folder)) > _LONGEST_FOLDER": "False"}, "test_a_temporary_folder_may_have_a_long_name"),
     "a count may be any number": Fault("dpalgos/params.py", "count", {"most=_MOST": "most=10**999"}, "test_bad_keywords"),
