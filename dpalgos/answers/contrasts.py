@@ -1,4 +1,4 @@
-"""Tests of linear hypotheses about coefficients, named and written as in statsmodels."""
+"""Tests of linear hypotheses about coefficients, in the notation of statsmodels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ContrastResults:
     Attributes
     ----------
     effect, sd, statistic, pvalue : (q,) arrays
-        R β, the half-width of its interval over the normal quantile, (R β − q) over that, and the two-sided
-        p-value of a normal law; NaN where the interval of R β is missing.
+        R β; the half-width of its interval over the normal quantile; (R β − q) / sd; and the two-sided
+        p-value of a normal distribution. NaN if R β has no interval.
     ends : (q, 2) array
-        Intervals of R β at ``level``.
+        Confidence limits of R β at ``level``.
     note : str
-        Why tests are missing.
+        The reasons for missing tests.
     """
 
     names: tuple[str, ...]
@@ -43,14 +43,14 @@ class ContrastResults:
     def statistic(self) -> FloatArray:
         return np.asarray((self.effect - self.null) / self.sd)
 
-    tvalue = statistic  # as statsmodels calls it
+    tvalue = statistic  # the name in statsmodels
 
     @property
     def pvalue(self) -> FloatArray:
         return np.asarray(2 * scipy.special.ndtr(-np.abs(self.statistic)))
 
     def conf_int(self) -> FloatArray:
-        """Return the ends of the intervals, (q, 2)."""
+        """Return the confidence limits, (q, 2)."""
         return self.ends
 
     def summary_frame(self) -> Any:
@@ -65,7 +65,7 @@ class ContrastResults:
 
 @dataclass(frozen=True, kw_only=True)
 class WaldResults:
-    """A joint test of several hypotheses: its statistic, the law of which is χ² with ``df_num``."""
+    """A joint test of several hypotheses: its statistic has a χ² distribution with ``df_num``."""
 
     statistic: float
     pvalue: float
@@ -79,12 +79,12 @@ def constraints_of(
     """Return R (q, k), q (q,) and a name for each row.
 
     ``r_matrix`` is text such as ``"age - 10 * smoker = 0, `pre-post` = 2"``, an array (q, k) or (k,), or a
-    pair of R and q. Text is refused if it has two meanings: ``a-b = 0`` of terms "a", "b" and "a-b".
+    pair of R and q. Ambiguous text is refused: ``a-b = 0`` with terms "a", "b" and "a-b".
     """
     if not isinstance(r_matrix, str):
         R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
         return R, values, tuple(f"c{j}" for j in range(len(R)))
-    found = dict[bytes, tuple[FloatArray, FloatArray, tuple[str, ...]]]()
+    meanings = dict[bytes, tuple[FloatArray, FloatArray, tuple[str, ...]]]()
     refusal: InputError | None = None
     aliases = [f"t{j}_" for j in range(len(terms))]
     for reading in readings(r_matrix, terms, columns) or [[r_matrix]]:
@@ -94,37 +94,40 @@ def constraints_of(
         except InputError as error:
             refusal = error
             continue
-        shown = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
-        names = [_restored(each.strip(), terms) for each in shown.split(",")]
-        found[R.tobytes() + values.tobytes()] = R, values, tuple(names)
-    if len(found) > 1:
+        text = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
+        names = [_restored(each.strip(), terms) for each in text.split(",")]
+        meanings[R.tobytes() + values.tobytes()] = R, values, tuple(names)
+    if len(meanings) > 1:
         raise InputError(
-            f"r_matrix can be read in {len(found)} ways, got {r_matrix!r}; write a name with marks in "
+            f"r_matrix can be read in {len(meanings)} ways, got {r_matrix!r}; write a name with marks in "
             'back-quotes or Q("…"), put blanks around - for a difference, or pass an array'
         )
-    if not found:
+    if not meanings:
         assert refusal is not None
         raise refusal
-    return next(iter(found.values()))
+    return next(iter(meanings.values()))
 
 
 def _constraints(
-    given: Any, names: Sequence[str], shown: str, terms: Sequence[str]
+    r_matrix: Any, names: Sequence[str], text: str, terms: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
     """Return R (q, k) and q (q,) of hypotheses about names."""
     from patsy import DesignInfo, PatsyError
 
     try:
         with np.errstate(all="ignore"):
-            found = DesignInfo(list(names)).linear_constraint(given)
+            constraint = DesignInfo(list(names)).linear_constraint(r_matrix)
     except (PatsyError, ValueError, TypeError, ZeroDivisionError):
         raise InputError(
             f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
-            f"a weight for each, got {shown}"
+            f"a weight for each, got {text}"
         ) from None
-    R, values = np.asarray(found.coefs, dtype=float), np.asarray(found.constants, dtype=float).ravel()
+    R, values = (
+        np.asarray(constraint.coefs, dtype=float),
+        np.asarray(constraint.constants, dtype=float).ravel(),
+    )
     if not np.isfinite(R).all() or not R.any(axis=1).all():
-        raise InputError("r_matrix must have finite weights, and no row of zeros, got others")
+        raise InputError("r_matrix must have finite weights, and no row of zeros, got other values")
     return R, values
 
 
@@ -139,11 +142,11 @@ def _restored(text: str, terms: Sequence[str]) -> str:
 def joint_test(off: FloatArray, sd: FloatArray, covariance: FloatArray, note: str) -> WaldResults:
     """Return the Wald test that values, ``off`` (q,), are zero.
 
-    Standard errors are those of the intervals, which count bounds on a bias; correlations are those of
+    Standard errors are those of the intervals, which include bounds on a bias. Correlations are those of
     ``covariance`` (q, q).
     """
     if np.linalg.matrix_rank(covariance, hermitian=True) < len(off):
-        raise InputError("r_matrix must have rows none of which follows from the others; leave some out")
+        raise InputError("r_matrix must have linearly independent rows; drop some")
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(scale, scale)
     statistic = float((off / sd) @ np.linalg.solve(correlation, off / sd))

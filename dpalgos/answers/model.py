@@ -1,7 +1,7 @@
-"""A regression as it was released, and the answers that follow from it at no cost in ε.
+"""A released regression, and the further estimates that follow from it at no cost in ε.
 
-Nested models (:mod:`dpalgos.answers.nested`), tests of linear hypotheses, and intervals of predictions. What
-is not released is not invented: there are no residuals, and no diagnostics of them.
+These are nested models (:mod:`dpalgos.answers.nested`), tests of linear hypotheses, and intervals of
+predictions. They use released numbers only: there are no residuals and no residual diagnostics.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _FIRST_ORDER = ", to first order and with what normal rows would add to it"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasedModel(ShowsCoefficients):
-    """The coefficients of a release, or of a model nested in it, and what follows from them.
+    """The coefficients of a release, or of a model nested in it, and further estimates from them.
 
     Attributes
     ----------
     terms : tuple of str
         The names of the k coefficients.
     matrix, shift : (k, m) and (k,) arrays
-        They are ``matrix`` times what was released, plus ``shift``.
+        The coefficients are ``matrix`` times the released ones, plus ``shift``.
     released : ReleasedRegression
     groups : mapping of str to tuple of str
-        Terms of a formula → their coefficients, as the levels of a category.
+        Terms of a formula → their coefficients, such as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
     response, intercept, offset : str
         Their names, or "".
     promise : str
-        What the release protects.
+        The guarantee of the release.
     omitted : OmittedEffect, optional
-        Of a nested model: what it omits from the released one.
+        For a nested model: the effect of the omitted terms.
     rows_of : callable
         Returns the rows (n, k) of the terms and the offset (n,), from rows of data.
     """
@@ -74,18 +74,18 @@ class ReleasedModel(ShowsCoefficients):
 
     @property
     def note(self) -> str:
-        """Why coefficients have no interval, in words."""
+        """The reasons that coefficients have no interval, in words."""
         return why_none(self._along(np.eye(len(self.terms))).codes, self.terms)
 
     @property
     def nested_note(self) -> str:
-        """What a nested model is, and why some of its coefficients have no interval."""
+        """A description of a nested model, and the reasons that coefficients have no interval."""
         note = f"{self.note[:1].upper()}{self.note[1:]}." if self.note else ""
         kind = "" if self.released.family.is_linear else _FIRST_ORDER
         return " ".join(filter(None, [NESTED.format(kind), note]))
 
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
-        """Return the coefficients with their intervals; NaN where there is no honest one."""
+        """Return the coefficients with their intervals; NaN if there is no valid one."""
         ends = _ends(self._along(np.eye(len(self.terms))))
         family = self.released.family.name
         return CoefficientTable(
@@ -103,31 +103,31 @@ class ReleasedModel(ShowsCoefficients):
         Parameters
         ----------
         terms : sequence of str
-            Names of coefficients, or of a formula's terms: ``["age", "C(region)"]``.
+            Names of coefficients, or of terms of a formula: ``["age", "C(region)"]``.
         intercept : bool
-            Whether it keeps the intercept, if there is one.
+            Whether to keep the intercept, if there is one.
         """
         if self.omitted is not None:
-            raise InputError("submodel is of the whole model; nest this one in that")
-        wanted = self._kept(terms, intercept)
-        kept = [j for j, term in enumerate(self.terms) if term in wanted]
-        combinations, omitted = nested(self.released, self.matrix, self.shift, kept)
+            raise InputError("submodel needs the whole model; call it on that model")
+        coefficients = self._coefficients_of(terms, intercept)
+        index = [j for j, term in enumerate(self.terms) if term in coefficients]
+        combinations, omitted = nested(self.released, self.matrix, self.shift, index)
         rows_of = self.rows_of
 
-        def rows(given: Any) -> tuple[FloatArray, FloatArray]:
-            found, offset = rows_of(given) if rows_of else (np.asarray(given, dtype=float), np.zeros(1))
-            return found[:, kept] if found.shape[1] == len(self.terms) else found, offset
+        def rows(frame: Any) -> tuple[FloatArray, FloatArray]:
+            columns, offset = rows_of(frame) if rows_of else (np.asarray(frame, dtype=float), np.zeros(1))
+            return columns[:, index] if columns.shape[1] == len(self.terms) else columns, offset
 
-        names = tuple(self.terms[j] for j in kept)
-        groups = {name: tuple(t for t in own if t in names) for name, own in self.groups.items()}
+        names = tuple(self.terms[j] for j in index)
+        groups = {name: tuple(t for t in members if t in names) for name, members in self.groups.items()}
         return replace(
             self,
             terms=names,
             matrix=combinations @ self.matrix,
             shift=combinations @ self.shift,
-            groups={name: own for name, own in groups.items() if own},
+            groups={name: members for name, members in groups.items() if members},
             intercept=self.intercept if self.intercept in names else "",
-            omitted=omitted if len(kept) < len(self.terms) else None,
+            omitted=omitted if len(index) < len(self.terms) else None,
             rows_of=rows,
         )
 
@@ -137,12 +137,12 @@ class ReleasedModel(ShowsCoefficients):
         Parameters
         ----------
         r_matrix : str, array_like or tuple
-            ``"age - 10 * smoker = 0, `pre-post` = 1"``; an array (q, k), or a pair of it and q. A name with
-            marks stands in back-quotes or in ``Q("…")``.
+            ``"age - 10 * smoker = 0, `pre-post` = 1"``; an array (q, k), or a pair of R and q. Put a name
+            with marks in back-quotes or in ``Q("…")``.
         """
         R, null, names = constraints_of(r_matrix, self.terms, self.columns)
-        found = self._along(R)
-        ends = _ends(found)
+        intervals = self._along(R)
+        ends = _ends(intervals)
         sd = (ends[1] - ends[0]) / (2 * normal_quantile(self.level))
         return ContrastResults(
             names=names,
@@ -151,22 +151,22 @@ class ReleasedModel(ShowsCoefficients):
             null=null,
             ends=ends.T,
             level=self.level,
-            note=why_none(found.codes, names, "hypothesis") if found.codes.any() else "",
+            note=why_none(intervals.codes, names, "hypothesis") if intervals.codes.any() else "",
         )
 
     def wald_test(self, r_matrix: Any) -> WaldResults:
-        """Test hypotheses R β = q together; arguments are those of :meth:`t_test`."""
+        """Test hypotheses R β = q jointly; arguments are those of :meth:`t_test`."""
         R, null, _ = constraints_of(r_matrix, self.terms, self.columns)
         one = self.t_test((R, null))
         covariance = self.released.covariance(R @ self.matrix, self.omitted)
         return joint_test(one.effect - null, one.sd, covariance, one.note)
 
     def wald_test_terms(self) -> Any:
-        """Test each term of the formula, a category's levels together: a data frame by term."""
-        groups = {name: own for name, own in self.groups.items() if self.intercept not in own}
+        """Test each term of the formula, with all levels of a category together; a data frame by term."""
+        groups = {name: members for name, members in self.groups.items() if self.intercept not in members}
         tests = {}
-        for name, own in groups.items():
-            R = np.array([[float(term == each) for term in self.terms] for each in own])
+        for name, members in groups.items():
+            R = np.array([[float(term == each) for term in self.terms] for each in members])
             tests[name] = self.wald_test(R)
         return frame_of(
             {
@@ -180,18 +180,19 @@ class ReleasedModel(ShowsCoefficients):
     def predict(self, rows: Any, interval: float | None = None) -> Any:
         """Return the mean response at rows of data.
 
-        With ``interval`` a data frame with mean, mean_ci_lower and mean_ci_upper: of the mean, not of a
-        single response, whose spread is not released.
+        With ``interval``, return a data frame with mean, mean_ci_lower and mean_ci_upper. These are intervals
+        of the mean, not of a single response: the residual distribution is not released.
         """
-        found, offset = self.rows_of(rows) if self.rows_of else (np.asarray(rows, dtype=float), np.zeros(1))
-        if found.ndim != 2 or found.shape[1] != len(self.terms):
+        columns, offset = self.rows_of(rows) if self.rows_of else (np.asarray(rows, dtype=float), np.zeros(1))
+        if columns.ndim != 2 or columns.shape[1] != len(self.terms):
             raise InputError(
-                f"rows must have {len(self.terms)} columns, {', '.join(self.terms)}, got shape {found.shape}"
+                f"rows must have {len(self.terms)} columns, {', '.join(self.terms)}, got shape "
+                f"{columns.shape}"
             )
-        return self.means(found, offset, interval)
+        return self.means(columns, offset, interval)
 
     def means(self, rows: FloatArray, offset: FloatArray, interval: float | None = None) -> Any:
-        """Return what :meth:`predict` does for rows of the terms, (n, k), and an offset (n,)."""
+        """Return the result of :meth:`predict` for rows of the terms, (n, k), and an offset (n,)."""
         level = None if interval is None else check_level("interval", interval)
         ends = _ends(self._along(rows, level)) + offset
         mean = self.released.family.mean
@@ -201,7 +202,7 @@ class ReleasedModel(ShowsCoefficients):
         return frame_of({"mean": middle, "mean_ci_lower": lower, "mean_ci_upper": upper})
 
     def summary(self) -> Summary:
-        """Return the table with its facts."""
+        """Return the coefficient table with its facts."""
         remarks = [self.promise, self.nested_note if self.omitted is not None else ""]
         parts = [term for term in self.terms if term != self.intercept]
         parts += [f"offset({self.offset})"] if self.offset else []
@@ -217,26 +218,26 @@ class ReleasedModel(ShowsCoefficients):
     def _along(self, combinations: FloatArray, level: float | None = None) -> Interval:
         """Return the intervals of combinations (q, k) of the coefficients."""
         omitted = None if self.omitted is None else self.omitted.along(combinations)
-        found = self.released.along(combinations @ self.matrix, level, omitted)
-        assert found.center is not None
-        return replace(found, center=found.center + (combinations @ self.shift)[:, None])
+        intervals = self.released.along(combinations @ self.matrix, level, omitted)
+        assert intervals.center is not None
+        return replace(intervals, center=intervals.center + (combinations @ self.shift)[:, None])
 
-    def _kept(self, terms: Sequence[str], intercept: bool) -> set[str]:
-        """Return the coefficients that a nested model has; refuse terms that this one does not have."""
+    def _coefficients_of(self, terms: Sequence[str], intercept: bool) -> set[str]:
+        """Return the coefficients of a nested model; refuse terms that this model does not have."""
         if isinstance(terms, str):
             raise InputError(f"terms must be a list of names, got {terms!r}; pass [{terms!r}]")
-        found = {self.intercept} if intercept and self.intercept else set()
-        known = list(dict.fromkeys([*self.groups, *self.terms]))
+        coefficients = {self.intercept} if intercept and self.intercept else set()
+        names = list(dict.fromkeys([*self.groups, *self.terms]))
         for each in terms:
-            name = find_name(each, known, self.columns)
-            if name is None:
-                raise InputError(unknown_name("term", each, known))
-            found |= {*self.groups.get(name, (name,))}
-        if not found:
+            term = find_name(each, names, self.columns)
+            if term is None:
+                raise InputError(unknown_name("term", each, names))
+            coefficients |= {*self.groups.get(term, (term,))}
+        if not coefficients:
             raise InputError("terms must name a coefficient, got none; name one")
-        return found
+        return coefficients
 
 
-def _ends(found: Interval) -> FloatArray:
-    """Return lower and upper ends, (2, k), of the intervals of one answer."""
-    return np.asarray(found.ends(np.zeros_like(found.half_width))[..., 0])
+def _ends(intervals: Interval) -> FloatArray:
+    """Return lower and upper confidence limits, (2, k), from the intervals of one estimate."""
+    return np.asarray(intervals.ends(np.zeros_like(intervals.half_width))[..., 0])

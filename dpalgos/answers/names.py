@@ -1,7 +1,7 @@
 """Names of coefficients as people write them: bare, in back-quotes, or in ``Q("…")``.
 
-A name with marks, such as ``pre-post``, is quoted as in formulas. The two quotations mean the same. A bare
-name is accepted if the text can be read in one way only.
+Put a name with marks, such as ``pre-post``, in quotes, as in formulas. Both kinds of quotes mean the same. A
+bare name is accepted if the text is unambiguous.
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ _MOST_READINGS = 100
 
 
 def marked(text: str) -> str:
-    """Return text in which each quoted name stands between marks, or bare if it is a word."""
+    """Return text with a mark around each quoted name; a quoted word becomes bare."""
     return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), text)
 
 
 def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> str | None:
-    """Return the known name that a text means, in any quotation; None if none does.
+    """Return the known name that a text means, with any quotes; None if there is none.
 
     ``columns`` are names that may be quoted within a name, as in ``C(`my group`)[T.a]``.
     """
-    names, wanted = list(known), marked(text)
+    names, spelling = list(known), marked(text)
     if text in names:
         return text
-    found = [name for name in names if wanted in spellings(name, columns)]
-    if len(found) > 1:
-        raise InputError(f"{text!r} may be {' or '.join(map(repr, found))}; rename a column")
-    return found[0] if found else None
+    matches = [name for name in names if spelling in spellings(name, columns)]
+    if len(matches) > 1:
+        raise InputError(f"{text!r} may be {' or '.join(map(repr, matches))}; rename a column")
+    return matches[0] if matches else None
 
 
 def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
-    """Return all ways to write a name, with marks for quotations."""
+    """Return all ways to write a name, with marks in place of quotes."""
     bare = re.sub(_QUOTED, _inside, name)
     return {bare, marked(name), marked_columns(bare, columns), _mark(bare), _mark(name)}
 
 
 def marked_columns(text: str, columns: Sequence[str]) -> str:
-    """Return a bare text with marks around each column whose name is no word."""
+    """Return a bare text with marks around each column whose name is not a word."""
     odd = sorted((each for each in columns if _mark(each) != each and each), key=len, reverse=True)
     return re.sub("|".join(map(re.escape, odd)), lambda one: _mark(one[0]), text) if odd else text
 
 
 def readings(text: str, terms: Sequence[str], columns: Sequence[str] = ()) -> list[list[int | str]]:
-    """Return all ways to read an expression: numbers of terms, and the other parts as they are."""
-    known: dict[str, set[int]] = {}
+    """Return all ways to read an expression: numbers of terms, and the other parts unchanged."""
+    numbers_of: dict[str, set[int]] = {}
     for number, term in enumerate(terms):
         for spelling in spellings(term, columns):
-            known.setdefault(spelling, set()).add(number)
-    known.pop("", None)
-    found = list(islice(_read(marked(text), 0, known, set()), _MOST_READINGS + 1))
-    if len(found) > _MOST_READINGS:
-        raise InputError(f"{text[:60]!r} can be read in many ways; write names in back-quotes")
-    return found
+            numbers_of.setdefault(spelling, set()).add(number)
+    numbers_of.pop("", None)
+    all_readings = list(islice(_read(marked(text), 0, numbers_of, set()), _MOST_READINGS + 1))
+    if len(all_readings) > _MOST_READINGS:
+        raise InputError(f"{text[:60]!r} is ambiguous; write names in back-quotes")
+    return all_readings
 
 
 def _read(
-    text: str, start: int, known: dict[str, set[int]], dead_ends: set[int]
+    text: str, start: int, numbers_of: dict[str, set[int]], dead_ends: set[int]
 ) -> Iterator[list[int | str]]:
-    """Yield all readings from a place on, which is noted if there is none."""
+    """Yield all readings from a position on; note the position if there is none."""
     if start == len(text):
         yield []
     if start == len(text) or start in dead_ends:
         return
     steps: list[tuple[int, set[int] | str]] = [
         (start + len(spelling), numbers)
-        for spelling, numbers in known.items()
+        for spelling, numbers in numbers_of.items()
         if text.startswith(spelling, start) and _is_whole(text, start, start + len(spelling))
     ]
     if other := _OTHER.match(text, start):
         steps.append((other.end(), other[0]))
     is_dead = True
     for end, part in steps:
-        for rest in _read(text, end, known, dead_ends):
+        for rest in _read(text, end, numbers_of, dead_ends):
             is_dead = False
             yield from ([each, *rest] for each in ([part] if isinstance(part, str) else part))
     if is_dead:
@@ -91,7 +91,7 @@ def _read(
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Say whether a name ends where words end."""
+    """Return whether a name ends at the end of a word."""
     words = [text[place - 1 : place + 1] for place in (start, end) if 0 < place < len(text)]
     return not any(re.fullmatch(r"\w\w", each) for each in words)
 

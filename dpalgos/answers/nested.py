@@ -1,36 +1,38 @@
-"""A nested model from a release of the whole one: constrained least squares in the released metric.
+"""A nested model from a release of the whole model: constrained least squares in the released metric.
 
     β_S  = argmin (β̃ − β)' H (β̃ − β)  over β with β_R = 0   =  β̃_S + H_SS⁻¹ H_SR β̃_R,   H = B'⁻¹ Q B⁻¹
 
-β̃ = B θ̃ are the released coefficients of the whole model, before they are shrunk, Q is the released curvature
-in white coordinates, B known. With least squares' β̃ and the rows' second moments H it is least squares of the
-nested model, exactly; in a generalized linear model it is one Newton step from the whole one.
+β̃ = B θ̃ are the released coefficients of the whole model, before shrinkage. Q is the released curvature in
+white coordinates, and B is known. If β̃ is the least squares estimate and H are the rows' second moments, β_S
+is exactly the least squares estimate of the nested model. In a generalized linear model it is one Newton step
+from the whole model.
 
-Nothing is read but what :class:`dpalgos.intervals.regression.ReleasedRegression` holds: released and public
-numbers, so that a nested model is post-processing and costs no ε. (A test replays it on other rows.)
+The input is :class:`dpalgos.intervals.regression.ReleasedRegression`, which holds released and public numbers
+only. Therefore a nested model is post-processing and costs no ε. (A test replays it on other rows.)
 
-What its intervals count. β_S solves P_S'(Q(θ_t − θ_S) + g) = 0, with a gradient g released at θ_t. Its error
-is Λ times that of the left-hand side at the true θ_S, Λ = (P_S'Q P_S)⁻¹P_S' = L W Q⁻¹ for the combinations
-L = [I, H_SS⁻¹H_SR] of β̃:
+**Errors that its intervals account for.** β_S solves P_S'(Q(θ_t − θ_S) + g) = 0, with a gradient g released
+at θ_t. Its error is Λ times the error of the left side at the true θ_S. Here Λ = (P_S'Q P_S)⁻¹P_S' = L W Q⁻¹
+for the combinations L = [I, H_SS⁻¹H_SR] of β̃. The errors are:
 
-- noise and sampling of g, as of any combination;
-- noise of Q times θ_t − θ_S = r − δ, where r = θ̃ − θ_S is what the nested model leaves out, and δ = θ̃ − θ_t
-  the step: the noise of the metric matters as far as something is left out;
-- sampling of Q times r: the mean of u u'r over rows has covariance E u u'(u'r)²/n, which is r'Qr Q/(p n) for
-  normal rows, of which a share p counts, and Λ Q r = 0. Rows of heavier tails have more: times the released
-  level of the largest ‖u‖² over that of normal rows. Together with the second moments of scores that is the
-  sandwich of the nested model, whose residuals are those of the whole one and u'r;
-- directions whose curvature noise hides: |Λ v| λ |v'r| for an eigenvalue λ that may be anything below.
+- Noise and sampling error of g, as for any combination.
+- Noise of Q times θ_t − θ_S = r − δ. Here r = θ̃ − θ_S is the omitted part, and δ = θ̃ − θ_t is the step. The
+  noise of the metric matters in proportion to the omitted part.
+- Sampling error of Q times r. The mean of u u'r over rows has covariance E u u'(u'r)²/n. For normal rows, of
+  which a share p counts, this is r'Qr Q/(p n), and Λ Q r = 0. Rows with heavier tails have more: the factor
+  is the released threshold of the largest ‖u‖² over that of normal rows. Together with the second moments of
+  scores, this is the sandwich of the nested model. Its residuals are those of the whole model plus u'r.
+- Directions whose curvature is below the noise: |Λ v| λ |v'r| for an eigenvalue with an upper bound λ.
 
-Two targets. β̃ is that of robust regression, if ``interval_target`` is; so is β_S, with the metric of the rows
-whose scores are not clipped. Where errors do not depend on the covariates, and rows that are clipped are not
-of another shape, both are the population's least squares.
+**Targets.** If ``interval_target`` is robust regression, so is the target of β̃ and of β_S; the metric is
+that of the rows with unclipped scores. The target is the population's least squares if errors do not depend
+on the covariates and clipped rows have the same distribution.
 
-Second order. E x_S (ψ'(x'β̃) − ψ'(x_S'β_S)) = 0 is not linear in β_S. What normal rows of the released mean
-would add is added (:func:`_second_order`), and half of it counts as a bias. Of counts, whose largest rows the
-metric misses most, a quarter of what the metric moves counts as well, and along the intercept all of r'Qr/p.
+**Second order.** E x_S (ψ'(x'β̃) − ψ'(x_S'β_S)) = 0 is not linear in β_S. The correction for normal rows with
+the released mean is added (:func:`_second_order`), and half of it counts as a bias. For counts, the metric
+misses the largest rows most. There, a quarter of the change by the metric counts as well, and along the
+intercept all of r'Qr/p.
 
-No interval: where the combination has none in the whole model, for the reason that it has.
+A coefficient has no interval if its combination has none in the whole model, with the same reason.
 """
 
 import numpy as np
@@ -46,42 +48,42 @@ _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of c
 
 
 def nested(
-    released: ReleasedRegression, matrix: FloatArray, shift: FloatArray, kept: list[int]
+    released: ReleasedRegression, matrix: FloatArray, shift: FloatArray, index: list[int]
 ) -> tuple[FloatArray, OmittedEffect]:
-    """Return the combinations L (|S|, k) of shown coefficients, and what the nested model omits.
+    """Return the combinations L (|S|, k) of shown coefficients, and the effect of the omitted terms.
 
-    Shown coefficients are ``matrix`` (k, m) times those that were released, plus ``shift`` (k,); ``kept`` are
-    those that the nested model has. The ``moved`` part is of the kept ones.
+    Shown coefficients are ``matrix`` (k, m) times the released ones, plus ``shift`` (k,). ``index`` has
+    the positions of those in the nested model.
     """
     first = int(released.has_offset)
-    to_shown = matrix[:, first:] @ released.outer
-    back: FloatArray = np.linalg.inv(to_shown)
+    to_coef = matrix[:, first:] @ released.outer
+    back: FloatArray = np.linalg.inv(to_coef)
     curvature = released.curvature
     metric = (curvature.vectors * np.sqrt(curvature.values)).T @ back
-    combinations = np.linalg.lstsq(metric[:, kept], metric, rcond=None)[0]
+    combinations = np.linalg.lstsq(metric[:, index], metric, rcond=None)[0]
     whole = matrix @ released.coefficients + shift
-    placed: FloatArray = np.zeros(len(matrix))
-    placed[kept] = combinations @ whole
-    white: FloatArray = back @ (whole - placed)
-    moved: FloatArray = np.zeros(len(kept))
-    unsure = moved
+    nested_coef: FloatArray = np.zeros(len(matrix))
+    nested_coef[index] = combinations @ whole
+    white: FloatArray = back @ (whole - nested_coef)
+    shift_of_kept: FloatArray = np.zeros(len(index))
+    unsure = shift_of_kept
     if not released.family.is_linear:
         with np.errstate(all="ignore"):
-            moved = _second_order(released, white, back[:, kept])
-        known = np.isfinite(moved)
-        unsure = np.where(known, _HALF * np.abs(moved), np.inf)
-        moved = np.where(known, moved, 0.0)
+            shift_of_kept = _second_order(released, white, back[:, index])
+        is_finite = np.isfinite(shift_of_kept)
+        unsure = np.where(is_finite, _HALF * np.abs(shift_of_kept), np.inf)
+        shift_of_kept = np.where(is_finite, shift_of_kept, 0.0)
     if released.family.has_counts:
         explained = float(curvature.along(white) ** 2 @ curvature.values / curvature.total)
-        metric_bias = np.abs(combinations @ whole - whole[kept]) * _CLIPPED_METRIC
-        unsure = unsure + metric_bias + explained * np.abs(to_shown @ curvature.ones)[kept]
-    return combinations, OmittedEffect(white, moved, unsure)
+        metric_bias = np.abs(combinations @ whole - whole[index]) * _CLIPPED_METRIC
+        unsure = unsure + metric_bias + explained * np.abs(to_coef @ curvature.ones)[index]
+    return combinations, OmittedEffect(white, shift_of_kept, unsure)
 
 
 def _second_order(released: ReleasedRegression, white: FloatArray, tangent: FloatArray) -> FloatArray:
-    """Return by how much a nested model of normal rows differs from one Newton step to it, (|S|,).
+    """Return the difference between a nested model of normal rows and one Newton step to it, (|S|,).
 
-    ``white`` is r; ``tangent`` (d, |S|) brings the nested model's coefficients to white ones.
+    ``white`` is r. ``tangent`` (d, |S|) maps the nested model's coefficients to white ones.
     """
     family, theta = released.family, released.center.theta
     mean = released.curvature.ones / max(1.0, float(np.linalg.norm(released.curvature.ones)))
@@ -95,15 +97,15 @@ def _second_order(released: ReleasedRegression, white: FloatArray, tangent: Floa
         return np.asarray(np.linalg.pinv(inner, hermitian=True) @ (tangent.T @ gap))
 
     first = step(0 * white, normal_curvature(family, theta, mean, origin) @ white)
-    found = first
+    coef = first
     for _ in range(_ROUNDS):
-        left_out = white - tangent @ found
-        found = found + step(left_out, _gap(released, left_out, mean))
-    return found - first
+        left_out = white - tangent @ coef
+        coef = coef + step(left_out, _gap(released, left_out, mean))
+    return coef - first
 
 
 def _gap(released: ReleasedRegression, left_out: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return E u (ψ'(η) − ψ'(η − ρ)), ρ = u'r, (d,), on normal rows u of mean ``mean`` and moments I."""
+    """Return E u (ψ'(η) − ψ'(η − ρ)), ρ = u'r, (d,), for normal rows u with mean ``mean`` and moments I."""
     theta = released.center.theta
     slope = _scaled(theta - mean * (mean @ theta), theta)
     other = _scaled(left_out - mean * (mean @ left_out) - slope * (slope @ left_out), left_out)
@@ -116,5 +118,5 @@ def _gap(released: ReleasedRegression, left_out: FloatArray, mean: FloatArray) -
 
 
 def _scaled(direction: FloatArray, along: FloatArray) -> FloatArray:
-    """Return a covariance with u'a, a = ``along``, over the latter's standard deviation."""
+    """Return a covariance with u'a, a = ``along``, over the standard deviation of u'a."""
     return np.asarray(direction / np.maximum(np.sqrt(np.maximum(direction @ along, 0.0)), _NARROWEST))

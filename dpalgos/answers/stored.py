@@ -1,7 +1,8 @@
-"""A released model as plain data, for the record of a release, and back.
+"""A released model as plain data, for the record of a release, and its inverse.
 
-All of it was released, or is public: what :class:`dpalgos.intervals.regression.ReleasedRegression` holds, the
-names of the coefficients, and the public map to their units.
+All of the data are released or public: the contents of
+:class:`dpalgos.intervals.regression.ReleasedRegression`, the names of the coefficients, and the public map to
+their units.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import get_family
 from dpalgos.typing import FloatArray
 
-# Shapes by the number of coefficients d. Records of 2.0 have an axis of replicates of length 1, and a "lost".
+# Shapes by the number of coefficients d. Records of 2.0 have an axis of replicates of length 1, and "lost".
 _VECTOR, _SQUARE, _NUMBER = "d", "dd", ""
 _ARRAYS = {"moments": _SQUARE, "outer": _SQUARE, "coef": _VECTOR}
 _ARRAYS |= {"moments_std": _NUMBER, "middle": _NUMBER, "clip": _NUMBER, "n_rows": _NUMBER}
@@ -27,16 +28,16 @@ _SHIFT = {"moved": _VECTOR, "image": _SQUARE, "variance": _VECTOR, "bias": _VECT
 
 
 def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
-    """Return a whole model as plain data; None where a number is not finite."""
+    """Return a whole model as plain data; None if a number is not finite."""
     released = model.released
     tail = released.tail
-    found = {
+    content = {
         "response": model.response,
         "intercept": model.intercept,
         "offset": model.offset,
         "promise": model.promise,
         "terms": list(model.terms),
-        "groups": {name: list(own) for name, own in model.groups.items()},
+        "groups": {name: list(members) for name, members in model.groups.items()},
         "columns": list(model.columns),
         "matrix": model.matrix.tolist(),
         "shift": model.shift.tolist(),
@@ -49,11 +50,11 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
         "intercept_shift": _plain(released.shift._asdict()),
         "tail": None if tail is None else _plain({"above": tail.above, "std": tail.std}),
     }
-    return found if _is_finite(found) else None
+    return content if _is_finite(content) else None
 
 
 def model_of(content: Mapping[str, Any]) -> ReleasedModel:
-    """Return the model that plain data hold; refuse what is none."""
+    """Return the model from plain data; refuse invalid data."""
     try:
         d = len(content["arrays"]["coef"])
         curvature, shift = (
@@ -67,7 +68,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
             offset=str(content.get("offset", "")),  # version 2.0 did not store it
             promise=str(content["promise"]),
             terms=tuple(content["terms"]),
-            groups={name: tuple(own) for name, own in content["groups"].items()},
+            groups={name: tuple(members) for name, members in content["groups"].items()},
             columns=tuple(content["columns"]),
             matrix=np.array(content["matrix"], dtype=float),
             shift=np.array(content["shift"], dtype=float),
@@ -82,11 +83,9 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
                 **_shaped(content["arrays"], _ARRAYS, d),
             ),
         )
-        model.coefficients()  # refuses arrays that do not go together
+        model.coefficients()  # refuses arrays with inconsistent shapes
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, np.linalg.LinAlgError):
-        raise InputError(
-            "the record holds no released model that can be read; make it again by dpcost release"
-        ) from None
+        raise InputError("the record holds no readable model; run dpcost release again to write it") from None
     return model
 
 
@@ -99,7 +98,7 @@ def _arrays(content: Mapping[str, Any]) -> dict[str, FloatArray]:
 
 
 def _shaped(content: Mapping[str, Any], shapes: Mapping[str, str], d: int) -> dict[str, Any]:
-    """Return arrays in the shapes of one answer, and numbers; one number stands for a whole array."""
+    """Return arrays in the shapes of one estimate, and numbers; one number replaces a constant array."""
 
     def shaped(part: Any, axes: str) -> Any:
         array, shape = np.array(part, dtype=float), tuple(d for _ in axes)

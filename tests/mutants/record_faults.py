@@ -49,7 +49,7 @@ RECORD_FAULTS = {
     "rows in one dimension are quoted": Fault("dpalgos/sklearn/checked.py", "_named_rows", {"rows.ndim != 2": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
     "labels beyond the declared ones are those of the first class": Fault("dpalgos/sklearn/checked.py", "codes_of", {"not matches.any(axis=1).all()": "False"}, "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
     "hidden values of masked arrays are used": Fault("dpalgos/sklearn/checked.py", "_as_array", {"unmasked(name, values)": "values"}, "test_a_bad_argument_is_refused_by_name"),
-    "the first reading of a hypothesis is taken": Fault("dpalgos/answers/contrasts.py", "constraints_of", {"len(found) > 1": "False"}, "test_a_hypothesis_with_two_meanings_is_refused"),
+    "the first reading of a hypothesis is taken": Fault("dpalgos/answers/contrasts.py", "constraints_of", {"len(meanings) > 1": "False"}, "test_a_hypothesis_with_two_meanings_is_refused"),
     "a bare name is never a whole name": Fault("dpalgos/answers/names.py", "spellings", {"{bare, marked(name), ": "{"}, "test_a_bare_name_with_marks_is_taken_where_it_has_one_meaning"),
     "one quotation is not the other": Fault("dpalgos/answers/names.py", "_inside", {"quoted[1] if quoted[1] is not None else str(ast.literal_eval(quoted[2]))": "quoted[0]"}, "test_a_name_with_marks_is_quoted_in_a_hypothesis_and_arithmetic_is_arithmetic"),
     "a quoted column within a name is another name": Fault("dpalgos/answers/names.py", "spellings", {"marked_columns(bare, columns), ": ""}, "test_a_name_with_marks_is_quoted_in_a_hypothesis_and_arithmetic_is_arithmetic"),
