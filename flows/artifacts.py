@@ -47,11 +47,11 @@ def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
     """Attach the report's headline, unless it is about the user's own table: a team may share the server."""
     if spec.analyst_table is not None:
         return
-    shown = os.environ.get(REPORTS_URL) if from_server() else None
-    folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
+    address = os.environ.get(REPORTS_URL) if from_server() else None
+    folder = report.parent.relative_to(REPORTS.resolve()) if address else ""
     create_markdown_artifact(
         key=_key("report", spec.name),
-        markdown=summary_markdown(report, headline, f"{shown}/{folder}" if shown else ""),
+        markdown=summary_markdown(report, headline, f"{address}/{folder}" if address else ""),
         description=spec.title,
     )
 
@@ -65,8 +65,8 @@ def summary_markdown(report: Path, headline: str, address: str = "") -> str:
     lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
     after = dropwhile(lambda line: not line.startswith("|"), lines)
     table = "\n".join(takewhile(lambda line: line.startswith("|"), after))
-    whole = f"[The whole report]({address}/{report.name})" if address else f"The whole report: `{report}`"
-    return f"{headline}\n\n{whole}\n\n{table}\n"
+    link = f"[The whole report]({address}/{report.name})" if address else f"The whole report: `{report}`"
+    return f"{headline}\n\n{link}\n\n{table}\n"
 
 
 @_best_effort

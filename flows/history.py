@@ -56,13 +56,13 @@ def _of_server(home: Path, address: str) -> Iterator[dict[str, str]]:
     newest = FlowRunSort.START_TIME_DESC
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_run_filter=begun, sort=newest, limit=_MANY):
-            asked = run.parameters
-            studies = asked.get("studies") or [asked.get("study", run.name)]
+            parameters = run.parameters
+            studies = parameters.get("studies") or [parameters.get("study", run.name)]
             yield _row(
                 started=run.start_time.isoformat(timespec="seconds") if run.start_time else "",
                 ended=run.end_time.isoformat(timespec="seconds") if run.end_time else "",
                 study=", ".join(Path(str(study)).stem for study in studies),
-                profile=str((asked.get("options") or {}).get("profile", "")),
+                profile=str((parameters.get("options") or {}).get("profile", "")),
                 status=(run.state_name or "unknown").lower(),
                 flow_run_id=str(run.id),
             )

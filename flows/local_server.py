@@ -119,9 +119,9 @@ def _database(home: Path) -> str:
     """Return the address of the server's database, without its password."""
     from sqlalchemy.engine import make_url
 
-    given = os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL", "")
-    given = given or os.environ.get("PREFECT_SERVER_DATABASE_CONNECTION_URL", "")
-    return make_url(given).render_as_string() if given else str(home / "prefect" / "prefect.db")
+    url = os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL", "")
+    url = url or os.environ.get("PREFECT_SERVER_DATABASE_CONNECTION_URL", "")
+    return make_url(url).render_as_string() if url else str(home / "prefect" / "prefect.db")
 
 
 def bound_host(listening: socket.socket) -> str:
@@ -159,10 +159,10 @@ def settings_of_home(home: Path) -> dict[str, str]:
 
 def keep_days() -> int:
     """Return how many days the history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
-    given = os.environ.get(KEEP_DAYS, "90")
-    if not given.isdigit() or not 1 <= int(given) <= 36_500:
-        raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
-    return int(given)
+    text = os.environ.get(KEEP_DAYS, "90")
+    if not text.isdigit() or not 1 <= int(text) <= 36_500:
+        raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {text!r}; pass e.g. 90")
+    return int(text)
 
 
 def set_client(address: str, authentication: str, *own: str) -> None:
@@ -284,8 +284,8 @@ def own_authentication(home: Path) -> str:
 
 def authentication_at(home: Path, address: str) -> str:
     """Return the authentication string of a running server: the user's or, on this machine, the home's."""
-    own = own_authentication(home) if _on_loopback(address) else ""
-    string = os.environ.get("PREFECT_API_AUTH_STRING", own)
+    secret = own_authentication(home) if _on_loopback(address) else ""
+    string = os.environ.get("PREFECT_API_AUTH_STRING", secret)
     name, _, password = string.partition(":")
     with suppress(httpx.HTTPError):  # it responded a moment ago; `watched` notices if it disappears
         if _get(f"{address}/admin/version", (name, password)).status_code in (401, 403):

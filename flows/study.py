@@ -176,10 +176,12 @@ def rerun(
         options: Missing options are those of the last run.
     """
     given.check_studies(study)
-    asked, command = rerun_options(study, task, cell, options.model_dump(), given.reports_folder(options.out))
+    parameters, command = rerun_options(
+        study, task, cell, options.model_dump(), given.reports_folder(options.out)
+    )
     given.TYPED.set(command)
     with computed_again(task, cell):
-        return _study(study, asked)
+        return _study(study, parameters)
 
 
 @flow(name="report")

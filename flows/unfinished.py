@@ -141,8 +141,8 @@ def _automation(tag: str) -> Any:
 def _flow_runs(client: Any, tag: str, states: Collection[str]) -> list[Any]:
     from prefect.client.schemas.filters import FlowRunFilter
 
-    wanted: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": list(states)}}}
-    return list(client.read_flow_runs(flow_run_filter=FlowRunFilter(**wanted)))
+    run_filter: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": list(states)}}}
+    return list(client.read_flow_runs(flow_run_filter=FlowRunFilter(**run_filter)))
 
 
 def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
@@ -152,11 +152,11 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
 
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
-    found = list[Any]()
+    runs = list[Any]()
     # The server returns one page at a time.
     while more := client.read_task_runs(
-        flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(found)
+        flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(runs)
     ):
-        found += more
-    for each in found:
+        runs += more
+    for each in runs:
         client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)

@@ -28,9 +28,9 @@ def run_audits(
     if options.profile not in spec.audit_trials:
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
-    asked = (n_features, spec.audit_trials[options.profile], options.seed)
+    settings = (n_features, spec.audit_trials[options.profile], options.seed)
     cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
-    return [audit.submit(cell, *asked) for cell in cells]
+    return [audit.submit(cell, *settings) for cell in cells]
 
 
 def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:
@@ -55,8 +55,8 @@ def exhibits_of(
     head, block = spec.head_panel, spec.headline_block(blocks)
     of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
     table, design = tables.get(head.problem.source), designs.get(head.name)
-    shown: CachedFile = exhibit(block, table, design, of_panel, return_state=True).result()
-    return shown
+    file: CachedFile = exhibit(block, table, design, of_panel, return_state=True).result()
+    return file
 
 
 @task(task_run_name="audit {cell.key}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
@@ -79,8 +79,8 @@ def exhibit(
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     made_of = [block.described(), table and table.sha256, design and design.name, [p.name for p in parts]]
     page = digest([headline.__name__, *code], of_page=True)
-    shown = result("exhibit", [headline.__name__, *code], *made_of, page, suffix=".json")
-    if shown.is_stored():
-        return Completed(name="Cached", data=shown)
-    headline.write_exhibits(shown, block, table, design, parts)
-    return shown
+    output = result("exhibit", [headline.__name__, *code], *made_of, page, suffix=".json")
+    if output.is_stored():
+        return Completed(name="Cached", data=output)
+    headline.write_exhibits(output, block, table, design, parts)
+    return output

@@ -37,8 +37,8 @@ def fetch(dataset: str, offline: bool = False, again: bool = False) -> RawFile:
 @task(task_run_name="parquet {raw.dataset}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
     """Convert a raw file to a checked table in the store, unless it is there; a stand-in, in a worker."""
-    made = tables.parquet, raw, stand_in_rows, again or is_again("parquet")
-    return compute_here(*made) if raw.is_stand_in else made[0](*made[1:])
+    key = tables.parquet, raw, stand_in_rows, again or is_again("parquet")
+    return compute_here(*key) if raw.is_stand_in else key[0](*key[1:])
 
 
 @task(task_run_name="parquet {name}", cache_policy=NO_CACHE)

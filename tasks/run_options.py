@@ -72,6 +72,6 @@ class RunOptions(BaseModel):
 
     def command(self, study: str) -> str:
         """Return the command that runs a study with the options that a manifest records."""
-        given = self.model_dump(include={"out", "profile", "reps", "seed"}, exclude_none=True)
-        words = [str(word) for name in given for word in (f"--{name}", given[name])]
+        options = self.model_dump(include={"out", "profile", "reps", "seed"}, exclude_none=True)
+        words = [str(word) for name in options for word in (f"--{name}", options[name])]
         return shlex.join(["dpcost", "run", study, *words])

@@ -55,8 +55,8 @@ def evaluate_rule(rule: str | float, sizes: Mapping[str, float], *, what: str = 
         reason = "its value is not finite"
     else:
         return value
-    given = ", ".join(f"{name} = {value:g}" for name, value in sizes.items())
-    where = f" at {given}" if given and reason.endswith("finite") else ""
+    values = ", ".join(f"{name} = {value:g}" for name, value in sizes.items())
+    where = f" at {values}" if values and reason.endswith("finite") else ""
     raise RuleError(f"{what} must be made of {_ALLOWED}, got {rule!r}: {reason}{where}")
 
 

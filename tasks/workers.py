@@ -167,8 +167,8 @@ def start_loading() -> None:
 def _processes(count: int) -> ProcessPoolExecutor:
     start_loading()
     context = get_context("forkserver")
-    given = (count, context.Value("i", 0), dict(os.environ))
-    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=given)
+    arguments = (count, context.Value("i", 0), dict(os.environ))
+    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=arguments)
 
 
 _busy: Any = None  # of a worker process: how many of all have a call under way

@@ -34,8 +34,8 @@ _CODEBOOK = "the codebook, or general knowledge, before the values were looked a
 @cache
 def declarations() -> dict[str, dict[str, Any]]:
     """Return the declaration of each table in ``league.toml``."""
-    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {name: about for name, about in found.items() if "rows" in about}
+    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {name: about for name, about in tables.items() if "rows" in about}
 
 
 def tables() -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def tables() -> tuple[str, ...]:
 
 def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of a panel's problem on each table of some groups: response and covariates."""
-    found: dict[str, dict[str, Any]] = {}
+    problems_of: dict[str, dict[str, Any]] = {}
     for name, about in declarations().items():
         response, family = about["response"], about.get("family", "")
         settings = {"covariates": [each.name for each in columns_of(about) if each.name != response]}
@@ -52,8 +52,8 @@ def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
             settings |= {"response": response, "family": family}
         elif "means" not in groups:
             continue
-        found[f"{_PREFIX}{name}"] = settings
-    return found
+        problems_of[f"{_PREFIX}{name}"] = settings
+    return problems_of
 
 
 def developed_on(dataset: str) -> bool:
@@ -131,35 +131,35 @@ def _in_bounds(frame: pd.DataFrame, about: dict[str, Any]) -> pd.DataFrame:
     frame = frame[list(declared)].dropna()
     if len(frame) > MOST_ROWS:
         frame = frame.sample(MOST_ROWS, random_state=0)
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, entry in declared.items():
         column = frame[name]
         if name == about["response"] and about.get("family") == "logistic":
             last = entry[-1]
             is_last = column.astype(str) == last if isinstance(last, str) else column.astype(float) >= last
-            found[name] = is_last.to_numpy(float)
+            columns[name] = is_last.to_numpy(float)
         elif isinstance(entry[0], str):
             text = column.astype(str)
-            found |= {f"{name}={each}": 2.0 * (text == each).to_numpy() - 1 for each in entry[1:]}
+            columns |= {f"{name}={each}": 2.0 * (text == each).to_numpy() - 1 for each in entry[1:]}
         else:
-            found[name] = np.clip(column.to_numpy(float), *entry[:2])
-    return pd.DataFrame(found)
+            columns[name] = np.clip(column.to_numpy(float), *entry[:2])
+    return pd.DataFrame(columns)
 
 
 def columns_of(about: dict[str, Any]) -> tuple[Column, ...]:
-    source, found = about.get("bounds", _CODEBOOK), list[Column]()
+    source, columns = about.get("bounds", _CODEBOOK), list[Column]()
     for name, entry in about["columns"].items():
         if name == about["response"] and about.get("family") == "logistic":
-            found.append(Column(name, "float64", "", 0.0, 1.0, source, 0.0, 1.0))
+            columns.append(Column(name, "float64", "", 0.0, 1.0, source, 0.0, 1.0))
         elif isinstance(entry[0], str):
-            found += [
+            columns += [
                 Column(f"{name}={each}", "float64", "", -1.0, 1.0, source, 0.0, 1.0) for each in entry[1:]
             ]
         else:
             low, high, *unit = map(float, entry)
             center, scale = unit or ((low + high) / 2, (high - low) / 4)
-            found.append(Column(name, "float64", "", low, high, source, center, scale))
-    return tuple(found)
+            columns.append(Column(name, "float64", "", low, high, source, center, scale))
+    return tuple(columns)
 
 
 def _made_up(about: dict[str, Any], n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -170,6 +170,6 @@ def _made_up(about: dict[str, Any], n_rows: int, rng: np.random.Generator) -> pd
             found[column.name] = rng.choice([column.lower, column.upper], n_rows)
         else:
             values = rng.normal(column.center or 0.0, column.scale or 1.0, n_rows)
-            whole = column.name == about["response"] and about.get("family") == "poisson"
-            found[column.name] = np.clip(np.rint(values) if whole else values, column.lower, column.upper)
+            is_count = column.name == about["response"] and about.get("family") == "poisson"
+            found[column.name] = np.clip(np.rint(values) if is_count else values, column.lower, column.upper)
     return pd.DataFrame(found)

@@ -102,10 +102,10 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
         "listed without genotypes": len(population_of.keys() - set(plink.people)),
         "in another family's list": int((kept & ~np.array(is_listed)).sum()),
     }
-    done = "passed over", "joined by the individual identifier alone"
+    repair = "passed over", "joined by the individual identifier alone"
     repairs += tuple(
         Repair(reason, count, "person", each)
-        for (reason, count), each in zip(joined.items(), done, strict=True)
+        for (reason, count), each in zip(joined.items(), repair, strict=True)
         if count
     )
     names = tuple(np.array(plink.people)[kept].tolist())
@@ -114,12 +114,12 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:
     header, *rows = (line.split() for line in read_bytes(path).decode("latin-1").splitlines() or [""])
-    wanted = ("FID", "IID", "population")
-    if any(name not in header for name in wanted):
-        raise CorruptSource(f"{path.name} has no columns {', '.join(wanted)}; get the file again")
+    columns = ("FID", "IID", "population")
+    if any(name not in header for name in columns):
+        raise CorruptSource(f"{path.name} has no columns {', '.join(columns)}; get the file again")
     if any(len(row) not in (0, len(header)) for row in rows):
         raise CorruptSource(f"{path.name} has rows that are not as long as its header; get the file again")
-    family, person, population = (header.index(name) for name in wanted)
+    family, person, population = (header.index(name) for name in columns)
     return {(row[family], row[person]): row[population] for row in rows if row}
 
 

@@ -145,16 +145,16 @@ def _simulated(module: Any, n_rows: int, seed: int, threads: Callable[[], int]) 
 
 def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
     """Collect columns into row groups of equal size; only the last may be smaller."""
-    held: list[Matrix] = []
+    waiting: list[Matrix] = []
     for block in blocks:
-        held.append(block)
-        while sum(part.shape[1] for part in held) >= ROW_GROUP:
-            joined = np.hstack(held)
+        waiting.append(block)
+        while sum(part.shape[1] for part in waiting) >= ROW_GROUP:
+            joined = np.hstack(waiting)
             yield joined[:, :ROW_GROUP]
             rest = joined[:, ROW_GROUP:]
-            held = [rest.copy(order="K")] if rest.size else []
+            waiting = [rest.copy(order="K")] if rest.size else []
             del joined, rest
-    if held and (last := np.hstack(held)).shape[1]:
+    if waiting and (last := np.hstack(waiting)).shape[1]:
         yield last
 
 

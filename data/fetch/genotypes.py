@@ -136,8 +136,8 @@ def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) 
         start = 0
         for i in range(file.num_row_groups):
             end = start + file.metadata.row_group(i).num_rows
-            if len(wanted := snps[(snps >= start) & (snps < end)]):
-                blocks.append(_block(file.read_row_group(i).take(wanted - start)))
+            if len(chosen := snps[(snps >= start) & (snps < end)]):
+                blocks.append(_block(file.read_row_group(i).take(chosen - start)))
             start = end
     return Genotypes(
         calls=np.concatenate([block.calls for block in blocks]).T,

@@ -50,10 +50,10 @@ def to_parquet(
     try:
         ref = _store(dataset, raw, path, n_rows, threads)
     except CorruptSource as fault:
-        if moved := set_aside(dataset, raw, home=home):
+        if quarantined := set_aside(dataset, raw, home=home):
             raise CorruptSource(
-                f"{fault}; what came was moved to {', '.join(map(str, moved))}: put the published file into "
-                f"DPCOST_DATA_MIRROR and run `dpcost ingest {dataset.name} --again`"
+                f"{fault}; its files were moved to {', '.join(map(str, quarantined))}: put the published one "
+                f"into DPCOST_DATA_MIRROR and run `dpcost ingest {dataset.name} --again`"
             ) from None
         raise
     if dropped := [each for each in ref.repairs if each.done == LEFT_OUT]:

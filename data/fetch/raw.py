@@ -75,7 +75,7 @@ def fetch(
     the store is skipped, and its file stays unless another source delivers one.
     """
     raw_dir, source = store_dir(home) / "raw", dataset.source
-    found: list[RawFile] = []
+    files: list[RawFile] = []
     for file in source.files:
         target = raw_dir / file.file
         places: dict[Origin, Callable[[], None]] = {
@@ -89,9 +89,9 @@ def fetch(
             origin: Origin = "store"
         else:
             origin, sha256 = _first_of(places, dataset), sha256_file(target)
-        found.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
-    farthest = max((each.origin for each in found), key=_ORDER.index)
-    first, *others = (replace(each, origin=farthest) for each in found)
+        files.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
+    farthest = max((each.origin for each in files), key=_ORDER.index)
+    first, *others = (replace(each, origin=farthest) for each in files)
     return replace(first, companions=tuple(others))
 
 
@@ -112,12 +112,12 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
     """Move wrong files without a known checksum out of the store; return their new paths."""
     raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
-    moved = []
+    paths = []
     for file in dataset.source.files:
         if not file.sha256 and (path := raw_dir / file.file).exists() and not raw.is_stand_in:
             (aside / file.file).parent.mkdir(parents=True, exist_ok=True)
-            moved.append(path.replace(aside / file.file))
-    return tuple(moved)
+            paths.append(path.replace(aside / file.file))
+    return tuple(paths)
 
 
 def _stored(path: Path, file: Source) -> str:
@@ -146,14 +146,14 @@ def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Ori
                 _log.warning("%s; %s was found elsewhere", refused, dataset.name)
             return origin
     reasons = tuple(map(str, faults))
-    said = (
+    message = (
         f"{'; '.join(reasons)}; put {', '.join(file.file for file in dataset.source.files)} into a folder, "
     )
-    said += "name that folder in DPCOST_DATA_MIRROR and run again"
+    message += "name that folder in DPCOST_DATA_MIRROR and run again"
     if any(isinstance(fault, CorruptSource) for fault in faults):
-        raise CorruptSource(f"dataset {dataset.name!r} was refused: {said}")
+        raise CorruptSource(f"dataset {dataset.name!r} was refused: {message}")
     raise Unreachable(
-        f"dataset {dataset.name!r} could not be reached: {said}",
+        f"dataset {dataset.name!r} could not be reached: {message}",
         reasons=reasons,
         transient=any(fault.transient for fault in faults),
     )

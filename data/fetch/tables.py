@@ -62,10 +62,10 @@ def _raised(dataset: Dataset, error: Exception) -> str:
     """Return the line in which a parser raised, and the missing key if it is in that line; never a value."""
     file = Path(datasets.load(dataset.name).__file__ or "")
     frames = reversed(traceback.extract_tb(error.__traceback__))
-    own = next((frame for frame in frames if Path(frame.filename) == file), None)
+    place = next((frame for frame in frames if Path(frame.filename) == file), None)
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    is_written = isinstance(key, str) and own is not None and key in (own.line or "")
-    return f"{file.name}, line {own.lineno if own else '?'}: the parser raised {type(error).__name__}" + (
+    is_written = isinstance(key, str) and place is not None and key in (place.line or "")
+    return f"{file.name}, line {place.lineno if place else '?'}: the parser raised {type(error).__name__}" + (
         f" for {key!r}" if is_written else ""
     )
 

@@ -123,11 +123,11 @@ def _check_bed(bed: Path, bim: Path, fam: Path, n_people: int, n_snps: int) -> N
         )
     if start[2:3] != SNP_MAJOR:
         raise CorruptSource(f"{bed.name} is neither SNP-major nor sample-major; get it again")
-    needed = 3 + n_snps * -(-n_people // 4)
-    if size != needed:
+    n_bytes = 3 + n_snps * -(-n_people // 4)
+    if size != n_bytes:
         raise CorruptSource(
             f"{bed.name} has {size:,} bytes, but the {n_people:,} people of {fam.name} and the {n_snps:,} "
-            f"SNPs of {bim.name} need {needed:,}: one is truncated or of another set; get all three again"
+            f"SNPs of {bim.name} need {n_bytes:,}: one is truncated or of another set; get all three again"
         )
 
 

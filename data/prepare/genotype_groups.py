@@ -104,12 +104,12 @@ def choose_by_frequency(
         calls = block.calls[:, among]
         present = calls != MISSING
         counts.append([np.where(present, calls, 0).sum(axis=1, dtype=np.int64), present.sum(axis=1)])
-    alleles, called = np.hstack(counts)
-    if not called.any():
+    alleles, n_called = np.hstack(counts)
+    if not n_called.any():
         raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
-    usable = (called > 0) & has_enough_calls(n_people - called, n_people)
+    usable = (n_called > 0) & has_enough_calls(n_people - n_called, n_people)
     _check_number(n_snps, int(usable.sum()))
-    frequency = np.divide(alleles, 2 * called, out=np.full(len(called), -1.0), where=usable)
+    frequency = np.divide(alleles, 2 * n_called, out=np.full(len(n_called), -1.0), where=usable)
     return np.sort(np.argsort(-np.minimum(frequency, 1 - frequency), kind="stable")[:n_snps])
 
 

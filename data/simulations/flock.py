@@ -109,8 +109,8 @@ def _draw(rng: np.random.Generator, steps: int) -> dict[str, npt.NDArray[np.gene
     f = rng.beta(0.22, 0.22)
     speed, separation = rng.uniform(*SPEEDS), rng.uniform(*SEPARATIONS)
     shares = rng.random(N_BOIDS) < f
-    own = rng.uniform(-np.pi, np.pi, N_BOIDS)
-    angle = np.where(shares, rng.uniform(-np.pi, np.pi) + rng.normal(0, 0.1, N_BOIDS), own)
+    heading = rng.uniform(-np.pi, np.pi, N_BOIDS)
+    angle = np.where(shares, rng.uniform(-np.pi, np.pi) + rng.normal(0, 0.1, N_BOIDS), heading)
     radius = rng.uniform(*RADII, (N_BOIDS, 1))
     crowded = CROWDED_BY_FLOCKING * f + (1 - CROWDED_BY_FLOCKING) * rng.random()
     centers = rng.integers(0, 2**32, (2, CROWDS))[:, rng.integers(CROWDS, size=N_BOIDS)]
@@ -136,12 +136,12 @@ def _film(flocks: _Flocks) -> Float:
     frames = np.empty((n_simulations, FRAMES, N_BOIDS, len(FEATURES)), dtype=np.float32)
     place, velocity, pairs = flocks.place, flocks.velocity, _Pairs(flocks.radius)
     for step in range(len(flocks.noise) + 1):
-        seen = _perceive(flocks, pairs, place, velocity)
+        neighborhood = _perceive(flocks, pairs, place, velocity)
         frame, rest = divmod(step - BURN_IN, SPACING)
         if frame >= 0 and rest == 0:
-            frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, seen]), 0, -1)
+            frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, neighborhood]), 0, -1)
         if step < len(flocks.noise):
-            velocity = _steer(flocks, velocity, seen, flocks.noise[step])
+            velocity = _steer(flocks, velocity, neighborhood, flocks.noise[step])
             place = place + np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)
     return frames.reshape(n_simulations * FRAMES, -1)
 
@@ -171,8 +171,14 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
     squared += near
     squared.reshape(len(squared), -1)[:, :: N_BOIDS + 1] = np.inf
     near[:] = np.less(squared, pairs.reach, out=pairs.within)
-    seen = np.empty((8, *place.shape[1:]), dtype=np.float32)
-    heading, push, center, count, crowd = seen[0:2], seen[2:4], seen[4:6], seen[6], seen[7]
+    neighborhood = np.empty((8, *place.shape[1:]), dtype=np.float32)
+    heading, push, center, count, crowd = (
+        neighborhood[0:2],
+        neighborhood[2:4],
+        neighborhood[4:6],
+        neighborhood[6],
+        neighborhood[7],
+    )
     count[:] = near @ np.ones(N_BOIDS, dtype=np.float32)
     heading[:] = np.moveaxis(near @ np.moveaxis(velocity, 0, -1), -1, 0)
     heading /= np.maximum(np.hypot(*heading), 1e-6)
@@ -185,17 +191,22 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
     for a in (0, 1):
         push[a] = np.bincount(boid, away[a].ravel()[close] * strength, n_boids).reshape(count.shape)
     crowd[:] = np.bincount(boid, minlength=n_boids).reshape(count.shape)
-    return seen
+    return neighborhood
 
 
-def _steer(flocks: _Flocks, velocity: Float, seen: Float, noise: Float) -> Float:
-    heading, push, center, perceives = seen[0:2], seen[2:4], seen[4:6], seen[6] > 0
+def _steer(flocks: _Flocks, velocity: Float, neighborhood: Float, noise: Float) -> Float:
+    heading, push, center, perceives = (
+        neighborhood[0:2],
+        neighborhood[2:4],
+        neighborhood[4:6],
+        neighborhood[6] > 0,
+    )
     f, speed = flocks.flocking, flocks.speed
     lacking = np.where(perceives, heading * speed - velocity, 0)
     offset = center * (flocks.radius[..., 0] / LONGEST_CENTER)
     strength = flocks.separation * np.minimum(1, speed / np.maximum(np.hypot(*push), 1e-6))
-    moved = velocity + ALIGNMENT * f * lacking + COHESION * f * offset + strength * push + noise
-    return np.asarray(moved * (speed / np.maximum(np.hypot(*moved), 1e-6)), dtype=np.float32)
+    steered = velocity + ALIGNMENT * f * lacking + COHESION * f * offset + strength * push + noise
+    return np.asarray(steered * (speed / np.maximum(np.hypot(*steered), 1e-6)), dtype=np.float32)
 
 
 def _pixels(place: npt.NDArray[np.int32]) -> Float:

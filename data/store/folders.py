@@ -279,8 +279,8 @@ def require_local_disk(what: str, folder: Path) -> None:
     """Refuse a folder on a network file system; it need not exist. ``what`` names it in the message."""
     import psutil  # imported here, because every command imports this module
 
-    whole = folder.resolve()
-    mounts = [each for each in psutil.disk_partitions(all=True) if whole.is_relative_to(each.mountpoint)]
+    path = folder.resolve()
+    mounts = [each for each in psutil.disk_partitions(all=True) if path.is_relative_to(each.mountpoint)]
     if not mounts:
         return
     # The later of two mounts at one place covers the earlier one.

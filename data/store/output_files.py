@@ -25,11 +25,11 @@ def check_outputs(
 
     A folder in ``inputs`` means all its files; addresses and missing files are ignored.
     """
-    named = [file for file in files if file is not None]
-    protected = {identity: file for each in inputs if named for identity, file in _identities(each)}
-    for i, file in enumerate(named):
+    outputs = [file for file in files if file is not None]
+    protected = {identity: file for each in inputs if outputs for identity, file in _identities(each)}
+    for i, file in enumerate(outputs):
         _check(file, protected, force=force)
-        if _spelled(file) in map(_spelled, named[:i]):
+        if _spelled(file) in map(_spelled, outputs[:i]):
             raise StoreError(f"{file} would be written twice; use a different name for each output")
 
 
@@ -50,12 +50,12 @@ def claim_report(folder: Path) -> None:
 
 def files_named_by(file: Path) -> Iterator[Path]:
     """Yield a study or release file, and recursively the files that it names."""
-    todo, seen = [file], set[Path]()
+    todo, visited = [file], set[Path]()
     while todo:
         one = todo.pop()
-        if one in seen:
+        if one in visited:
             continue
-        seen.add(one)
+        visited.add(one)
         yield one
         if one.suffix == ".toml":
             with suppress(OSError, ValueError):
@@ -82,9 +82,9 @@ def _identities(source: object) -> Iterator[tuple[_Identity, Path]]:
 def _check(file: Path, protected: dict[_Identity, Path], *, force: bool) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         if replaced := protected.get(file_identity(file)):
-            shown = "the file" if replaced.absolute() == file.absolute() else f"the file {replaced}"
+            text = "the file" if replaced.absolute() == file.absolute() else f"the file {replaced}"
             raise StoreError(
-                f"cannot write {file}: it is {shown} that this command reads; choose another name"
+                f"cannot write {file}: it is {text} that this command reads; choose another name"
             )
     check_replaceable(file)
     folder = next(each for each in file.absolute().parents if each.exists())

@@ -71,8 +71,8 @@ def bring(path: Path, sha256: str = "") -> bool:
             with _folder(shared_address()).open(name_below_home(path), "rb") as source:
                 shutil.copyfileobj(source, handle)
             handle.flush()
-            with open(handle.name, "rb") as written:
-                if sha256 and hashlib.file_digest(written, "sha256").hexdigest() != sha256:
+            with open(handle.name, "rb") as copy:
+                if sha256 and hashlib.file_digest(copy, "sha256").hexdigest() != sha256:
                     raise _OtherContent
     except (FileNotFoundError, _OtherContent):
         return False

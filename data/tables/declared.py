@@ -122,10 +122,10 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_files(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    described = json.dumps(
+    metadata = json.dumps(
         [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
     )
-    declared = hashlib.sha256(described.encode()).hexdigest()
+    declared = hashlib.sha256(metadata.encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
@@ -218,7 +218,7 @@ def undeclared_cells(
 
     How many cells are blank, or beyond the bounds, comes after the text.
     """
-    found: dict[str, dict[str, None]] = defaultdict(dict)
+    cells_by_column: dict[str, dict[str, None]] = defaultdict(dict)
     blank, beyond = dict[str, int](), dict[str, int]()
     with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
@@ -241,11 +241,11 @@ def undeclared_cells(
                     repr(cells.values[each]) for each in np.unique(cells.texts[odd & (cells.texts >= 0)])
                 ]
                 numbers = [f"'{each:g}'" for each in np.unique(cells.numbers[odd & (cells.texts < 0)])]
-                found[column.name].update(dict.fromkeys([*texts, *numbers]))
+                cells_by_column[column.name].update(dict.fromkeys([*texts, *numbers]))
     counts = (("blank or NaN", blank), ("beyond the bounds", beyond))
     lines = {
         name: [*sorted(texts), *(f"{what} in {n:,} rows" for what, by in counts if (n := by.get(name, 0)))]
-        for name, texts in found.items()
+        for name, texts in cells_by_column.items()
     }
     return {name: told for name, told in lines.items() if told}
 
@@ -268,10 +268,10 @@ def _values(
                 cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
                 if marks == PLAIN and not column.categories:
                     refuse_unclear(path, cells)
-                found = _codes(cells, column) if column.categories else _numbers(cells)
+                codes = _codes(cells, column) if column.categories else _numbers(cells)
                 for marked in _each_of(column.missing, cells):
-                    found[marked] = _MISSING if column.categories else np.nan
-                pieces[column.name].append(found)
+                    codes[marked] = _MISSING if column.categories else np.nan
+                pieces[column.name].append(codes)
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
@@ -387,9 +387,9 @@ def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
-    written = _spelled(column)
-    for level, same in zip(written, _each_of(list(written), cells), strict=True):
-        codes[same] = column.categories.index(written[level])
+    spelling = _spelled(column)
+    for level, same in zip(spelling, _each_of(list(spelling), cells), strict=True):
+        codes[same] = column.categories.index(spelling[level])
     return codes
 
 

@@ -63,10 +63,10 @@ def pieces_of_numbers(
     """
     with opened_table(path) as (names, batches):
         require_columns(path, names, columns, "check the header and the spelling")
-        wanted = list(columns) or names
+        chosen = list(columns) or names
         # A column that the caller did not name might be called after a value.
         shown = {
-            name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(wanted)
+            name: repr(name) if columns else f"number {position + 1}" for position, name in enumerate(chosen)
         }
         faults: dict[str, bool] = defaultdict(bool)
         is_empty = True
@@ -75,7 +75,7 @@ def pieces_of_numbers(
             if watch:
                 watch(batch)
             piece = {}
-            for name in wanted:
+            for name in chosen:
                 cells = cells_of(path, batch, name, shown[name])
                 refuse_unclear(path, cells)
                 faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
@@ -206,8 +206,8 @@ def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            with opened_table(file) as (own, pieces):
-                _require_alike(set(own), set(names))
+            with opened_table(file) as (file_columns, pieces):
+                _require_alike(set(file_columns), set(names))
                 for batch in pieces:
                     yield batch.select(names)
 
@@ -337,8 +337,8 @@ def _with_decimal_points(
     """Yield pieces with plain decimal points; at the end refuse columns whose marks are not clear."""
     decimal = marks.decimal or ("," if separator == ";" else ".")
     between = {"": "(?:)", " ": r"[ \x{a0}\x{202f}]"}.get(marks.thousands, re.escape(marks.thousands))
-    whole = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"
-    number = rf"^\s*[+-]?{whole}(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?\s*$"
+    digits = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"
+    number = rf"^\s*[+-]?{digits}(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?\s*$"
     kinds: dict[tuple[str, str], set[bool]] = defaultdict(set)  # (column, mark) → whether it can be either
     for batch in batches:
         columns = batch.columns

@@ -61,8 +61,8 @@ def _has_leading_zeros(column: pa.Array) -> bool:
 
 
 def _is_date(text: str) -> bool:
-    found = MOMENT.fullmatch(text)
-    return bool(found and found[1])
+    match = MOMENT.fullmatch(text)
+    return bool(match and match[1])
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

@@ -25,26 +25,26 @@ def files_of(folder: Source) -> list[Source]:
         entries = _at_address(str(folder))
     else:
         entries = [(path, path.is_dir()) for path in Path(folder).iterdir()]
-    seen = [(source, inner) for source, inner in entries if PurePosixPath(source).name[:1] not in "._"]
-    if any(inner for _, inner in seen):
+    visible = [(source, inner) for source, inner in entries if PurePosixPath(source).name[:1] not in "._"]
+    if any(inner for _, inner in visible):
         raise DataError(
             f"{folder} has folders inside, and which rows are meant is not clear; keep files only"
         )
-    if others := [source for source, _ in seen if not str(source).lower().endswith(".parquet")]:
+    if others := [source for source, _ in visible if not str(source).lower().endswith(".parquet")]:
         raise DataError(
             f"{folder} may hold .parquet files only, since each is a part of the table, got "
             f"{PurePosixPath(others[0]).name!r}; move it away"
         )
-    if not seen:
+    if not visible:
         raise DataError(f"{folder} has no .parquet files; check the path")
     inodes: dict[tuple[int, int], Path] = {}
-    for path in (Path(str(source).removeprefix("file://")) for source, _ in seen):
+    for path in (Path(str(source).removeprefix("file://")) for source, _ in visible):
         if path.exists() and (first := inodes.setdefault(file_identity(path), path)) != path:
             raise DataError(
                 f"{folder} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
                 "count twice; remove one of the two links"
             )
-    return sorted((source for source, _ in seen), key=str)
+    return sorted((source for source, _ in visible), key=str)
 
 
 def _at_address(folder: str) -> list[tuple[Source, bool]]:

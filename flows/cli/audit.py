@@ -150,12 +150,12 @@ def _audit_estimator(
     chosen, results = get_estimator(estimator), []
     calibrations = chosen.calibrations or ("tight",)
     if settings or options["hardened"]:
-        own = (
+        settings_of_audit = (
             dict(chosen.forms["interval"].keywords)
             if "interval" in settings and "interval" in chosen.forms
             else {}
         )
-        options, calibrations = {**own, **settings, **options}, ("tight",)
+        options, calibrations = {**settings_of_audit, **settings, **options}, ("tight",)
     for calibration in calibrations:
         result = audit_estimator(
             estimator,

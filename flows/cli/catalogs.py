@@ -62,11 +62,11 @@ def estimators(
             typer.echo(_explained(entry.to_dict()))
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
-    for field, option, wanted in (("task", "--task", task), ("privacy_model", "--model", model)):
+    for field, option, value in (("task", "--task", task), ("privacy_model", "--model", model)):
         known = sorted({row[field] for row in rows})
-        if wanted is not None and wanted not in known:
-            raise dpalgos.InputError(f"{option} must be one of {', '.join(known)}, got {wanted!r}")
-        rows = [row for row in rows if wanted in (None, row[field])]
+        if value is not None and value not in known:
+            raise dpalgos.InputError(f"{option} must be one of {', '.join(known)}, got {value!r}")
+        rows = [row for row in rows if value in (None, row[field])]
     print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
 
 

@@ -109,8 +109,12 @@ def init(
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
     if formula:
-        response, named = _of_formula(formula, schema, response, user_id)
-        schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
+        response, columns_of_formula = _of_formula(formula, schema, response, user_id)
+        schema = {
+            column: kind
+            for column, kind in schema.items()
+            if column in (*columns_of_formula, response, user_id)
+        }
     chosen = _model(schema, response, family, user_id, sparsity)
     users = count_users(data, user_id, marks) if user_id else None
     for number, unit in ((rows, "rows"), (users, "users")):

@@ -133,8 +133,8 @@ def ledger_restore(
 
 def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
     """Print a report on a complete ledger, and the head that later reveals a rollback."""
-    shown = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
-    typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
+    text = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
+    typer.echo(json.dumps(asdict(report), indent=1) if as_json else text)
 
 
 @ledger_app.command("verify")

@@ -174,8 +174,8 @@ def explained(error: Exception) -> tuple[str, int]:
 def fail(sentence: str, status: int = 2) -> NoReturn:
     """Print faults on standard error, one per line, and exit with a status."""
     lines = sentence.split("\n  ")
-    shown = [re.sub(r"[\x00-\x1f\x7f]", lambda odd: repr(odd[0])[1:-1], line) for line in lines]
-    say("dpcost: " + "\n  ".join(shown))
+    printable = [re.sub(r"[\x00-\x1f\x7f]", lambda odd: repr(odd[0])[1:-1], line) for line in lines]
+    say("dpcost: " + "\n  ".join(printable))
     try:
         sys.stdout.flush()
     except OSError:

@@ -185,10 +185,10 @@ def table(
     if out:
         table_format(out, "--out")
     # Words after --models "y ~ a" are models, too, as a shell's user writes them.
-    named = [each for each in records if not models or each.exists() or "~" not in str(each)]
-    formulas = [*(models or ()), *(str(each) for each in records if each not in named)]
-    check_outputs([out], inputs=named, force=force)
-    contents = [read_record(record) for record in named]
+    existing = [each for each in records if not models or each.exists() or "~" not in str(each)]
+    formulas = [*(models or ()), *(str(each) for each in records if each not in existing)]
+    check_outputs([out], inputs=existing, force=force)
+    contents = [read_record(record) for record in existing]
     if models:
         contents = [nested_record(each, formula) for each in contents for formula in formulas]
     if methods:

@@ -184,20 +184,20 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     request = plan.request
     if request.study is None or not request.level:
         return
-    asked = AskedRelease(
+    release_request = AskedRelease(
         estimator=request.estimator.name,
         epsilon=request.epsilon,
         delta=request.delta,
         params=request.keywords,
         columns=request.columns.x,
     )
-    foreseen = forecast_release(request.study, asked)
+    foreseen = forecast_release(request.study, release_request)
     none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > _MOST_LIKELY_NONE and not none_expected:
-        needed = needed_epsilon(request.study, asked)
-        enough = f"about {needed:.2g}" if needed else f"more than {16_384 * request.epsilon:.2g}"
+        minimum = needed_epsilon(request.study, release_request)
+        enough = f"about {minimum:.2g}" if minimum else f"more than {16_384 * request.epsilon:.2g}"
         raise SpecError(
             f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
             f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
@@ -250,8 +250,8 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     if not is_sure:
         yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"
     if guesses and request.family in ("logistic", "poisson") and not guesses.means:
-        said = "the event's share" if request.family == "logistic" else "the typical count"
-        yield f"the ranges are wide; state {said} as mean.{request.columns.y} under [guesses]"
+        guess = "the event's share" if request.family == "logistic" else "the typical count"
+        yield f"the ranges are wide; state {guess} as mean.{request.columns.y} under [guesses]"
     yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
 
 

@@ -88,8 +88,8 @@ def rerun(
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
 
-    asked = {"profile": profile, "reps": reps, "seed": seed, "out": out, "offline": offline}
-    again, command = rerun_options(study, task, cell, asked)
+    settings = {"profile": profile, "reps": reps, "seed": seed, "out": out, "offline": offline}
+    again, command = rerun_options(study, task, cell, settings)
     with computed_again(task, cell):
         typer.echo(launch([study], again, command=command))
 

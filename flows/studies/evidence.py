@@ -61,16 +61,17 @@ def figures() -> list[Figure]:
     """Return all figures except those of evidence.csv."""
     content = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
     return [
-        Figure(name=name, **{**told, "modules": tuple(told["modules"])}) for name, told in content.items()
+        Figure(name=name, **{**settings, "modules": tuple(settings["modules"])})
+        for name, settings in content.items()
     ]
 
 
 def facts() -> dict[str, str]:
     """Return the benchmark results that the prose quotes by the role ``{evidence}``, by name."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for path in sorted((DOCS / "measured").glob("*.json")):
-        found |= json.loads(path.read_text(encoding="utf-8"))
-    return found
+        values |= json.loads(path.read_text(encoding="utf-8"))
+    return values
 
 
 def evidence() -> pd.DataFrame:
@@ -115,15 +116,15 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
 
 def with_measured(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
     """Return evidence in which new rows replace the rows of all studies that were measured again."""
-    kept = shown[~shown.study.isin(set(again.study))]
-    return pd.concat([kept, again])[COLUMNS].sort_values(COLUMNS[:9])
+    unchanged = shown[~shown.study.isin(set(again.study))]
+    return pd.concat([unchanged, again])[COLUMNS].sort_values(COLUMNS[:9])
 
 
 def _headline(rows: pd.DataFrame) -> pd.DataFrame:
     """Keep the tight calibration, δ below 1/n, and the largest n of every panel."""
-    wanted = (rows.metric == "l2_error") & (rows.calibration != "paper") & (rows.status == "ok")
+    is_headline = (rows.metric == "l2_error") & (rows.calibration != "paper") & (rows.status == "ok")
     rows = rows.fillna({"form": "", "delta_rule": ""})
-    rows = rows[wanted & (rows.delta_rule != "10/n^1.1")]
+    rows = rows[is_headline & (rows.delta_rule != "10/n^1.1")]
     most = rows[rows.epsilon.notna()].groupby("panel").n.max()
     return rows[rows.n == rows.panel.map(most)]
 

@@ -55,12 +55,12 @@ def check_studies(*studies: str) -> None:
     """Refuse a study that this deployment does not offer, in case the server's validation is off."""
     if not from_server():
         return
-    own = runtime.deployment.name
-    allowed = [own] if own in _STUDIES else [*_STUDIES, SCORECARD]
-    mine = (each for each in studies if own not in _STUDIES and Path(each).stem == own)
+    deployment = runtime.deployment.name
+    allowed = [deployment] if deployment in _STUDIES else [*_STUDIES, SCORECARD]
+    mine = (each for each in studies if deployment not in _STUDIES and Path(each).stem == deployment)
     if wrong := next((study for study in studies if study not in [*allowed, *mine]), None):
-        shown = f"{wrong[:80]!r}"
-        raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
+        text = f"{wrong[:80]!r}"
+        raise SpecError(f"study must be one of {', '.join(allowed)}, got {text}; choose one of them")
 
 
 def run_of(study: str, options: RunOptions) -> RunOfStudy:

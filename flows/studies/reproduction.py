@@ -60,11 +60,11 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
 
 def _compare_study(study: str, *, update: bool) -> None:
     """Print how errors of a study that ran differ from those of the documentation."""
-    shown, again = stored.evidence(), stored.measured(REPORTS, study)
-    found = stored.differences(shown[shown.study == study], again)
-    typer.echo(f"{study}: {describe_differences(found)}")
+    evidence, again = stored.evidence(), stored.measured(REPORTS, study)
+    changes = stored.differences(evidence[evidence.study == study], again)
+    typer.echo(f"{study}: {describe_differences(changes)}")
     if update:
-        rows = stored.with_measured(shown, again)
+        rows = stored.with_measured(evidence, again)
         rows.to_csv(stored.EVIDENCE, index=False, float_format=stored.STORED)
 
 
@@ -75,8 +75,8 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
     here = {"python": sys.executable, "dpcost": str(Path(sys.executable).with_name("dpcost"))}
     words = [here.get(word, word) for word in shlex.split(figure.command)]
     say(f"{figure.name}: {figure.command}")
-    done = subprocess.run([word.format(out=out) for word in words], cwd=PROJECT_ROOT, check=False)
-    if done.returncode:
+    process = subprocess.run([word.format(out=out) for word in words], cwd=PROJECT_ROOT, check=False)
+    if process.returncode:
         return False
     typer.echo(f"{figure.name}: {_difference(figure, out)}")
     if update:
@@ -94,10 +94,12 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
 def _difference(figure: Figure, out: Path) -> str:
     if not figure.file:
         return f"compare what was printed with {figure.shown}"
-    shown, again = (path.read_bytes() if path.exists() else b"" for path in (stored.DOCS / figure.file, out))
-    if shown == again:
+    stored_bytes, again = (
+        path.read_bytes() if path.exists() else b"" for path in (stored.DOCS / figure.file, out)
+    )
+    if stored_bytes == again:
         return "the same"
     if out.suffix == ".png":
         return f"another picture: compare {out}"
-    lines = difflib.ndiff(shown.decode().splitlines(), again.decode().splitlines())
+    lines = difflib.ndiff(stored_bytes.decode().splitlines(), again.decode().splitlines())
     return "\n".join(["differs", *(line for line in lines if line[:1] in "+-")])

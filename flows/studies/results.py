@@ -66,11 +66,11 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
     folder = folder_of_run(options.reports.resolve(), spec.name, options.profile) / spec.name
     if os.environ.get("PREFECT_API_URL") or not (folder / MANIFEST).exists():
         return None
-    brought = tables_at_hand(spec, options)
-    if brought is None:
+    tables_by_name = tables_at_hand(spec, options)
+    if tables_by_name is None:
         return None
-    whole, tables = spec.on(brought)
-    return report_at(folder, whole, options, tables)
+    full_spec, tables = spec.on(tables_by_name)
+    return report_at(folder, full_spec, options, tables)
 
 
 def headline_of(page: Path) -> str:

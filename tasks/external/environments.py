@@ -36,8 +36,8 @@ def make_environment(requires: Requirements) -> None:
 
 def installed(requires: Requirements) -> list[str]:
     """Return the resolved versions of an environment, as ``pip freeze`` prints them."""
-    done = _place(requires) / "done"
-    return done.read_text().split() if done.exists() else []
+    marker = _place(requires) / "done"
+    return marker.read_text().split() if marker.exists() else []
 
 
 def _run(command: Sequence[str]) -> str:

@@ -122,10 +122,12 @@ def proved(answer: Mapping[str, Any], epsilon: float, delta: float) -> float:
         )
         for each in answer["releases"]
     ]
-    found = certified_epsilon(events, delta)
-    if found > _ROUNDING * epsilon:
-        raise dpalgos.InputError(f"the noise that it shows proves ε = {found:.4g}, and it claims {epsilon:g}")
-    return min(found, epsilon)
+    epsilon_of_events = certified_epsilon(events, delta)
+    if epsilon_of_events > _ROUNDING * epsilon:
+        raise dpalgos.InputError(
+            f"the noise that it shows proves ε = {epsilon_of_events:.4g}, and it claims {epsilon:g}"
+        )
+    return min(epsilon_of_events, epsilon)
 
 
 register(METHODS)

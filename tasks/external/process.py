@@ -46,11 +46,11 @@ class LibraryProcess:
         """Return the estimates of fits; refuse a fit that fails, or fits that take too long together."""
         if self._process is None and self._table is not None:
             self.load(self._table)
-        end, found = time.monotonic() + seconds, []
+        end, lines = time.monotonic() + seconds, []
         for seed in seeds:
             left = end - time.monotonic()
-            found.append(self._answer({"method": method, "seed": seed, **request}, left, seconds))
-        return found
+            lines.append(self._answer({"method": method, "seed": seed, **request}, left, seconds))
+        return lines
 
     def close(self) -> None:
         if self._process is not None:

@@ -50,12 +50,12 @@ class Table:
             return list(zip(self.X.T, self.lower.tolist(), self.upper.tolist(), strict=True))
         Z = [*self.X.T, np.ones(len(self.X)), self.y]
         lower, upper = [*self.lower, 1.0, self.y_lower], [*self.upper, 1.0, self.y_upper]
-        found = []
+        products = []
         for i, j in self._pairs():
             ends = [float(a * b) for a in (lower[i], upper[i]) for b in (lower[j], upper[j])]
             low = 0.0 if i == j and lower[i] < 0 < upper[i] else min(ends)
-            found.append((Z[i] * Z[j], low, max(ends)))
-        return found
+            products.append((Z[i] * Z[j], low, max(ends)))
+        return products
 
     def solved(self, sums: Any) -> np.ndarray:
         """Return the means, or the least squares, that noisy sums of the products imply."""

@@ -27,13 +27,13 @@ def kinds() -> Mapping[str, Kind]:
             _add_dataset(file, module)
     ours = load_plugins("tasks.problems.sources").modules.items()
     files = {f"tasks/problems/sources/{name}.py": module for name, module in ours}
-    found: dict[str, Kind] = {}
+    kinds_by_name: dict[str, Kind] = {}
     for file, module in (files | outside).items():
         try:
-            found |= _checked(getattr(module, "KINDS", {}), found)
+            kinds_by_name |= _checked(getattr(module, "KINDS", {}), kinds_by_name)
         except Exception as error:
             report_broken_plugin(file, error)
-    return found
+    return kinds_by_name
 
 
 def measure_of(problem: RowSource) -> Measure:

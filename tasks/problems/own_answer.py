@@ -32,17 +32,19 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     there = reference.columns.copy()
     there[slopes] &= unit.any(axis=1)
     class_names = _class_names(problem, len(reference.classes))
-    left_out = [name for name, kept in zip(plain, there, strict=True) if not kept]
-    left_out += [name for name, kept in zip(class_names, reference.classes, strict=True) if not kept]
+    left_out = [name for name, is_included in zip(plain, there, strict=True) if not is_included]
+    left_out += [
+        name for name, is_included in zip(class_names, reference.classes, strict=True) if not is_included
+    ]
     content: dict[str, Any] = {"left_out": left_out, "linear": not problem.family, "rows": [], "missing": ""}
     private = [cell for cell in run.cells if cell.calibration == "tight"]
     private.sort(key=lambda cell: not dpalgos.get_estimator(cell.estimator).has_interval)
     if not private:
         return {**content, "missing": "none ran"}
     n = len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1
-    cell, whole = replace(private[0], n=n), replace(run.replicates, n=n, first=0, count=1, of=1)
+    cell, all_rows = replace(private[0], n=n), replace(run.replicates, n=n, first=0, count=1, of=1)
     try:
-        answer = _with_interval(next(iter(problem.draws(whole, prepared))), cell, whole)
+        answer = _with_interval(next(iter(problem.draws(all_rows, prepared))), cell, all_rows)
     except dpalgos.InputError as refused:
         return {**content, "missing": str(refused)}
     matrix, offset = units.affine

@@ -38,14 +38,16 @@ class PartialDraw(Draw):
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer; non-private estimators do without the columns that are left out."""
-        kept = self.reference.columns
-        if dpalgos.get_estimator(cell.estimator).private or kept.all():
+        columns = self.reference.columns
+        if dpalgos.get_estimator(cell.estimator).private or columns.all():
             return super().answer(cell, replicates)
         own = self.sample
-        sample = dpalgos.Sample(own.X[:, kept], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates)
+        sample = dpalgos.Sample(
+            own.X[:, columns], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates
+        )
         result = Draw.answer(replace(self, sample=sample), cell, replicates)
-        estimate = np.zeros((len(kept), *result.estimate.shape[1:]))
-        estimate[kept] = result.estimate
+        estimate = np.zeros((len(columns), *result.estimate.shape[1:]))
+        estimate[columns] = result.estimate
         return replace(result, estimate=estimate)
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,9 +79,11 @@ def reference_answer(
     while True:
         rows = classes[y.astype(int)] if n_classes else np.ones(len(y), dtype=bool)
         labels = (np.cumsum(classes) - 1)[y[rows].astype(int)] if n_classes else y[rows]
-        kept = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
+        reduced_family = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
         sample = dpalgos.Sample(X[rows][:, columns], labels)
-        minimum = minimize(Risk(kept, sample.with_offset(offset_bounds) if offset_bounds else sample))
+        minimum = minimize(
+            Risk(reduced_family, sample.with_offset(offset_bounds) if offset_bounds else sample)
+        )
         coef, estimated = np.zeros((len(columns), len(classes))), columns.copy()
         estimated[0] &= offset_bounds is None
         coef[np.ix_(estimated, classes)] = minimum.coef[..., 0].reshape(estimated.sum(), -1)

@@ -82,12 +82,12 @@ def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
     for cell in block.cells:
         asking.setdefault(cell.question, cell)
     wide = draw.sample.n_features >= _MANY_COLUMNS
-    together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
+    n_together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
     order = list(dict.fromkeys(cell.estimator for cell in asking.values()))
     answered: dict[str, _Outcome] = {}
     by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
-    for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
-        if together == 1:
+    for group in (by_estimator[i : i + n_together] for i in range(0, len(by_estimator), n_together)):
+        if n_together == 1:
             answered[group[0].question] = _run_cell(group[0], block, draw)
             continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
@@ -126,8 +126,8 @@ def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.nd
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
     raw = measured[0] if measured else {}
-    together = {name: np.concatenate([each[name] for each in measured], axis=-1) for name in raw}
-    metrics = measure.metrics(problem.traits, together) if together else {}
+    joined = {name: np.concatenate([each[name] for each in measured], axis=-1) for name in raw}
+    metrics = measure.metrics(problem.traits, joined) if joined else {}
     of_answers, refused = np.flatnonzero(answered), np.flatnonzero(~answered)
     at = np.concatenate([*[of_answers] * len(metrics), refused])  # the replicate of each row
     by_replicate = np.argsort(at, kind="stable")
@@ -195,14 +195,14 @@ def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> 
     parts: list[pd.DataFrame] = []
     rows = validate_results(compute_block(block, load_prepared(block.problem, design), selected, parts))
     times = pd.concat(parts)
-    made = {
+    columns = {
         "what": f"{block.replicates.study} {block.title}",
         "where": f"{socket.gethostname()} (process {os.getpid()})",
         "seconds": float(times["seconds"].sum()),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     timed = rows.merge(times, on=["study", "cell", "replicate"], how="left", validate="many_to_one")
-    result.write(table_with_facts(timed, {**made, "selected": selected}))
+    result.write(table_with_facts(timed, {**columns, "selected": selected}))
 
 
 def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:

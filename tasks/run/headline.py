@@ -35,9 +35,9 @@ def write_exhibits(
         selected=_selected(parts),
     )
     problem = block.problem
-    shown = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
-    shown |= measure_of(problem).exhibits(problem.traits, run)
-    result.write(json.dumps(shown, sort_keys=True).encode())
+    exhibits = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
+    exhibits |= measure_of(problem).exhibits(problem.traits, run)
+    result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 
 def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:

@@ -37,7 +37,7 @@ def scorecard_page(
         for claim in entry.on_panels(evidence.get(entry.study))
     ]
     results = verdict_table(judged, evidence, context["seed"])
-    shown = [
+    rows = [
         Judged(claim.paper, claim.text, claim.where, claim.study, claim.study in evidence, verdicts)
         for claim, verdicts in judged
     ]
@@ -46,11 +46,11 @@ def scorecard_page(
     files = {
         "results.parquet": to_parquet_bytes(results),
         "summary.csv": summary_csv(summarize(results)).encode(),
-        **render_scorecard(title, question, scorecard.papers, shown, context["command"], ran),
+        **render_scorecard(title, question, scorecard.papers, rows, context["command"], ran),
     }
     about: dict[str, Any] = {
         "title": title,
-        "headline": tally(shown),
+        "headline": tally(rows),
         "data_source": "real and simulated data",
         "kind": "",
         "datasets": [],

@@ -38,10 +38,10 @@ def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]
             members += lists[each] if isinstance(each, str) else [each]
         return {**table, "estimators": members}
 
-    whole: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
-    if isinstance(whole.get("panels"), list):
-        whole["panels"] = [spliced(panel) for panel in whole["panels"]]
-    return whole
+    content: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
+    if isinstance(content.get("panels"), list):
+        content["panels"] = [spliced(panel) for panel in content["panels"]]
+    return content
 
 
 def _list_of(content: dict[str, Any], name: str) -> Any:
@@ -58,9 +58,9 @@ def with_collections(plain: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(plain.get("panels"), list):
         return plain
     head = plain.get("headline")
-    named = head.get("panel") if isinstance(head, dict) else None
+    collection = head.get("panel") if isinstance(head, dict) else None
     grid = {"grid": plain["grid"]} if "grid" in plain else {}
-    panels = [each for panel in plain["panels"] for each in _panels(panel, named, grid)]
+    panels = [each for panel in plain["panels"] for each in _panels(panel, collection, grid)]
     if panels != plain["panels"] and all(isinstance(each, dict) and "grid" in each for each in panels):
         grid = {"grid": None}  # each panel has its own
     return {**plain, **grid, "panels": panels}
@@ -74,13 +74,13 @@ def _panels(panel: Any, headline: Any, grid: dict[str, Any]) -> list[Any]:
     if name not in known:
         raise SpecError(f"panels.collection must be one of {', '.join(known)}, got {name!r}")
     panels = []
-    for dataset, own in known[name].problems(panel.get("groups", ())).items():
+    for dataset, problems in known[name].problems(panel.get("groups", ())).items():
         try:
             n_rows = get_dataset(dataset).n_rows
         except DataError as fault:
             _log.warning("the table %s is left out: %s", dataset, fault)
             continue
-        panels.append(_panel(panel, dataset, own, n_rows, headline))
+        panels.append(_panel(panel, dataset, problems, n_rows, headline))
     return panels
 
 

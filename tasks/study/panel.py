@@ -128,10 +128,10 @@ def with_structure(
 def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> dict[str, Any]:
     """Return the keywords by which an estimator knows of the constant, and of an offset."""
     known = {item["name"] for item in describe_keywords(dpalgos.get_estimator(estimator).parameters)}
-    found: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
+    structure: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
     if offset_bounds is not None and OFFSET in known:
-        found[OFFSET] = offset_bounds
-    return found
+        structure[OFFSET] = offset_bounds
+    return structure
 
 
 def check_offset(estimator: str, offset: str) -> None:

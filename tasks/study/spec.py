@@ -167,10 +167,10 @@ class StudySpec(Strict):
                 got = f"got {self.headline.panel!r}, which has {setting}; leave that out"
                 raise ValueError(f"headline.panel must be one that always runs, {got}")
         grid = self.grid_of(self.head_panel)
-        named = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
-        named += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
-        named += [("s", grid.s)] * bool(grid.s or self.headline.s is not None)
-        faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in named)
+        settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
+        settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
+        settings += [("s", grid.s)] * bool(grid.s or self.headline.s is not None)
+        faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in settings)
         if wrong := list(filter(None, faults)):
             raise ValueError("; ".join(wrong))
         return self
@@ -268,21 +268,21 @@ class StudySpec(Strict):
 
         A larger size becomes nine tenths of the rows (or users) that are left, and `not_run` says so.
         """
-        own = next((each for each in tables if self.analyst_table and each.name == self.name), None)
+        table = next((each for each in tables if self.analyst_table and each.name == self.name), None)
         grids = [panel.grid for panel in self.panels if panel.grid] + ([self.grid] if self.grid else [])
-        if own is None or max(n for grid in grids for n in grid.n) <= own.n_units:
+        if table is None or max(n for grid in grids for n in grid.n) <= table.n_units:
             return self
-        most = own.n_units - own.n_units // 10
+        most = table.n_units - table.n_units // 10
 
         def size(n: int) -> int:
-            return n if n <= own.n_units else most
+            return n if n <= table.n_units else most
 
         def of_grid(grid: Grid | None) -> Grid | None:
             return grid and grid.model_copy(update={"n": tuple(sorted(set(map(size, grid.n))))})
 
         unit = self.analyst_table.units[1] if self.analyst_table else "rows"
         note = (
-            f"Sizes are at most {most:,}, nine tenths of the {own.n_units:,} {unit} that are left without "
+            f"Sizes are at most {most:,}, nine tenths of the {table.n_units:,} {unit} that are left without "
             "missing cells."
         )
         panels = (panel.model_copy(update={"grid": of_grid(panel.grid)}) for panel in self.panels)
@@ -326,9 +326,9 @@ class StudySpec(Strict):
         """Return the study without some panels, and without some estimators of other libraries."""
         left, panels = self.foreign().keys() & set(names), []
         for panel in self.panels:
-            kept = tuple(item for item in panel.estimators or self.estimators if item.name not in left)
-            if kept and panel.name not in names:
-                panels.append(panel.model_copy(update={"estimators": kept}) if left else panel)
+            estimators = tuple(item for item in panel.estimators or self.estimators if item.name not in left)
+            if estimators and panel.name not in names:
+                panels.append(panel.model_copy(update={"estimators": estimators}) if left else panel)
         return self.model_copy(update={"panels": tuple(panels)})
 
     def modules(self) -> list[str]:
@@ -350,10 +350,10 @@ class StudySpec(Strict):
         return grid
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
-        named, problem = panel.estimators or self.estimators, panel.problem
+        estimators, problem = panel.estimators or self.estimators, panel.problem
         if problem.traits.has_intercept:
-            named = with_structure(named, problem.traits.offset_bounds)
-        return named
+            estimators = with_structure(estimators, problem.traits.offset_bounds)
+        return estimators
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
@@ -399,7 +399,7 @@ class StudySpec(Strict):
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
-        made = list[Block]()
+        blocks = list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):
@@ -415,14 +415,14 @@ class StudySpec(Strict):
                     of=replicates,
                     seed=seed,
                 )
-                made += bundle(cells, problem, every, source)
-        return made
+                blocks += bundle(cells, problem, every, source)
+        return blocks
 
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
         head, nearest = self.headline, self._nearest_to_headline(blocks)
-        wanted = (head.epsilon, head.delta, head.s)
-        return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == wanted]
+        setting = (head.epsilon, head.delta, head.s)
+        return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == setting]
 
     def headline_block(self, blocks: list[Block]) -> Block:
         """Return the block that `headline_cells` are of, with the headline's cells alone."""

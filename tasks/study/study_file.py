@@ -48,9 +48,9 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     digest = hashlib.sha256(content)
 
     def content_of(file: str) -> dict[str, Any]:
-        other, found = read_toml(path.with_name(file))
+        other, content = read_toml(path.with_name(file))
         digest.update(other)
-        return found
+        return content
 
     plain = with_lists(_of_this_version(plain, path.name), content_of)
     plain = {"name": path.stem, **with_collections(plain)}

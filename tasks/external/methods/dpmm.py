@@ -26,10 +26,10 @@ def regression(pipeline, table, epsilon, delta, seed):
     options = {"proc_epsilon": None, "n_bins": _BINS, "binner_type": "uniform", "n_jobs": 1}
     model = pipeline(epsilon=epsilon, delta=delta, **options)
     model.fit(frame, domain=domain, random_state=seed)
-    made = model.generate(n_records=len(frame), random_state=seed)
-    y = made["y"].to_numpy(float)
+    synthetic = model.generate(n_records=len(frame), random_state=seed)
+    y = synthetic["y"].to_numpy(float)
     y = y > 0.5 if table.family == "logistic" else y
-    return table.regression(made.drop(columns="y").to_numpy(float), y)
+    return table.regression(synthetic.drop(columns="y").to_numpy(float), y)
 
 
 _PIPELINES = (MSTPipeline, AIMPipeline, PrivBayesPipeline)

@@ -32,14 +32,14 @@ def dp_sgd(table, epsilon, delta, seed):
     model = torch.nn.Linear(d, 1)
     torch.nn.init.zeros_(model.weight)
     torch.nn.init.zeros_(model.bias)
-    found = get_noise_multiplier(
+    multiplier = get_noise_multiplier(
         target_epsilon=epsilon, target_delta=delta, sample_rate=_SHARE, steps=_STEPS, accountant="rdp"
     )
-    table.shows(found, rate=_SHARE, times=_STEPS)
+    table.shows(multiplier, rate=_SHARE, times=_STEPS)
     model, optimizer, batches = PrivacyEngine(accountant="rdp").make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=2 / (d + 1)),
         data_loader=DataLoader(rows, batch_size=max(1, round(n * _SHARE))),
-        noise_multiplier=2 * found, max_grad_norm=float(np.sqrt(d + 1)),
+        noise_multiplier=2 * multiplier, max_grad_norm=float(np.sqrt(d + 1)),
     )  # fmt: skip
     steps = 0
     while steps < _STEPS:

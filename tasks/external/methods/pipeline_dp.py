@@ -32,9 +32,9 @@ def sums(table, epsilon, delta, seed):
         partition_extractor=lambda row: row[1],
         value_extractor=lambda row: row[2],
     )
-    found = engine.aggregate(rows, parameters, extract, public_partitions=list(range(len(products))))
+    aggregates = engine.aggregate(rows, parameters, extract, public_partitions=list(range(len(products))))
     accountant.compute_budgets()
-    totals = {partition: metrics.sum for partition, metrics in found}
+    totals = {partition: metrics.sum for partition, metrics in aggregates}
     n = len(table.X)
     return table.solved(n * center + half * totals[k] for k, (center, half) in enumerate(units))
 

@@ -34,9 +34,9 @@ def regression(kind, table, epsilon, delta, seed):
     options = {} if kind == "mwem" else {"delta": delta}
     model = Synthesizer.create(kind, epsilon=epsilon, **options)
     model.fit(frame, transformer=TableTransformer(columns), preprocessor_eps=0.0)
-    made = np.asarray(model.sample(len(frame)), dtype=float)
-    y = made[:, -1] > 0.5 if table.family == "logistic" else made[:, -1]
-    return table.regression(made[:, :-1], y)
+    synthetic = np.asarray(model.sample(len(frame)), dtype=float)
+    y = synthetic[:, -1] > 0.5 if table.family == "logistic" else synthetic[:, -1]
+    return table.regression(synthetic[:, :-1], y)
 
 
 _KINDS = ("mst", "aim", "mwem", "dpctgan", "patectgan")

@@ -31,9 +31,9 @@ def sums(table, epsilon, delta, seed):
     )  # fmt: skip
     parts = KeySet.from_dict({"part": [str(k) for k in range(len(products))]})
     query = QueryBuilder("rows").groupby(parts).sum("value", low=-1.0, high=1.0, name="total")
-    found = session.evaluate(query, budget).toPandas().set_index("part")["total"]
+    totals = session.evaluate(query, budget).toPandas().set_index("part")["total"]
     n = len(table.X)
-    return table.solved(n * center + half * found[str(k)] for k, (center, half) in enumerate(units))
+    return table.solved(n * center + half * totals[str(k)] for k, (center, half) in enumerate(units))
 
 
 def _spark():

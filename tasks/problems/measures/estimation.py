@@ -38,9 +38,9 @@ def support_recall(draw: Draw, estimate: np.ndarray) -> Errors:
     """Return the share of the target's s largest entries that are among those of the estimate."""
     assert draw.target is not None
     assert draw.s is not None
-    wanted = largest(np.abs(draw.target)[:, None], draw.s)
-    found = largest(np.abs(draw.columns(estimate)), draw.s)
-    return np.asarray((wanted & found).sum(axis=0) / wanted.sum())
+    true_support = largest(np.abs(draw.target)[:, None], draw.s)
+    support = largest(np.abs(draw.columns(estimate)), draw.s)
+    return np.asarray((true_support & support).sum(axis=0) / true_support.sum())
 
 
 def log_squared_error(draw: Draw, estimate: np.ndarray) -> Errors:

@@ -34,8 +34,8 @@ def measure_coverage(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Meas
         lower, upper = (draw.columns(end) for end in answer.interval)
     half = (upper - lower) / 2
     there = np.isfinite(half)
-    found = answer.intervals.without_noise if answer.intervals is not None else None
-    naive = np.broadcast_to(np.nan if found is None else found, off.shape)
+    half_widths = answer.intervals.without_noise if answer.intervals is not None else None
+    naive = np.broadcast_to(np.nan if half_widths is None else half_widths, off.shape)
     middle_off = np.where(there, np.abs((lower + upper) / 2 - target), 0.0)
     shares = {
         _THERE: there,

@@ -115,8 +115,8 @@ class TableSplits(RegisteredTable):
         return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(SMOKE_ROWS // 2, n))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        whole = self.groups != "rows"
-        mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
+        by_group = self.groups != "rows"
+        mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=by_group)
         if self.has_frames:  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
         yield SplitDraw(

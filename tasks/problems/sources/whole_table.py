@@ -81,11 +81,11 @@ class WholeTable(RegisteredTable):
             for end in ("lower", "upper")
         )
         d = len(self.covariates)
-        found = {"X": X[:, :d], "lower": lower[:d], "upper": upper[:d]}
+        public = {"X": X[:, :d], "lower": lower[:d], "upper": upper[:d]}
         if y is None:
-            return {**found, "y": np.zeros(len(X)), "y_lower": 0.0, "y_upper": 1.0, "family": "means"}
+            return {**public, "y": np.zeros(len(X)), "y_lower": 0.0, "y_upper": 1.0, "family": "means"}
         ends = (columns[-1].lower, columns[-1].upper) if self.family else (float(lower[-1]), float(upper[-1]))
-        return {**found, "y": y, "y_lower": ends[0], "y_upper": ends[1], "family": GROUPS[self.family]}
+        return {**public, "y": y, "y_lower": ends[0], "y_upper": ends[1], "family": GROUPS[self.family]}
 
 
 _MEASURED = (
