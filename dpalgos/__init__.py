@@ -10,13 +10,14 @@
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 
 __version__ = "2.0.0"
 
 __all__ = [
+    "AccuracyWarning",
     "Budget",
     "Estimator",
     "InputError",

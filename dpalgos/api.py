@@ -13,7 +13,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -81,6 +81,8 @@ def estimate(
     PrivacyWarning
         If ε is above 20, or δ is at least one over the number of rows (users): these guarantees protect
         nobody.
+    AccuracyWarning
+        If released numbers show that the estimate may be far off.
     """
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
@@ -100,7 +102,7 @@ def estimate(
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         for caution in cautions(transcript.diagnostics):
-            warnings.warn(caution, UserWarning, stacklevel=2)
+            warnings.warn(caution, AccuracyWarning, stacklevel=2)
     _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan

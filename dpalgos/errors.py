@@ -15,6 +15,10 @@ class PrivacyWarning(UserWarning):
     """An estimate is as private as stated, but its guarantee may mean less than it seems."""
 
 
+class AccuracyWarning(UserWarning):
+    """Released numbers show that an estimate may be far off; see :attr:`dpalgos.Result.cautions`."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not in a list, with its nearest match."""
     names = sorted(known)

@@ -130,13 +130,13 @@ def _show_warnings() -> None:
         logging.getLogger(name).propagate = False
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, UserWarning):  # others are of libraries, for programmers
+        from dpalgos import AccuracyWarning, PrivacyWarning
+
+        # Pages and release tables state guarantees and cautions. Other categories are for programmers.
+        if issubclass(category, UserWarning) and not issubclass(category, AccuracyWarning | PrivacyWarning):
             say(f"note: {message}")
 
     warnings.showwarning = show
-    # A study's page says what its ε and δ promise, and shows what its smallest tables come to.
-    ours = "(epsilon|delta) = |more rows than are clipped|noise hides"
-    warnings.filterwarnings("ignore", ours, UserWarning, r"(dpcost\.)?tasks\.")
 
 
 def explained(error: Exception) -> tuple[str, int]:

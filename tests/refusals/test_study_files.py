@@ -190,7 +190,7 @@ ROWS = [
     (SpecError, "log(weight)", lambda: expand_formula("cost ~ log(weight)", TABLE)),
     (SpecError, "'height'", lambda: expand_formula("cost ~ height", TABLE)),
     (SpecError, "mean", lambda: expand_formula("cost ~ mean(age)", TABLE)),
-    (SpecError, "repeats", lambda: expand_formula("cost ~ age + I(age - 1)", TABLE)),
+    (SpecError, "linear combination", lambda: expand_formula("cost ~ age + I(age - 1)", TABLE)),
     (ValueError, "'logistic'", lambda: REGRESSION.model_copy(update={"family": "logistic"}).check(200, "glm")),
     (ValueError, "'swarm'", lambda: REGRESSION.model_copy(update={"dataset": "swarm"}).check_data(200)),
     (ValueError, "20,640", lambda: REGRESSION.check_data(20_640)),
