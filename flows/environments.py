@@ -17,4 +17,4 @@ def make_environments(spec: StudySpec, options: RunOptions) -> None:
             try:
                 make_environment(requires)
             except SpecError as error:
-                say(f"note: {error}; its methods are left out")
+                say(f"note: {error}; its methods are skipped")

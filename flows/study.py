@@ -79,7 +79,7 @@ def studies(studies: list[str], options: RunOptions) -> None:
                 except Exception as error:
                     failures.append((first.run.study, error))
     for failed, _ in failures[1:]:
-        say(f"note: {failed} failed, too; run it alone to see why")
+        say(f"note: {failed} failed as well; run it alone to see the reason")
     if failures:
         raise failures[0][1]
 

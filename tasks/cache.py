@@ -64,8 +64,9 @@ class CachedFile:
         """Refuse to compute where other code is installed than where the file was named."""
         if code_digest(self.modules) != self.code:
             raise SpecError(
-                f"the worker on {socket.gethostname()} (process {os.getpid()}) has another version of the "
-                "code, or of a library that computes, than the run; install it there and start it again"
+                f"the worker on {socket.gethostname()} (process {os.getpid()}) runs another version of "
+                "the code or of a numerical library than this run; install the same versions there, and "
+                "restart it"
             )
 
     def write(self, content: bytes) -> None:
@@ -76,7 +77,7 @@ class CachedFile:
         """Return the file's path, after fetching it from the shared store if this machine lacks it."""
         if not self.path.exists() and not self.is_stored():
             raise StoreError(
-                f"{self.path} is not there; let all machines name one shared store in {VARIABLE}, or run it "
+                f"{self.path} does not exist; name one shared store in {VARIABLE} on all machines, or run it "
                 "again"
             )
         return self.path

@@ -118,7 +118,7 @@ def check_workers(scheduler: str) -> None:
 def check_worker(code: str, results_at: str) -> str:
     """Return what keeps this worker from sharing a run's work; empty if nothing does."""
     if _code() != code:
-        return "has another version of the code, or of a library that computes; install the same there"
+        return "runs another version of the code or of a numerical library; install the same versions there"
     if _results_at() != results_at:
         return (
             f"cannot share results with this run: {VARIABLE} is {shared_address() or 'not set'} there, and "

@@ -19,8 +19,8 @@ class SpecError(ValueError):
 
 
 NO_MEMORY = (
-    "there is not enough memory, or ulimit -v allows no more; free some, or take fewer --workers or a "
-    "smaller study"
+    "memory is exhausted, or ulimit -v is too low; free some memory, or use fewer --workers or a smaller "
+    "study"
 )
 MENDABLE = (InputError, DataError, SpecError)
 

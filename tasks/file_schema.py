@@ -24,7 +24,7 @@ class Strict(BaseModel):
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in values:
         if values.count(value) > 1:
-            raise ValueError(f"each entry must be there once, got {value!r} twice; take one out")
+            raise ValueError(f"each entry must occur once, got {value!r} twice; remove one")
     return values
 
 
@@ -77,4 +77,4 @@ def undeclared_keys(value: Any, where: str = "") -> Iterator[str]:
 
 def undeclared_fault(keys: Sequence[str]) -> list[str]:
     """Return the sentence, if any is due, about what its owner has yet to declare."""
-    return [f'where "?" stands is yours to declare: {", ".join(keys)}'] if keys else []
+    return [f'replace "?" by a public value in: {", ".join(keys)}'] if keys else []

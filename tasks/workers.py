@@ -67,7 +67,7 @@ class Workers:
             with self._renewing:
                 if self.executor is executor:
                     self.executor = self._make()
-            raise WorkerKilled("a worker process was killed, as happens where memory ends") from None
+            raise WorkerKilled("a worker process was killed, probably because memory ran out") from None
         finally:
             self._free.release(n_places)
 
@@ -91,9 +91,9 @@ def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0, las
             raise
         size = f"its data take about {n_bytes / 1e6:,.0f} MB, and " if n_bytes else ""
         raise WorkerKilled(
-            f"{last_try_of}: its worker process was killed twice, the second time while nothing else was "
-            f"computed, as happens where memory ends; {size}{free / 1e6:,.0f} MB were free; free some memory "
-            "or choose smaller sizes, and run the same command again: what is finished is stored"
+            f"{last_try_of}: its worker process was killed twice, the second time while nothing else ran, "
+            f"probably because memory ran out; {size}{free / 1e6:,.0f} MB were free; free some memory "
+            "or choose smaller sizes, and run the same command again: finished parts are stored"
         ) from None
 
 

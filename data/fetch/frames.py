@@ -204,7 +204,7 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
 def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
     header = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
     if len(header) != len(names):
-        fault = f"{len(header):,} columns, {len(names):,} are expected"
+        fault = f"{len(header):,} columns, expected {len(names):,}"
     elif header != list(names):
         j = next(i for i, name in enumerate(names) if header[i] != name)
         # The text is not shown: it may be data if the file has no header.
@@ -224,5 +224,5 @@ def _unreadable(reason: str, names: tuple[str, ...], file: str) -> CorruptSource
     if numbers := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
         fault = f"row {int(numbers[2]):,}, column {names[int(numbers[1])]!r} holds text instead of a number"
     elif numbers := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
-        fault = f"row {int(numbers[1]):,} has {int(numbers[2]):,} fields, {len(names):,} are expected"
+        fault = f"row {int(numbers[1]):,} has {int(numbers[2]):,} fields, expected {len(names):,}"
     return CorruptSource(f"{file}: {fault}; get the file again")

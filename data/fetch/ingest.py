@@ -150,7 +150,7 @@ def stored_table(path: Path) -> DatasetRef | None:
             ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
                 return ref
-        _log.warning("the stored table %s is damaged and is built again", path)
+        _log.warning("the stored table %s is damaged and will be rebuilt", path)
     with suppress(*_UNREADABLE):
         if content := read_shared(name_below_home(sidecar(path))):
             ref = ref_from_dict(json.loads(content))

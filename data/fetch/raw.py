@@ -127,7 +127,7 @@ def _stored(path: Path, file: Source) -> str:
             return ""
         if file.sha256 in ("", sha256 := sha256_file(path)):
             return sha256
-        _log.warning("the stored copy %s is another file and is fetched again", path)
+        _log.warning("the stored copy %s differs and is fetched again", path)
     except OSError as error:
         _log.warning("the stored copy %s cannot be read (%s) and is fetched again", path, error.strerror)
     return ""

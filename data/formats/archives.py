@@ -70,11 +70,11 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, file: str) -> pd.D
         raise CorruptSource(f"{file} has no rows; get the file again") from None
     except pd.errors.ParserError:
         raise CorruptSource(
-            f"{file} has rows with too many columns, {len(columns)} are expected; get the file again"
+            f"{file} has rows with too many columns, expected {len(columns)}; get the file again"
         ) from None
     if table.shape[1] != len(columns):
         raise CorruptSource(
-            f"{file} has {table.shape[1]} columns, {len(columns)} are expected; get the file again"
+            f"{file} has {table.shape[1]} columns, expected {len(columns)}; get the file again"
         )
     table.columns = pd.Index(columns)
     return table

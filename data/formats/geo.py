@@ -68,7 +68,7 @@ def _samples(file: str, lines: Iterator[str], phrases: Sequence[str]) -> tuple[l
         elif line.startswith("!Sample_characteristics_ch"):
             characteristics.append(_fields(line.lower())[1:])
     else:
-        raise CorruptSource(f"{file} is no GEO series matrix: it has no line {_BEGIN}; get the file again")
+        raise CorruptSource(f"{file} is not a GEO series matrix: it has no line {_BEGIN}; get the file again")
     if not accessions:
         raise CorruptSource(f"{file} has no line !Sample_geo_accession; get the file again")
     if any(len(values) != len(accessions) for values in characteristics):

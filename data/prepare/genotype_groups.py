@@ -192,7 +192,7 @@ def traced_group(genotypes: Genotypes) -> TracedGroup:
     group, others = (genotypes.calls[genotypes.group == code] for code in (0, NO_GROUP))
     for calls, who in ((group, f"in the group {genotypes.group_names[0]!r}"), (others, "outside the groups")):
         if not len(calls):
-            raise DataError(f"tracing needs people {who}, here is nobody; choose another dataset")
+            raise DataError(f"tracing needs people {who}, found nobody; choose another dataset")
     rows, panel = (np.where(calls == MISSING, 0, calls - 1).astype(np.float64) for calls in (group, others))
     return TracedGroup(X=rows, panel_mean=panel.mean(axis=0))
 

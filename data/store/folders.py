@@ -38,9 +38,9 @@ _WRITE_FAULTS = {
     errno.EROFS: "the file system is read-only; make it writable",
     errno.EACCES: "permission is denied; make the folder writable",
     errno.EPERM: "permission is denied; make the folder writable",
-    errno.EEXIST: "a file stands where a folder is needed; move it away",
-    errno.ENOTDIR: "a file stands where a folder is needed; move it away",
-    errno.EISDIR: "a folder has the name of the file; move it away",
+    errno.EEXIST: "a file is in the place of the folder; move it",
+    errno.ENOTDIR: "a file is in the place of the folder; move it",
+    errno.EISDIR: "a folder has the name of the file; move it",
     errno.EIO: "the disk reports an input/output error; check the disk",
 }
 LOCK = "run.lock"  # the file that the first run of a home creates

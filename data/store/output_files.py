@@ -89,13 +89,13 @@ def _check(file: Path, protected: dict[_Identity, Path], *, force: bool) -> None
     check_replaceable(file)
     folder = next(each for each in file.absolute().parents if each.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise StoreError(f"cannot write {file}: {folder} is no folder that can be written; choose another")
+        raise StoreError(f"cannot write {file}: {folder} is not a writable folder; choose another one")
     if not file.exists():
         return
     if Path(_spelled(file)).is_relative_to(home()):
         raise StoreError(f"cannot write {file}: DPCOST_HOME keeps a file there; choose another name")
     if not force:
-        raise StoreError(f"{file} is there; choose another name, or add --force to replace it")
+        raise StoreError(f"{file} already exists; choose another name, or add --force to replace it")
 
 
 def _spelled(file: Path) -> str:

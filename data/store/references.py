@@ -124,7 +124,7 @@ def verified_path(ref: DatasetRef) -> Path:
         raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name} --again`") from None
     if not intact and not bring(path, ref.sha256):
         raise CorruptTable(
-            f"{path} is not what was written (its sha256 differs); run `dpcost ingest {ref.name} --again`"
+            f"{path} was modified (its sha256 differs); run `dpcost ingest {ref.name} --again`"
         )
     return path
 

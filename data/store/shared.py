@@ -39,7 +39,7 @@ def check_shared_store() -> None:
         probe = f"probe-{os.getpid()}"
         write_shared(probe, b"probe")
         if read_shared(probe) != b"probe":
-            raise StoreError(f"{_shown()} does not give back what was written; choose another address")
+            raise StoreError(f"{_shown()} does not return what was written to it; choose another address")
         with _as_one_sentence():
             _folder(shared_address()).rm_file(probe)
 

@@ -183,7 +183,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         raise DataError(f"{path}: {numbered(faults)}")
     if not kept.any():
         raise DataError(
-            f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
+            f"{path}: every row lacks a cell of a declared column; remove empty columns from [[data.columns]]"
         )
     sides = {name: column_values[kept] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
@@ -313,7 +313,7 @@ def _undeclared(
     for column in columns:
         numbers = values[column.name]
         if column.categories and (numbers == _UNLISTED).any():
-            faults.append(f"column {column.name!r} has text that is none of its categories")
+            faults.append(f"column {column.name!r} has text outside its categories")
         if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():

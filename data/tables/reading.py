@@ -309,9 +309,9 @@ def _first_line_fault(line: bytes) -> str:
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line:
         return "is UTF-16 text, or holds null characters; save it as UTF-8"
     if start in (b"\n", b"\r\n"):
-        return "begins with a blank line; take it out"
+        return "begins with a blank line; remove it"
     if start[:4].lower() == b"sep=":
-        return "begins with a line sep=… for a spreadsheet program; take it out"
+        return "begins with a line sep=… for a spreadsheet program; remove it"
     if b"\r" in line.rstrip(b"\r\n") and b'"' not in line:
         return "ends its lines with carriage returns alone; save it with line feeds"
     return ""

@@ -26,7 +26,7 @@ def studies(as_json: AsJson = False) -> None:
         try:
             rows.append(_listed(name, tomllib.loads(path.read_text(encoding="utf-8"))))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            _log.warning("%s is left out (%s); dpcost run %s says what is wrong", path.name, error, name)
+            _log.warning("%s is skipped (%s); dpcost run %s shows the fault", path.name, error, name)
     print_rows(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
 
 

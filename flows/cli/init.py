@@ -119,7 +119,9 @@ def init(
     users = count_users(data, user_id, marks) if user_id else None
     for number, unit in ((rows, "rows"), (users, "users")):
         if number is not None and number < FEWEST_ROWS:
-            raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
+            raise SpecError(
+                f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+            )
     used = _columns(data, schema, response, user_id, formula)
     is_label = family == "logistic" and schema.get(response) in ("number", "whole number")
     known = known_as(open_ledger(home()), data)
@@ -200,7 +202,7 @@ def _columns(
     unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
     used = {column: kind for column, kind in schema.items() if kind != "empty" and column not in unused}
     if not used.keys() - {response}:
-        raise SpecError(f"{data} has no column with values next to the response; bring at least one")
+        raise SpecError(f"{data} has no column with values other than the response; add at least one")
     return used
 
 

@@ -128,7 +128,7 @@ def ledger_restore(
     from data.ledger import open_ledger
 
     report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
-    _tell(report, f"the ledger is that of {file}", as_json)
+    _tell(report, f"the ledger was restored from {file}", as_json)
 
 
 def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:

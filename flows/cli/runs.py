@@ -248,7 +248,7 @@ def cache_verify(as_json: given.AsJson = False) -> None:
         for row in damaged:
             typer.echo(f"damaged  {row['name']}")
         typer.echo(
-            f"{len(stored)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
+            f"{len(stored)} stored results, {len(damaged)} damaged; a damaged one is recomputed when needed"
         )
     if damaged:
         raise typer.Exit(1)

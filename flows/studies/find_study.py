@@ -31,7 +31,7 @@ def readable_studies() -> list[StudySpec]:
         try:
             studies.append(find_study(name))
         except (SpecError, DataError) as error:
-            _log.warning("the study flows/studies/%s.toml is left out: %s", name, error)
+            _log.warning("the study flows/studies/%s.toml is skipped: %s", name, error)
     return studies
 
 

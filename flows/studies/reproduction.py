@@ -24,7 +24,7 @@ RunStudies = Callable[[Sequence[str]], object]  # at profile standard, to report
 def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update: bool) -> None:
     """Measure named figures again (default: all) or list them; store them with ``update``."""
     if not stored.EVIDENCE.exists():
-        raise SpecError(f"reproduce must run in a clone of the project: {stored.EVIDENCE} is not there")
+        raise SpecError(f"reproduce must run in a clone of the project: {stored.EVIDENCE} does not exist")
     figures = {figure.name: figure for figure in stored.figures()}
     known = [*sorted(set(stored.evidence().study)), *figures]
     if unknown := [name for name in names if name not in known]:
@@ -93,7 +93,7 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
 
 def _difference(figure: Figure, out: Path) -> str:
     if not figure.file:
-        return f"compare what was printed with {figure.shown}"
+        return f"compare the printed result with {figure.shown}"
     stored_bytes, again = (
         path.read_bytes() if path.exists() else b"" for path in (stored.DOCS / figure.file, out)
     )

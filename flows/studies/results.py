@@ -189,13 +189,13 @@ def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     try:
         manifest = read_json(path)
         RunOptions.of_manifest(manifest)
-        reason = "" if isinstance(manifest["command"], str) else "its command is no text"
+        reason = "" if isinstance(manifest["command"], str) else "its command is not text"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         reason = str(error.strerror)
     except (ValueError, KeyError, TypeError):
-        reason = "it is not what a run writes"
+        reason = "a run did not write it"
     if reason:
         raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
     return dict(manifest)

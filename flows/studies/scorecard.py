@@ -28,8 +28,8 @@ def folder_of_scorecard(studies: Sequence[str], profile: str, out: str | None) -
     """Return the report folder of the scorecard; next to another profile, a folder named by the profile."""
     if profile == "smoke":
         say(
-            "note: profile smoke only checks that everything works; three repetitions decide few claims, so "
-            "take --profile standard to judge them"
+            "note: profile smoke only checks that everything works; three repetitions decide few claims; "
+            "use --profile standard to test them"
         )
     folder, others = Path(out or REPORTS).resolve(), []
     for study in studies:

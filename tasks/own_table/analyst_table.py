@@ -48,7 +48,7 @@ class AnalystColumn(Strict):
         name, bounds = self.name, (self.lower, self.upper)
         if self.categories:
             if any(value is not None for value in (*bounds, self.center, self.scale)) or self.transform:
-                raise ValueError(f"{name!r} has categories and bounds; keep those that suit the column")
+                raise ValueError(f"{name!r} has categories and bounds; keep one of them")
             if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
                 str.strip, self.categories
             ):
@@ -62,9 +62,9 @@ class AnalystColumn(Strict):
                 raise ValueError(f"others of {name!r} must be one of its categories, got {self.others!r}")
             return self
         if self.others:
-            raise ValueError(f"others of {name!r} goes with categories, got none; take it out")
+            raise ValueError(f"others of {name!r} needs categories, got none; remove it")
         if self.lower is None or self.upper is None:
-            raise ValueError(f"{name!r} needs lower and upper, or categories; add what suits the column")
+            raise ValueError(f"{name!r} needs lower and upper, or categories; add one of them")
         if not self.lower < self.upper:
             raise ValueError(f"{name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}")
         if self.transform and not self.lower > 0:
@@ -215,10 +215,10 @@ class AnalystTable(Strict):
         names = [column.name for one in columns for column in one.columns]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; take one out")
+            raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; remove one")
         if INTERCEPT in names:
             raise ValueError(
-                f"no column may be called {INTERCEPT!r}, as the constant is; rename it in the file"
+                f"no column may be called {INTERCEPT!r}, the name of the intercept; rename it in the file"
             )
         return columns
 

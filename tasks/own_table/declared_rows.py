@@ -97,7 +97,7 @@ class Guesses(Strict):
         for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
             if name not in columns:
                 raise ValueError(
-                    f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
+                    f"guesses must be about columns of the study, got {name!r}; correct or remove it"
                 )
 
 

@@ -26,7 +26,7 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
             f"transform of {twice[0]!r} must be left out where a formula uses it; write log(…) there"
         )
     if twice := [column.name for column in declared if column.name in design.sources]:
-        raise SpecError(f"column {twice[0]!r} has the name that a term has here; rename it")
+        raise SpecError(f"column {twice[0]!r} has the same name as a term; rename it")
     return table.model_copy(update={"columns": (*declared, *DerivedColumn.all_of(design))}), design
 
 

@@ -53,10 +53,10 @@ class RegisteredTable(DatasetSource, ABC):
     @model_validator(mode="after")
     def _response_apart(self) -> "RegisteredTable":
         if self.response in self.covariates:
-            raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
+            raise ValueError(f"covariates must not contain the response, got {self.response!r}; take it out")
         if self.task == "mean" and self.units != "public":
             raise ValueError(
-                f"units must be 'public' for a mean, got {self.units!r}: others know its estimate"
+                f"units must be 'public' for a mean, got {self.units!r}; other units use the rows"
             )
         return self
 

@@ -94,7 +94,7 @@ def entry_of(content: bytes, path: Path) -> Entry | None:
         return Entry.of(path.parent.name, json.loads(content))
     except ValueError:
         study = path.parent.name
-        _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
+        _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)
         return None
 
 

@@ -122,8 +122,8 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
     """Yield what the user should know of a study's tables: stand-ins, what is left out, what changed."""
     if spec.analyst_table and shared_address():
         yield (
-            "your table and results on it go to DPCOST_STORE, too: keep it as safe as the table; the report "
-            "stays here"
+            "your table and its results are also stored in DPCOST_STORE; protect it like the table. The "
+            "report stays here"
         )
     yield from spec.not_run.values()
     for name, table in tables.items():

@@ -175,9 +175,9 @@ class Judgment:
 
 
 NO_SUCH_ANSWER, NO_RUN, NO_TEST = "no such answer", "study not run", "no run can"
-_NO_ANSWER = Judgment(OPEN, "The study has no answer of this kind.", NO_SUCH_ANSWER)
-_NO_PAIR = Judgment(OPEN, "The study has no pair of answers of this kind.", NO_SUCH_ANSWER)
-_UNDECIDED = "which these repetitions can't tell apart."
+_NO_ANSWER = Judgment(OPEN, "The study has no estimate of this kind.", NO_SUCH_ANSWER)
+_NO_PAIR = Judgment(OPEN, "The study has no pair of estimates of this kind.", NO_SUCH_ANSWER)
+_UNDECIDED = "which these repetitions cannot distinguish."
 
 
 class Test(Strict, ABC):
@@ -232,7 +232,9 @@ class ErrorRatio(Test):
         if above:
             return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {words(above)}.")
         if 2 * sum(each.high < 0 for each in intervals) < len(intervals) or max(ratios) > self.factor:
-            return Judgment(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
+            return Judgment(
+                OPEN, f"{text}, which these repetitions cannot distinguish from {setting(self.factor)}."
+            )
         return Judgment(HOLDS, f"{text}.")
 
 
@@ -248,7 +250,7 @@ class GapShrinks(Test):
         without = evidence.values(self.baseline, claim.place(""), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
-            return Judgment(OPEN, "The study has fewer than two sizes with both answers.", NO_SUCH_ANSWER)
+            return Judgment(OPEN, "The study has fewer than two sizes with both estimates.", NO_SUCH_ANSWER)
         (first, early), (last, late) = gaps[0], gaps[-1]
         text = (
             f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "

@@ -78,7 +78,7 @@ def _panels(panel: Any, headline: Any, grid: dict[str, Any]) -> list[Any]:
         try:
             n_rows = get_dataset(dataset).n_rows
         except DataError as fault:
-            _log.warning("the table %s is left out: %s", dataset, fault)
+            _log.warning("the table %s is skipped: %s", dataset, fault)
             continue
         panels.append(_panel(panel, dataset, problems, n_rows, headline))
     return panels

@@ -85,7 +85,7 @@ class EstimatorSpec(Strict):
             raise ValueError(f"{self.name} is not private, got calibrations {list(self.calibrations)}")
         if not re.fullmatch(r"[\w. -]*", self.form):
             raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
-        check_settings("params", self.params, "the study's grid and calibrations say what a cell asks")
+        check_settings("params", self.params, "set these in the study's grid and calibrations")
         self.check_keywords(_ANY_SIZES)
         return self
 

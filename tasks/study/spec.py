@@ -305,7 +305,7 @@ class StudySpec(Strict):
         not_run: dict[str, str] = {}
         for dataset, raw in brought.items():
             if not isinstance(raw, DatasetRef):
-                why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
+                why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
         tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}

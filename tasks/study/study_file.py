@@ -175,7 +175,7 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> An
     if problem.get("kind") in [kind for kind in kinds() if kind not in of_tables]:
         raise SpecError(
             f"{file}: kind of a panel's problem must be one of {', '.join(of_tables)} with [data], got "
-            f"{problem['kind']!r}; write that panel into a file of its own"
+            f"{problem['kind']!r}; put that panel into a separate file"
         )
     response, covariates = problem.get("response", ""), problem.get("covariates")
     if not covariates:

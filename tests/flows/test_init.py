@@ -66,7 +66,7 @@ def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
             assert f"data.columns.{place}.{key}" in said
     completed(file, BOUNDS, CATEGORIES)
     edited(file, "upper = 120", 'upper = "?"')
-    assert refusal(find_study, str(file)).endswith("yours to declare: data.columns.0.upper")
+    assert refusal(find_study, str(file)).endswith("public value in: data.columns.0.upper")
 
 
 STUDIES = [("region", "multinomial", "glm", 5), ("", "", "mean", 6), ("cost", "", "linear_regression", 6)]

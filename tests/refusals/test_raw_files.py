@@ -279,7 +279,7 @@ FETCHED = [
     (CorruptSource, "nobody", lambda at: genotypes(at, groups=(GenotypeGroup("a", ("CEU",)), GenotypeGroup("b", ("nobody",))))),
     (DataError, "'odd'", lambda at: scaled(at, "odd")),
     (DataError, "'x' of swarm", lambda at: scaled(at, center=None, scale=None)),
-    (CorruptTable, "written", broken_frames),
+    (CorruptTable, "modified", broken_frames),
 ]  # fmt: skip
 ASKED = [
     (CorruptSource, "1 of 3 people", lambda: label_people(["a", "a", "b"], {"a": "1", "b": "0"}, labels_file="f", others_expected=True)),

@@ -53,7 +53,7 @@ class WholeTable(RegisteredTable):
         """Refuse an analyst's own table, too: a library's error message may quote its rows."""
         super().check(n, task, estimators)
         if self.analyst_table:
-            raise ValueError("dataset must be a registered one, got a table of one's own; name another kind")
+            raise ValueError("dataset must be a registered one, got your own table; use another kind")
 
     def cost(self, n: int) -> Cost:
         return replace(super().cost(n), batch=ALL)

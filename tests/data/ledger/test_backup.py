@@ -134,7 +134,7 @@ def test_what_cannot_be_backed_up_is_one_sentence(place, tmp_path):
     refused(lambda: ledger.backup(tmp_path / "copy"), LedgerError, "no ledger")
     ledger.open_dataset("patients", 1.0, 1e-5)
     (tmp_path / "file").touch()
-    refused(lambda: ledger.backup(tmp_path / "file" / "copy"), StoreError, "folder is needed")
+    refused(lambda: ledger.backup(tmp_path / "file" / "copy"), StoreError, "place of the folder")
     refused(lambda: ledger.restore(tmp_path / "missing"), LedgerError, "cannot be read")
     place.run("UPDATE dpcost_budgets SET epsilon = 2")
     refused(lambda: ledger.backup(tmp_path / "copy"), LedgerBroken, "not backed up")
