@@ -21,7 +21,7 @@ released is the mean within the box; l, w and the last clip are post-processing.
                     columns of one width the cube is better up to about a hundred columns.
 
 ``interval`` (:mod:`dpalgos.intervals.means`): noise in a cube reaches further than normal noise of the same
-variance in few columns, and is counted so (:mod:`dpalgos.steps.denoising`).
+variance in few columns, and is counted so (:mod:`dpalgos.intervals.half_widths`).
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
@@ -40,7 +40,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.half_widths import IntervalParams, normal_equivalent
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -54,15 +54,13 @@ from dpalgos.intervals.means import (
     pure_spend,
     with_entry_witnesses,
 )
-from dpalgos.intervals.spread import TruncatedEntries
+from dpalgos.intervals.spread import RelativeSquares, TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares
-from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -49,8 +49,8 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _ANGLES = 100_001

@@ -43,8 +43,8 @@ from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import squared_error_gradient
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,

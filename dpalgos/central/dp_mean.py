@@ -43,15 +43,15 @@ from dpalgos.intervals.means import (
     interval_shares,
     with_entry_witnesses,
 )
-from dpalgos.intervals.spread import TruncatedEntries
+from dpalgos.intervals.spread import RelativeSquares, TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
+from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares, truncate
-from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,

@@ -43,6 +43,7 @@ from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, rows_off_support, sparse_descent
 from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
+from dpalgos.models.shrinkage import prune_noise
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
@@ -50,7 +51,6 @@ from dpalgos.release.declared import Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.denoising import prune_noise
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation

@@ -48,9 +48,9 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 _MOST_AXES = 64

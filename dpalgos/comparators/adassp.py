@@ -32,10 +32,8 @@ from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import (
-    row_moments,
-)
 from dpalgos.typing import FloatArray
 
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only

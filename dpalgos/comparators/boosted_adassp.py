@@ -34,12 +34,13 @@ from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_f
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the smallest eigenvalue is bounded; affects accuracy only
@@ -92,7 +93,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * z * row**2 - np.maximum(0, smallest - _TAIL * z * row**2))
     system = gram + ridge[:, None, None] * np.eye(d)
-    gradient_at = clipped_residual_gradient(sample, response, row_bound=row)
+    gradient_at = Risk(get_family("gaussian", response_bound=response), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_rounds):
         # Residuals are clipped to ±B_y, as responses are elsewhere.

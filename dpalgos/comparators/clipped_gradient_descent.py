@@ -30,8 +30,9 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import row_lengths
+from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
@@ -75,12 +76,20 @@ def clipped_gradient_descent(
     else:
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
 
-    def residual_bounds(X: FloatArray) -> FloatArray:
-        """Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖."""
-        return np.asarray(clip_norm / np.maximum(np.linalg.norm(X, axis=1), _SHORTEST * clip_norm))
+    def residual_bounds(group: Group) -> FloatArray:
+        """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
+        return clip_norm / np.maximum(row_lengths(group.X), _SHORTEST * clip_norm)[:, None]
+
+    bounded = sample.grouped(residual_bounds)
+
+    def gradient_at(coef: FloatArray) -> FloatArray:
+        def part(group: Group, bound: FloatArray) -> FloatArray:
+            residual = (coef[:, group.replicates].T @ group.X.T).T - group.y[:, None]
+            return group.X.T @ (np.clip(residual, -bound, bound) * group.weights)
+
+        return np.asarray(bounded.total(coef.shape, part) / sample.n_rows)
 
     spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, {GRADIENT.label: n_steps})
-    gradient_at = clipped_residual_gradient(sample, residual_bounds)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
         gradient, _ = spend(GRADIENT, gradient_at(coef), clip_norm, sample.n_rows)

@@ -48,23 +48,23 @@ from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register,
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
+from dpalgos.intervals.means import (
+    ReleasedOffset,
+    ball_releases,
+    far_along_axes,
+    interval_in_ball,
+    interval_shares,
+)
 from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
+from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import (
-    Ball,
-    counts_above,
-    far_along_axes,
-    mean_offset,
-    mean_squares,
-    truncate,
-)
-from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
 _N_LEVELS = 16

@@ -36,8 +36,8 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_offset
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import Ball, mean_offset
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75

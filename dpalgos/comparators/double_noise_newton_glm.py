@@ -44,10 +44,10 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.group import Group
+from dpalgos.rows.moments import weighted_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2
-from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
 
 _STRAIGHT = 1e-4  # predictors as small as that have the curvature of 0

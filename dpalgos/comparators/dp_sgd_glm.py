@@ -53,8 +53,8 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import choice, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cost more noise than they gain

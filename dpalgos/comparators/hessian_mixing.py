@@ -35,12 +35,13 @@ from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.comparators.adassp import axis_left_empty
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
@@ -108,7 +109,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     ridge = noise.ridge * row**2
     sketched = gram + np.maximum(ridge - sure, 0)[:, None, None] * np.eye(d)
 
-    gradient_at = clipped_residual_gradient(sample, bound, row_bound=row)
+    gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_iterations):
         product, _ = spend(PRODUCT, -sample.n_rows * gradient_at(coef), row * bound, 1)

@@ -61,8 +61,8 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5

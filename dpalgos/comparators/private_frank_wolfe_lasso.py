@@ -37,9 +37,9 @@ from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript, plain_sensitivity
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -35,9 +35,9 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound

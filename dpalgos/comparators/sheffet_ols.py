@@ -41,8 +41,8 @@ from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row

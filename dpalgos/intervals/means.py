@@ -2,7 +2,7 @@
 
 An interval needs two more releases. Squares estimate the variance. Shares of rows by size bound the bias of
 clipping. Entries have them per column (:mod:`dpalgos.intervals.spread`), offsets in a ball of radius r
-(:mod:`dpalgos.steps.clipping`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
+(:mod:`dpalgos.rows.ball`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ from dpalgos.intervals.tails import (
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_squares
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
 from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"
@@ -167,6 +167,12 @@ ENTRY_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], box, when=with_int
 ENTRY_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
 PURE_SQUARES = Release(SCORE_MOMENTS, "0.1 of ε", interval, when=with_interval)
 PURE_TAIL = Release(TAIL, "0.3 of ε", tail_l1_sensitivity, when=with_interval)
+
+
+def far_along_axes(center: FloatArray) -> Neighbors:
+    """Return far rows along the first and the last axis from a center (d, 1)."""
+    d = len(center)
+    return pair(center.T + 1e9 * np.eye(d)[[0]], center.T + 1e9 * np.eye(d)[[d - 1]])
 
 
 def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:

@@ -41,6 +41,18 @@ def release_second_moments(
     return (axes * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(axes, 1, 2), std * square
 
 
+@dataclass(frozen=True)
+class RelativeSquares:
+    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
+
+    middle: tuple[float, ...]
+    half: tuple[float, ...]
+
+    def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
+        relative = (rows - np.array(self.middle)) / np.array(self.half)
+        return np.asarray(np.clip(relative, -bound, bound) ** 2)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TruncatedEntries:
     """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R)."""

@@ -62,8 +62,8 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 

@@ -49,8 +49,8 @@ from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomize
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01

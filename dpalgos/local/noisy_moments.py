@@ -50,7 +50,7 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
-from dpalgos.steps.clipping import truncate
+from dpalgos.rows.clipping import truncate
 from dpalgos.typing import BoolArray, FloatArray
 
 

@@ -28,8 +28,8 @@ from dpalgos.local.randomizers import PureRandomizer, Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20

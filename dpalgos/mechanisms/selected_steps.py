@@ -18,9 +18,9 @@ from dpalgos.models.families import Family
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")

@@ -41,7 +41,6 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import distinct, mean_in_ball
-from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray, IntArray
 
 _ROWS_AT_ONCE = 4096
@@ -154,7 +153,7 @@ def winsorized_means_by_column(
             means[:, r] = np.clip(X, center[:, r] - half[r], center[:, r] + half[r]).mean(axis=0)
     sensitivity = ball_mean(half, n_rows)
     mean = release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
-    noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
+    noise_std = transcript.box_scale(sensitivity, epsilon, 1) * np.sqrt(2)
     return RefinedMean(mean=mean, center=center, radius=half, noise_std=noise_std)
 
 

@@ -18,8 +18,8 @@ from dpalgos.nonprivate.robust_intervals import (
     robust_interval,
 )
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _LARGEST_CONDITION = 1e5

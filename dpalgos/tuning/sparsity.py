@@ -48,8 +48,8 @@ from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.truncation import share_setting
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

@@ -26,6 +26,7 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, s
 from dpalgos.accounting.events import Event, PureEvent
 from dpalgos.catalog import Release
 from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import coordinate_std, normal_equivalent
 from dpalgos.intervals.means import (
     CUBE_SHARE,
     INTERVAL,
@@ -59,10 +60,10 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.declared import Witness
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import Ball, ball_squares, mean_in_ball
-from dpalgos.steps.denoising import coordinate_std, normal_equivalent
+from dpalgos.steps.clipping import ball_squares, mean_in_ball
 from dpalgos.typing import FloatArray
 
 _SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ

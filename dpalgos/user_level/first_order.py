@@ -18,8 +18,9 @@ import scipy
 from dpalgos.intervals.tails import shares_by_level
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_factor, project_l2_ball
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import clip_factor, mean_in_ball, project_l2_ball
+from dpalgos.steps.clipping import mean_in_ball
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 

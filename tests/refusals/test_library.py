@@ -22,9 +22,9 @@ from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
-from dpalgos.steps.moments import row_moments
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}

@@ -16,8 +16,8 @@ from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.params import PrivateParams
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.user_level import aggregation
 
 
@@ -136,7 +136,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-ROW_MOMENTS = "dpalgos.steps.moments"
+ROW_MOMENTS = "dpalgos.rows.moments"
 HALF_DELTA = lambda params, sample: replace(params, delta=0.5)  # noqa: E731
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}

@@ -23,9 +23,9 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import mean_in_ball
-from dpalgos.steps.moments import row_moments
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
