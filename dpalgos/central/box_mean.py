@@ -47,14 +47,13 @@ from dpalgos.intervals.means import (
     PURE_SQUARES,
     PURE_TAIL,
     UNSEEN_ENTRIES,
-    RowSpread,
-    entry_interval,
     interval_epsilon,
+    interval_of_entries,
     interval_shares,
     pure_spend,
     with_entry_witnesses,
 )
-from dpalgos.intervals.spread import RelativeSquares, TruncatedEntries
+from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
@@ -189,11 +188,11 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             scale = transcript.box_scale(interval(1, n), epsilon, k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
-    squares = RelativeSquares(tuple((lower + upper)[:, 0] / 2), tuple(widths[:, 0] / 2))
     if params.interval is not None:
         entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
-        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), UNSEEN_ENTRIES)
-        transcript.interval = entry_interval(spend, params.interval, entries, n, spread, reach)
+        transcript.interval = interval_of_entries(
+            spend, params.interval, sample, entries, reach, UNSEEN_ENTRIES
+        )
     return mean
 
 

@@ -38,12 +38,11 @@ from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
-    RowSpread,
-    entry_interval,
+    interval_of_entries,
     interval_shares,
     with_entry_witnesses,
 )
-from dpalgos.intervals.spread import RelativeSquares, TruncatedEntries
+from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
@@ -142,10 +141,8 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         released = james_stein(released, std**2)
     if params.interval is not None:
         ends = np.full((sample.n_features, 1), bound)
-        squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
         entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
-        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), _UNSEEN)
-        transcript.interval = entry_interval(spend, params.interval, entries, sample.n_rows, spread, std)
+        transcript.interval = interval_of_entries(spend, params.interval, sample, entries, std, _UNSEEN)
     spend.check_complete()
     return released
 

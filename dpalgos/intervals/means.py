@@ -76,7 +76,12 @@ def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
 
 
 def interval_in_ball(
-    spend: Spend, level: float | None, sample: Sample, ball: Ball, offset: ReleasedOffset
+    spend: Spend,
+    level: float | None,
+    sample: Sample,
+    ball: Ball,
+    offset: ReleasedOffset,
+    unseen: Unseen = _UNSEEN_OFFSETS,
 ) -> Interval | None:
     """Return the interval of a mean of clipped offsets, released as ``offset``; None without a level."""
     if level is None:
@@ -85,7 +90,7 @@ def interval_in_ball(
         lambda group: np.asarray(ball.distances(group) * group.weights), together=True
     )
     above = shares_above(sample, distances, ball.radius)
-    spread = RowSpread(mean_squares(sample, ball), above, _UNSEEN_OFFSETS)
+    spread = RowSpread(mean_squares(sample, ball), above, unseen)
     return ball_interval(spend, level, ball, offset, spread)
 
 
@@ -104,6 +109,19 @@ def ball_interval(
         squares_std=ball.unit**2 * std,
         clipping=ball.unit * tail.moved(along * ball.radius, unseen=spread.unseen),
     )
+
+
+def interval_of_entries(
+    spend: Spend,
+    level: float,
+    sample: Sample,
+    entries: TruncatedEntries,
+    noise_std: FloatArray,
+    unseen: Unseen,
+) -> Interval:
+    """Release the spread of entries truncated to public intervals; return the interval of their mean."""
+    spread = RowSpread(entries.squares(sample), entries.shares_above(sample), unseen)
+    return entry_interval(spend, level, entries, sample.n_rows, spread, noise_std)
 
 
 def entry_interval(

@@ -67,6 +67,11 @@ class TruncatedEntries:
         inside = (self.upper - self.lower) / 20
         return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
 
+    def squares(self, sample: Sample) -> FloatArray:
+        """Return means of squares relative to the intervals, the same for all replicates, (d, R)."""
+        middle, half = (self.lower + self.upper)[:, 0] / 2, (self.upper - self.lower)[:, 0] / 2
+        return sample.clipped_means(RelativeSquares(tuple(middle), tuple(half)), 1.0)
+
     def shares_above(self, sample: Sample) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
         d, shape = sample.n_features, (len(LEVELS), sample.n_features + 1, sample.n_replicates)

@@ -32,8 +32,8 @@ from dpalgos.typing import FloatArray, IntArray
 
 SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
 
-# (which candidates (N,), a source for one replicate, replicate) → fresh private scores (N,), less is better.
-Scores = Callable[[IntArray, Noise, int], FloatArray]
+# (candidates (N,), a source for one replicate) → fresh private scores (N,), less is better.
+Scores = Callable[[IntArray, Noise], FloatArray]
 
 
 def select_by_random_stopping(
@@ -61,7 +61,7 @@ def select_by_random_stopping(
             n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop)
             uniforms = scipy.special.ndtr(noise.normal(n_draws))[:, 0]
             which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
-            drawn = scores(which, noise, r)
+            drawn = scores(which, noise)
             best = int(np.argmin(drawn))
             released[:, r] = which[best], drawn[best]
         return released

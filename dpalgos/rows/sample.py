@@ -118,6 +118,11 @@ class Sample:
         y.flags.writeable = False
         return y
 
+    @classmethod
+    def of_vectors(cls, vectors: FloatArray, n_replicates: int = 1) -> "Sample":
+        """Return vectors (n, d) that were computed from validated rows, such as means over users, as rows."""
+        return cls(HeldRows.trusted(vectors), n_replicates=n_replicates)
+
     def once(self) -> "Sample":
         """Return the same rows for a single replicate, where replicates do not differ."""
         assert self.row_mask is None
@@ -159,6 +164,8 @@ class Sample:
         else:
             taken = self.derived(rows=self.row_mask[:, r], n_replicates=1)
         taken.n_rows, taken.planned_rows = self.n_rows[[r]], self.planned_rows
+        if self.user_codes is not None:
+            taken.planned_users = self.planned_users
         return taken
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
@@ -196,18 +203,31 @@ class Sample:
         """The number of rows by which a budget is split: the smallest over the replicates of a run."""
         return float(self.n_rows.min())
 
+    @property
+    def users(self) -> UserRows:
+        """The rows of a sample of one replicate, user by user."""
+        assert self.row_mask is None
+        return UserRows(self.X, self.y, self._codes)
+
     @cached_property
-    def users(self) -> list[UserRows]:
-        """Every replicate's rows user by user, one and the same object where replicates do not differ."""
+    def n_users(self) -> IntArray:
+        """Number of users of each replicate, (R,)."""
+        masks = [slice(None)] if self.row_mask is None else self.row_mask.T
+        counts = [len(np.unique(self._codes[rows])) for rows in masks]
+        return np.broadcast_to(counts, (self.n_replicates,))
+
+    @cached_property
+    def planned_users(self) -> int:
+        """The number of users by which phases are planned: the smallest over the replicates of a run."""
+        return int(self.n_users.min())
+
+    @property
+    def _codes(self) -> IntArray:
         if self.user_codes is None:
             raise InputError(
                 "user_ids is required by this estimator, got None; pass whose row it is as an (n,) array"
             )
-        if self.row_mask is None:
-            return [UserRows(self.X, self.y, self.user_codes)] * self.n_replicates
-        X, y, codes = self.X, self.y, self.user_codes
-        used = (self.row_mask[:, r] for r in range(self.n_replicates))
-        return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
+        return self.user_codes
 
     def moved_cells(self, group: Group) -> BoolArray | None:
         """Return which cells of a group's X were clipped to a bound, (n_group, d); None: none was."""

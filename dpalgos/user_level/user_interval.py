@@ -1,101 +1,89 @@
-"""Intervals of regressions over users: a Newton step from their last gradient, on their released curvature.
+"""Intervals of regressions over users: a Newton step from the last gradient, with a released curvature.
 
     β̃ = θ − Ĥ⁻¹ ĝ,   Ĥ the mean of users' curvatures + noise,  ĝ that of their gradients, at the last θ
 
-Users' gradients are clipped to a public G, their curvatures to a public K: released are the mean curvature,
-√2 K/n, second moments of gradients over G², √2/n, and shares of users by size, √2/n.
+A user is a row: its gradient is clipped to a public norm G, its curvature to a public Frobenius norm K. The
+released quantities are the mean gradient (2G/n), the mean curvature (√2 K/n, as the curvatures are positive
+semidefinite and their inner products not negative), second moments of gradients over G² (√2/n), and shares of
+users by size (√2/n). The size of a user is the largest of its norms over their bounds.
 """
-
-from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Release, with_interval
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED, ScoreCurvature, center_of, error_of, unresolved
 from dpalgos.intervals.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.intervals.tails import TAIL, Tail, release_tail, tail_sensitivity
-from dpalgos.mechanisms.sensitivity import outer_product
+from dpalgos.intervals.tails import TAIL, counts, release_tail, tail_sensitivity
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.symmetric import unsvec
+from dpalgos.rows.ball import Ball, mean_offset
+from dpalgos.rows.clipping import clip_factor, row_lengths
+from dpalgos.rows.moments import weighted_moments
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+from dpalgos.user_level.first_order import UserObjective
 
-
-class BoundedUnits(Protocol):
-    """Units of which gradients and curvatures have public bounds, as users."""
-
-    @property
-    def n_units(self) -> FloatArray: ...
-    @property
-    def curvature_bound(self) -> float: ...
-    @property
-    def bend(self) -> float: ...
-
-    def mean_curvature(self, coef: FloatArray) -> FloatArray:
-        """Return the mean of the units' curvatures, (R, d, d), each of Frobenius norm at most its bound."""
-        ...
-
-    def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return second moments of the units' scores, (R, d, d), and shares of units above sizes, (6, R)."""
-        ...
+LAST_GRADIENT = Release("last gradient", 0.25, ball_mean, when=with_interval)
+CURVATURE = Release("curvature", 0.15, outer_product, when=with_interval)
+SQUARES = Release(SCORE_MOMENTS, 0.06, outer_product, when=with_interval)
+SHARES_BY_SIZE = Release(TAIL, 0.14, tail_sensitivity, when=with_interval)
+RELEASES = CURVATURE, SQUARES, SHARES_BY_SIZE
 
 
 def interval_by_users(
-    transcript: Transcript,
-    level: float,
-    budget: SplitBudget,
-    units: BoundedUnits,
-    steps: Sequence[NewtonSteps],
+    spend: Spend, level: float, objective: UserObjective, bounds: tuple[float, float], end: FloatArray
 ) -> Interval:
-    """Release what the interval around the last steps needs, one for each replicate, and return it."""
-    n_units, d = units.n_units, len(steps[0].end)
-    spend = Spend.of_budget(transcript, budget, labels=[one.label for one in RELEASES])
-    ends, bound = np.column_stack([each.end for each in steps]), np.array([each.threshold for each in steps])
-    mean_curvature = units.mean_curvature(ends)
-    released, std = spend.symmetric(CURVATURE, mean_curvature, np.sqrt(units.curvature_bound), n_units)
-    noise = np.broadcast_to(std, n_units.shape)
-    curvatures = [_curvature(*one) for one in zip(released, noise, (each.end for each in steps), strict=True)]
-    centers = [center_of(*one) for one in zip(curvatures, steps, strict=True)]
-    moments, above = units.score_moments(np.column_stack([center.theta for center in centers]))
-    moments, moments_std = release_second_moments(spend, SQUARES, moments, bound, n_units)
-    tail = release_tail(spend, SHARES_BY_SIZE, above, n_units)
+    """Release what the interval around the last iterate (d, 1) needs, and return it; bounds are (G, K).
+
+    The loss has a second derivative, and there is no ridge.
+    """
+    d, n_users = len(end), np.array([float(objective.users.n_users)])
+    sizes, (gradient_bound, curvature_bound) = np.zeros(objective.users.n_users), bounds
+
+    def clipped_mean(vectors: FloatArray, bound: float) -> FloatArray:
+        """Return the mean of vectors (n, p) clipped to a norm, (p, 1); remember their sizes."""
+        np.maximum(sizes, row_lengths(vectors) / bound, out=sizes)
+        ball = Ball(np.zeros((vectors.shape[1], 1)), np.array([bound]))
+        return mean_offset(Sample.of_vectors(vectors), ball)
+
+    gradient = clipped_mean(objective.gradients(end), gradient_bound)
+    released, std = spend(LAST_GRADIENT, gradient, np.array([gradient_bound]), n_users)
+    steps = NewtonSteps(end.T, -released.T, np.broadcast_to(std, (1,)), gradient_bound, end[:, 0])
+    moments = unsvec(clipped_mean(objective.curvatures(end), curvature_bound), d)
+    matrices, noise = spend.symmetric(CURVATURE, moments, np.sqrt(curvature_bound), n_users)
+    curvature = _curvature(matrices[0], noise.item(), end[:, 0])
+    center = center_of(curvature, steps)
+
+    gradients = objective.gradients(center.theta[:, None])
+    clipped_mean(gradients, gradient_bound)
+    factor = clip_factor(row_lengths(gradients), gradient_bound)
+    squares, squares_std = release_second_moments(
+        spend, SQUARES, weighted_moments(gradients, factor[:, None] ** 2) / n_users, steps.threshold, n_users
+    )
+    above = counts(sizes[:, None]) / n_users
+    tail = release_tail(spend, SHARES_BY_SIZE, above, n_users)
     spend.check_complete()
-    stds = np.broadcast_to(moments_std, n_units.shape)
-    found = []
-    for r, (curvature, center) in enumerate(zip(curvatures, centers, strict=True)):
-        error = error_of(curvature, center, moments[r], float(stds[r]), np.eye(d), float(n_units[r]))
-        own = Tail(above=tail.above[:, [r]], std=np.broadcast_to(tail.std, tail.above.shape)[:, [r]])
-        clipped = error.clipping_bias(own, float(bound[r]), moments[r], float(n_units[r]))
-        curved = np.full(d, center.step @ center.step / 2 if units.bend else 0.0)
-        found.append(
-            interval_by_variance(
-                level,
-                variance=error.variance[:, None],
-                variance_std=error.variance_std[:, None],
-                sampling=error.sampling[:, None],
-                biases={CLIPPED: clipped[:, None], BENT: curved[:, None]},
-                flags={HIDDEN: unresolved(curvature, np.eye(d))[:, None]},
-                center=center.theta[:, None],
-            )
-        )
-    return Interval.joined(found)
+    error = error_of(curvature, center, squares[0], squares_std.item(), np.eye(d), n_users.item())
+    clipped = error.clipping_bias(tail, gradient_bound, squares[0], n_users.item())
+    curved = np.full(d, center.step @ center.step / 2 if objective.loss.curvature < 1 else 0.0)
+    return interval_by_variance(
+        level,
+        variance=error.variance[:, None],
+        variance_std=error.variance_std[:, None],
+        sampling=error.sampling[:, None],
+        biases={CLIPPED: clipped[:, None], BENT: curved[:, None]},
+        flags={HIDDEN: unresolved(curvature, np.eye(d))[:, None]},
+        center=center.theta[:, None],
+    )
 
 
 def _curvature(moments: FloatArray, noise: float, end: FloatArray) -> ScoreCurvature:
     """Return what is known of a released curvature (d, d); noise may have made eigenvalues below a floor."""
     values, vectors = np.linalg.eigh(moments)
-    least = RESOLVED * float(np.sqrt(len(end)) * noise)
+    floor = RESOLVED * float(np.sqrt(len(end)) * noise)
     variances = np.full_like(vectors, noise**2)
-    return ScoreCurvature(
-        vectors, np.maximum(values, least), variances, values < least, end, 1.0, float(noise)
-    )
-
-
-CURVATURE = Release("curvature", 0.15, outer_product, when=with_interval)
-SQUARES = Release(SCORE_MOMENTS, 0.06, outer_product, when=with_interval)
-SHARES_BY_SIZE = Release(TAIL, 0.14, tail_sensitivity, when=with_interval)
-RELEASES = CURVATURE, SQUARES, SHARES_BY_SIZE
+    return ScoreCurvature(vectors, np.maximum(values, floor), variances, values < floor, end, 1.0, noise)

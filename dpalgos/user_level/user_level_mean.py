@@ -32,17 +32,18 @@ from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_int
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation, rotated_radius
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import (
+    LEAVING,
     PUBLIC_SEED,
     AggregationParams,
     UserAggregation,
     mean_releases,
-    users_of,
 )
 
 
@@ -71,11 +72,12 @@ def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatA
     """Return the last released center as a row (1, d)."""
     if params.aggregation != "winsorized" or params.calibration != "tight":
         return np.zeros((1, d))
-    if d > 1:
-        return published[1][:, :1].T
+    rotation, bound = HadamardRotation(d, PUBLIC_SEED), np.sqrt(d) * params.value_bound
     width = FINE_WINDOW.bin_width * params.concentration_radius
-    middle = bin_middles(published[0][:1, :1], params.value_bound, width)
-    return HadamardRotation(1, PUBLIC_SEED).rotate_back(middle).T
+    if d > 1:
+        width = rotated_radius(params.concentration_radius, rotation.size, 2, LEAVING) / 2
+    center = rotation.rotate_back(bin_middles(published[0][:, :1], bound, width))
+    return (center if d == 1 else center + published[1][:, :1]).T
 
 
 def _users_along_axes(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
@@ -89,12 +91,13 @@ def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) 
 
 
 def _maybe(params: UserLevelMeanParams) -> bool | None:
-    """With one column, noise is Laplace's: d decides."""
+    """Return None with an interval: the noise of a single column is Laplace's, so d decides."""
     return None if with_interval(params) else False
 
 
+MEAN_RELEASES = mean_releases("mean", " of the rest", _all_bins_left, _opposite_users)
 RELEASES = (
-    *mean_releases("mean", " of the rest", bins=_all_bins_left, first=_opposite_users, last=_opposite_users),
+    *MEAN_RELEASES,
     replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),
     replace(PURE_TAIL, when=_maybe, witness=_user_and_center),
     replace(BALL_SQUARES, witness=_users_along_axes),
@@ -122,13 +125,15 @@ RELEASES = (
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    users = users_of(sample, params)
-    means = {id(one): one.means(one.X) for one in set(users)}
+    if sample.row_mask is not None:  # replicates with different rows have different users
+        return each_replicate(sample, transcript, lambda _, own, part: user_level_mean(own, params, part))
+    users = params.users(sample)
     aggregation = UserAggregation(
         params,
+        MEAN_RELEASES,
         bound=float(np.sqrt(sample.n_features)) * params.value_bound,
         n_features=sample.n_features,
         n_queries=1,
         interval=params.interval,
     )
-    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")
+    return aggregation.mean(transcript, users.means(users.X))

@@ -29,7 +29,7 @@ from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GRADIENT_RELEASES, GradientStepParams
 
@@ -49,6 +49,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
     order=32,
     task="linear_regression",
     relation=Relation.USER,
+    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
     no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
@@ -67,20 +68,16 @@ class UserLevelPhasedERMParams(GradientStepParams):
 def user_level_phased_erm(
     sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript
 ) -> FloatArray:
-    """Return the answer of the last phase, (d, R)."""
-    users = users_of(sample, params)
-    d, loss = sample.n_features, LINEAR_LOSSES[params.loss]
-    sizes = {one.n_users for one in users}
-    shares = {n: phase_sizes(n, d, params) for n in sizes}
-    n_phases = min(len(phases) for phases in shares.values())
-    coef: FloatArray = np.zeros((d, sample.n_replicates))
-    groups = {id(one): _groups(one.n_users, shares[one.n_users], PUBLIC_SEED) for one in users}
-    ridge = printed_regularization(min(sizes), d, params)
+    """Return the iterate at the end of the last phase, (d, 1)."""
+    users, d = params.users(sample), sample.n_features
+    n_phases = len(phase_sizes(sample.planned_users, d, params))
+    ridge = printed_regularization(sample.planned_users, d, params)
+    groups = _groups(users.n_users, phase_sizes(users.n_users, d, params))
+    coef: FloatArray = np.zeros((d, 1))
     for t in range(n_phases):
-        taken = {id(one): one.taken(groups[id(one)] == t) for one in users}
         pull = 4.0 ** (t + 1) * ridge
         objective = UserObjective(
-            users=[taken[id(one)] for one in users], loss=loss, radius=params.radius, ridge=pull
+            users=users.taken(groups == t), loss=LINEAR_LOSSES[params.loss], radius=params.radius, ridge=pull
         )
         aggregation = params.aggregation_of_gradients(d)
         step, n_steps = 1 / (1 / params.step_size + pull), params.n_iterations
@@ -118,12 +115,10 @@ def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParam
     return float(np.sqrt(statistical + d * (tau / (n_users * params.epsilon)) ** 2) / params.radius)
 
 
-def _groups(n_users: int, sizes: list[int], seed: int) -> IntArray:
+def _groups(n_users: int, sizes: list[int]) -> IntArray:
     """Return the phase of every user, −1 for those of none, drawn in public."""
     groups = np.full(n_users, -1)
-    order = np.random.default_rng(seed).permutation(n_users)
-    start = 0
-    for t, size in enumerate(sizes):
-        groups[order[start : start + size]] = t
-        start += size
+    order = np.random.default_rng(PUBLIC_SEED).permutation(n_users)
+    for t, part in enumerate(np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])):
+        groups[part] = t
     return groups

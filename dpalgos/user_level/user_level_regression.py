@@ -35,27 +35,22 @@ from dpalgos.catalog import (
     Form,
     Neighbors,
     Published,
-    Release,
     pair,
     register,
     shares_of,
-    with_interval,
 )
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.params import choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level import user_interval
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, users_of
-from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, UserObjective, descend
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases
+from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 
 _STEP_SHARE = 0.4  # of μ², with an interval
-_LAST = "last gradient"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +64,10 @@ class GradientStepParams(AggregationParams):
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
     def aggregation_of_gradients(self, n_features: int, budget: SplitBudget | None = None) -> UserAggregation:
-        """Return how the mean gradient over users is released, once for each step."""
+        """Return the aggregation that releases the mean gradient over users, once for each step."""
         return UserAggregation(
             self,
+            GRADIENT_RELEASES,
             bound=self.gradient_bound,
             n_features=n_features,
             n_queries=self.n_iterations,
@@ -113,7 +109,7 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
     def budget(self) -> SplitBudget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
         reserved = {"steps": _STEP_SHARE, **shares_of(user_interval.RELEASES, self)}
-        return self.split_budget({_LAST: 1.0}, reserved)
+        return self.split_budget({user_interval.LAST_GRADIENT.label: 1.0}, reserved)
 
 
 def _all_bins_left(_: GradientStepParams, d: int, __: Published) -> Neighbors:
@@ -143,13 +139,10 @@ def _far_user_and_none(_: Any, d: int, __: Published) -> Neighbors:
     return pair(_user_along(d, 0), np.zeros((2, d)))
 
 
-GRADIENT_RELEASES = mean_releases(
-    "gradient", bins=_all_bins_left, first=_opposite_gradients, last=_opposite_gradients
-)
-LAST_GRADIENT = Release(_LAST, 0.25, ball_mean, when=with_interval, witness=_opposite_responses)
+GRADIENT_RELEASES = mean_releases("gradient", "", _all_bins_left, _opposite_gradients)
 RELEASES = (
     *GRADIENT_RELEASES,
-    LAST_GRADIENT,
+    replace(user_interval.LAST_GRADIENT, witness=_opposite_responses),
     replace(user_interval.CURVATURE, witness=_orthogonal_users),
     replace(user_interval.SQUARES, witness=_orthogonal_users),
     replace(user_interval.SHARES_BY_SIZE, witness=_far_user_and_none),
@@ -161,6 +154,7 @@ RELEASES = (
     order=31,
     task="linear_regression",
     relation=Relation.USER,
+    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
     summary="Gradient descent on winsorized means of users' gradients.",
     example={
@@ -184,36 +178,27 @@ RELEASES = (
 def user_level_regression(
     sample: Sample, params: UserLevelRegressionParams, transcript: Transcript
 ) -> FloatArray:
-    """Return the coefficients, (d, R)."""
+    """Return the coefficients, (d, 1)."""
     objective = UserObjective(
-        users=users_of(sample, params), loss=LINEAR_LOSSES[params.loss], radius=params.radius
+        users=params.users(sample), loss=LINEAR_LOSSES[params.loss], radius=params.radius
     )
     budget = None if params.interval is None else params.budget()
-    aggregation = params.aggregation_of_gradients(sample.n_features, budget)
-    start = np.zeros((sample.n_features, sample.n_replicates))
     reached = descend(
         objective,
-        aggregation,
-        start,
+        params.aggregation_of_gradients(sample.n_features, budget),
+        np.zeros((sample.n_features, 1)),
         transcript,
         step_size=params.step_size,
         n_iterations=params.n_iterations,
     )
-    if params.interval is None or budget is None:
-        return reached
-    assert params.curvature_bound is not None
-    users = ClippedUsers(objective, params.gradient_bound, params.curvature_bound)
-    spend = Spend.of_budget(transcript, budget, labels=[_LAST])
-    level = np.full_like(users.n_units, params.gradient_bound)
-    gradient, std = spend(LAST_GRADIENT, users.mean_gradient(reached), level, users.n_units)
-    transcript.interval = user_interval.interval_by_users(
-        transcript,
-        params.interval,
-        budget,
-        users,
-        [
-            NewtonSteps(end[None], -own[None], np.array([noise]), float(threshold), end)
-            for end, own, noise, threshold in zip(reached.T, gradient.T, std, level, strict=True)
-        ],
-    )
+    if params.interval is not None and budget is not None:
+        assert params.curvature_bound is not None
+        labels = [label for label in budget.shares if label != "steps"]
+        transcript.interval = user_interval.interval_by_users(
+            Spend.of_budget(transcript, budget, labels=labels),
+            params.interval,
+            objective,
+            (params.gradient_bound, params.curvature_bound),
+            reached,
+        )
     return reached

@@ -17,7 +17,9 @@ from dpalgos.hardened_release import rehearse_release
 from dpalgos.local import ldp_nldp
 from dpalgos.local.rounds import device_reports, first_state, mean_reports
 from dpalgos.mechanisms.private_range import private_range
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k
+from dpalgos.release.declared import Release
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -28,6 +30,7 @@ from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinom
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
+CHOICE = Release("choice", 1.0, count)
 LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
@@ -190,7 +193,7 @@ ROWS = [
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
     *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
     *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")) for epsilon in (0, None)],
-    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, [ONES[:, :1]], bound=1e16, bin_width=np.ones(1), epsilon=1.0, label="range")),
+    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, CHOICE, ONES[:, :1], bound=1e16, bin_width=1.0, epsilon=1.0)),
     # Releases that have no floating-point-safe sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),

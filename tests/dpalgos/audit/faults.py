@@ -119,8 +119,8 @@ def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
     bound = np.sqrt(sample.n_features) * params.value_bound
     means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
-    unclipped = lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)  # noqa: E731
-    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_in_ball", unclipped):
+    unclipped = lambda users, _: users.X.T  # noqa: E731
+    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_offset", unclipped):
         return run(sample, params, transcript)
 
 
@@ -128,7 +128,14 @@ def rows_clipped_one_by_one(run, sample, params, transcript):
 def range_not_charged(run, sample, params, transcript):
     """The range is taken for public: it is released as exactly as can be, and costs nothing."""
     planned = aggregation.planned_steps
-    with patch.object(aggregation, "planned_steps", lambda *a: replace(planned(*a), range_epsilon=40.0)):
+
+    def exact(*plan):
+        noise = planned(*plan)
+        return replace(
+            noise, events={**noise.events, "ranges": replace(noise.events["ranges"], epsilon=40.0)}
+        )
+
+    with patch.object(aggregation, "planned_steps", exact):
         return run(sample, params, Tampered(transcript, publish=free_of_charge))
 
 

@@ -14,8 +14,10 @@ from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, noisy_top_k
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
@@ -141,7 +143,7 @@ def test_the_number_of_draws_is_geometric():
 def test_the_record_is_one_pure_event_of_three_scores():
     values, window = np.random.default_rng(1).random((100, 20)), FINE_WINDOW.times(0.2)
 
-    def scores(which, noise, replicate):
+    def scores(which, noise):
         return repeated_winsorized_means(values, which, noise, bound=1.0, window=window, epsilon=0.1)
 
     transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001, "label": "choice"}
@@ -163,10 +165,11 @@ def law(values, bound, width, n_bins, epsilon):
     return weights / weights.sum()
 
 
+RANGE = Release("range", 1.0, count)
+
+
 def middles(transcript, values, *, width, **asked):
-    r = transcript.n_replicates
-    widths, columns = np.full(r, width), [values[:, None]] * r
-    return private_range(transcript, columns, bin_width=widths, label="range", **asked)[0]
+    return private_range(transcript, RANGE, values[:, None], bin_width=width, **asked)[0]
 
 
 @pytest.mark.parametrize(
