@@ -33,19 +33,13 @@ Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
-from dpalgos.mechanisms.noisy_iht import (
-    NoisyHT,
-    noisy_iht,
-    planned_rounds,
-    printed_rounds,
-    tight_rounds,
-)
+from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
 from dpalgos.models.families import Family, SparseFamilyParams
@@ -159,10 +153,8 @@ VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=_o
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family, budget = (
-        params.family_object(),
-        (params.epsilon, params.delta, params.sparsity, params.n_iterations),
-    )
+    family = params.family_object()
+    budget = params.epsilon, params.delta, params.sparsity, params.n_iterations
     if params.calibration == "tight":
         rounds = tight_rounds(planned_rounds(*budget), params.sparsity, params.n_iterations)
     else:
@@ -176,25 +168,25 @@ def sparse_descent(
     params: SparseDescent,
     transcript: Transcript,
     family: Family,
-    rounds: Sequence[NoisyHT],
-    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+    rounds: Sequence[Round],
+    prune: Callable[[FloatArray, FloatArray | float], FloatArray] | None = None,
 ) -> FloatArray:
-    """Return the last iterate of noisy hard thresholding in a family, (d, R)."""
+    """Return the last iterate of noisy hard thresholding in a family, (d, R).
+
+    ``prune`` is applied to the values (s, R) of the last round, given the standard deviation of their noise:
+    post-processing.
+    """
     check_how_many("sparsity", params.sparsity, sample.n_features)
     design = Design(sample, params.covariate_bound, single=True)
     gradient = wide_gradient(sample, design, family, lambda coef: largest_residual(params, family, coef))
-
-    def sensitivity(coef: FloatArray) -> FloatArray:
+    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    for t, noisy_ht in enumerate(rounds, start=1):
         residual = largest_residual(params, family, coef)
         moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
-        return np.asarray(params.step * (design.rounding * moves))
-
-    return noisy_iht(
-        transcript,
-        lambda coef: coef - params.step * gradient(coef),
-        sensitivity,
-        rounds,
-        n_features=sample.n_features,
-        project=lambda coef: projected(params, coef),
-        prune=prune,
-    )
+        sensitivity = params.step * (design.rounding * moves)
+        moved = coef - params.step * gradient(coef)
+        released = noisy_ht(transcript, (SELECTION, VALUES), moved, linf_sensitivity=sensitivity)
+        if prune is not None and t == len(rounds):
+            released = replace(released, values=prune(released.values, released.noise_std))
+        coef = projected(params, released.dense())
+    return coef

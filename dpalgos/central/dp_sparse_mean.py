@@ -166,15 +166,15 @@ def sparse_mean(
 ) -> FloatArray:
     """Return one sparse mean, (d, R), whose noise is ``noise_factor`` times what (ε, δ) needs."""
     if params.calibration == "paper":
-        released, noise_std = _peeled_as_printed(sample, params, transcript)
+        released = _peeled_as_printed(sample, params, transcript)
     else:
-        released, noise_std = _selected_by_gumbel(sample, params, transcript, noise_factor)
-    values = released.values
+        released = _selected_by_gumbel(sample, params, transcript, noise_factor)
+    values, noise_std = released.values, released.noise_std
     if params.shrinkage == "james_stein":
         values = james_stein(values, noise_std**2)
     if params.sparsity_choice == "noise_level":
         values = np.where(prune_noise(released.values, noise_std) != 0, values, 0.0)
-    return SparseRelease(support=released.support, values=values, n_features=sample.n_features).dense()
+    return replace(released, values=values).dense()
 
 
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
@@ -190,17 +190,17 @@ def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[Float
 
 def _selected_by_gumbel(
     sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float
-) -> tuple[SparseRelease, FloatArray]:
+) -> SparseRelease:
     means, bound = _means(sample, params, transcript), params.value_bound
     noise = planned_noise(params).scaled(noise_factor)
     selection, multiplier = 2 / noise.epsilon_of("selection"), noise.multiplier("values")
     support = gumbel_top_k(
         transcript,
+        SELECTION,
         means,
         sensitivity=ball_mean(bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
-        label=SELECTION.label,
         by_magnitude=True,
     )
     selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
@@ -211,25 +211,19 @@ def _selected_by_gumbel(
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
     spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
     values, std = spend(VALUES, selected, widths, sample.n_rows)
-    released = SparseRelease(support=support, values=values, n_features=len(means))
-    return released, std
+    return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
 
 
-def _peeled_as_printed(
-    sample: Sample, params: DPSparseMeanParams, transcript: Transcript
-) -> tuple[SparseRelease, FloatArray]:
+def _peeled_as_printed(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
     transcript.note("conditions", unmet_conditions(params.epsilon, params.delta, params.sparsity))
-    printed = printed_multiplier(params.epsilon, params.delta, params.sparsity)
-    sensitivity = ball_mean(params.value_bound, sample.n_rows)
-    released = peeling(
+    return peeling(
         transcript,
+        (SELECTION, VALUES),
         _means(sample, params, transcript),
-        linf_sensitivity=sensitivity,
+        linf_sensitivity=ball_mean(params.value_bound, sample.n_rows),
         sparsity=params.sparsity,
-        noise_multiplier=printed,
-        label="mean",
+        noise_multiplier=printed_multiplier(params.epsilon, params.delta, params.sparsity),
     )
-    return released, np.asarray(np.sqrt(2) * printed * sensitivity)
 
 
 def planned_noise(params: DPSparseMeanParams) -> NoisePlan:

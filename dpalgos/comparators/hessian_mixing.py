@@ -34,7 +34,7 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.comparators.adassp import axis_left_empty
-from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
@@ -77,7 +77,7 @@ SMALLEST_EIGENVALUE = Release(
 )
 PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=_opposite_responses)
 SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
-FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} of δ", "a failure probability")
+FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} of δ", failure_sensitivity)
 
 
 @register(

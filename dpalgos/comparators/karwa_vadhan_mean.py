@@ -159,9 +159,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     relative, root, n = cut / widths, np.sqrt(widths), sample.n_rows
     if params.calibration == "paper":
         sensitivity, epsilon = interval(1, n), noise.epsilon_of(MEAN.label)
-        noisy = release_laplace(
-            transcript, relative, linf_sensitivity=sensitivity, epsilon=epsilon, label=MEAN.label
-        )
+        noisy = release_laplace(transcript, MEAN, relative, linf_sensitivity=sensitivity, epsilon=epsilon)
         return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
     labels = (MEAN.label, *interval_shares(params))
     spend = Spend.of_multipliers(transcript, {label: noise.multiplier(label) for label in labels})

@@ -55,6 +55,7 @@ from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register,
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -112,7 +113,13 @@ def _opposite_rows(params: ObjectivePerturbationGLMParams, d: int, _: Published)
     return pair(row, -row, label)
 
 
-MINIMUM = Release("minimum", "the rest", "the losses above", witness=_opposite_rows)
+@lemma("2L/n")
+def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
+    """Return 2L/n, for the gradient at the minimum: opposite rows of norm c_x. The module's proof uses it."""
+    return np.asarray(ball_mean(gradient_bound, n_rows))
+
+
+MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=_opposite_rows)
 
 
 @register(

@@ -120,10 +120,10 @@ def private_frank_wolfe_lasso(
         if params.calibration == "tight":
             vertex = exponential_mechanism(
                 transcript,
+                VERTEX,
                 scores,
                 sensitivity=sensitivity,
                 epsilon=noise.epsilon_of(VERTEX.label),
-                label=VERTEX.label,
             )
         else:
             ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])

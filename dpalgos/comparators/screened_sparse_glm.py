@@ -214,11 +214,11 @@ def screened(
     shape = residual.shape if sample.row_mask is None else sample.row_mask.shape
     return batched_top_k(
         transcript,
+        SCORES,
         design.mean_product(np.broadcast_to(residual, shape)),
         sensitivity=design.rounding * ball_mean(bound * largest, sample.n_rows),
         sizes=sizes,
         noise_multipliers=noise_multipliers,
-        label=SCORES.label,
     )
 
 

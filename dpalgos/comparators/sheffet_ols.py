@@ -37,7 +37,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.mechanisms.sensitivity import failure_sensitivity, lemma
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
@@ -83,7 +83,7 @@ def _as_printed(params: SheffetOLSParams) -> bool:
 SMALLEST_EIGENVALUE = Release(
     "least eigenvalue", "ε/4", row_sensitivity, when=_as_printed, witness=_direction_left_empty
 )
-FALSE_PASS = Release("test passes wrongly", "at most δ/2", "a failure probability", when=_as_printed)
+FALSE_PASS = Release("test passes wrongly", "at most δ/2", failure_sensitivity, when=_as_printed)
 SKETCH = Release("sketch", "the rest", row_sensitivity)
 
 

@@ -150,7 +150,15 @@ def _one_far_row_more(params: TukeyEMParams, d: int, _: Published) -> Neighbors:
 
 
 DISTANCE = Release("distance", "ε₁", distance_sensitivity, witness=_one_far_row_more)
-POINT = Release("point of great depth", "2ε₀ and δ", "1, of a depth")
+
+
+@lemma("1")
+def depth_sensitivity() -> FloatArray:
+    """Return 1: replacing a row replaces one model, which moves the depth of any point by at most 1."""
+    return np.asarray(1.0)
+
+
+POINT = Release("point of great depth", "2ε₀ and δ", depth_sensitivity)
 
 
 @register(

@@ -46,7 +46,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Release, register
-from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
     LocalParams,
     PublicState,
@@ -142,8 +142,7 @@ class GradientRounds:
                 residual = truncate(residual, self._residual_bound)
             return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
 
-        label = f"gradient of round {state.n_rounds + 1}"
-        return (ReportPart(label=label, randomizer=self._randomizer, vectors=vectors),)
+        return (ReportPart(label=GRADIENT.label, randomizer=self._randomizer, vectors=vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         scale = self.radius(state.coef)
@@ -203,31 +202,29 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def witnesses(params: LDPIHTParams, d: int, published: Published) -> dict[str, Neighbors]:
-    """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
+def _person_of_the_last_round(params: LDPIHTParams, d: int, published: Published) -> Neighbors:
+    """Return a person whose gradient at the last iterate has the norm r_t, against the opposite row.
 
-    Every round must be published: who is in which group depends on the number of people.
+    All rounds must be published: the group of a person depends on the number of people.
     """
     n_people = sum(len(reports) // d for reports in published)
-    rounds = algorithm(params, d, n_people)
+    rounds, state = algorithm(params, d, n_people), first_state(d)
     if len(published) < rounds.n_rounds:
-        raise IndexError("needs a whole run's history")
-    found, state = {}, first_state(d)
-    for people, reports in zip(public_groups(n_people, rounds.n_rounds), published, strict=True):
-        part = rounds.client(state)[0]
-        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d)
-        far = rounds.response_level
-        found[part.label] = neighbors(n_people, (row, -far), (-row, -far), who=int(people[-1]))
+        raise IndexError("needs the history of a whole run")
+    groups = public_groups(n_people, rounds.n_rounds)
+    for people, reports in zip(groups[:-1], published, strict=False):
         state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
-    return found
+    row, far = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d), rounds.response_level
+    return neighbors(n_people, (row, -far), (-row, -far), who=int(groups[-1][-1]))
 
+
+GRADIENT = Release("gradient", "one report per person", report_sensitivity, witness=_person_of_the_last_round)
 
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
     "no_interval": "a support that was selected is not the one that a new sample would select",
-    "releases": (Release("gradient of round t", "one report per person", "2 in the unit ball"),),
-    "witnesses": witnesses,
+    "releases": (GRADIENT,),
     "public": "n, and which group a person is in",
     "forms": {
         "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),

@@ -45,9 +45,9 @@ from dpalgos.local.noisy_moments import (
     regression,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
@@ -85,9 +85,9 @@ def _is_pure(params: MomentParams) -> bool:
 
 _SPLIT = "in proportion to r² and 2√d τ₁τ₂"
 RELEASES = (
-    Release("xx' and xy", 1.0, "2 in the unit ball", when=_is_pure, witness=_opposite_reports),
-    Release("xx'", _SPLIT, "√2, of x̄x̄'/r²", when=_is_gaussian, witness=_orthogonal_rows),
-    Release("xy", _SPLIT, "2, of x̃ỹ/(√d τ₁τ₂)", when=_is_gaussian, witness=_opposite_responses),
+    Release("xx' and xy", 1.0, report_sensitivity, when=_is_pure, witness=_opposite_reports),
+    Release("xx'", _SPLIT, outer_product, when=_is_gaussian, witness=_orthogonal_rows),
+    Release("xy", _SPLIT, report_sensitivity, when=_is_gaussian, witness=_opposite_responses),
 )
 
 
@@ -230,7 +230,7 @@ class GaussianMoments(_Moments):
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
         """Noise per sensitivity of the normalized parts, √2 and 2."""
-        gram_moves, cross_moves, params = outer_product(1, 1), ball_mean(1, 1), self.params
+        gram_moves, cross_moves, params = outer_product(1, 1), report_sensitivity(), self.params
         if params.calibration == "paper":
             printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
             z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)

@@ -36,10 +36,9 @@ from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
-from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -70,7 +69,7 @@ def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Publishe
     return neighbors(n, (row, response), (row, -response))
 
 
-PRODUCTS = Release("xy", 1.0, "2, of x̃ỹ/(Rτ₂)", witness=_opposite_responses)
+PRODUCTS = Release("xy", 1.0, report_sensitivity, witness=_opposite_responses)
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -153,7 +152,7 @@ class PublicMoments(MomentRound):
         multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
         if params.calibration == "paper":
             multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-        sensitivity = ball_mean(1, 1)
+        sensitivity = report_sensitivity()
         return GaussianReport(
             noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
         )

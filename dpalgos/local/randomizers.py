@@ -38,7 +38,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -48,6 +48,12 @@ _GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
 _NUMBERS_AT_ONCE = 2**20
 _ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
 _SHORTEST = 1e-60  # of a vector that has a direction, in radii
+
+
+@lemma("2r")
+def report_sensitivity(radius: float = 1.0) -> FloatArray:
+    """Return 2r, for a vector clipped to norm r on the device: any input against any other, not one row."""
+    return ball_mean(radius, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +114,7 @@ class PureRandomizer(Randomizer):
         return RandomizerEvent(
             label=label,
             epsilon=self.epsilon,
-            sensitivity=ball_mean(self.radius, 1),
+            sensitivity=report_sensitivity(self.radius),
             norm=2.0,
             radius=self.radius,
             size=self.size,

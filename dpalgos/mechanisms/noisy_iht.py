@@ -41,8 +41,7 @@ Algorithms 3 (NoisyHT) and 4, Lemma 4. Dwork, Su & Zhang (2021), Differentially 
 control.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -53,10 +52,13 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k, release_laplace
 from dpalgos.release.checks import check_columns, check_how_many, check_positive, check_sensitivity
+from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
-_LABEL = "step"
+# (transcript, releases, values (d, R), linf_sensitivity=…) → one round of NoisyHT.
+Round = Callable[..., SparseRelease]
+
 _SELECTION_SHARE = 0.5
 _LAST_SELECTION_SHARE = 0.3  # the last round's values are the answer
 _GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones spoil, not the reverse
@@ -84,18 +86,18 @@ def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
 
 def peeling(
     transcript: Transcript,
+    releases: tuple[Release, Release],
     values: FloatArray,
     *,
     linf_sensitivity: float | FloatArray,
     sparsity: int,
     noise_multiplier: float,
-    label: str,
 ) -> SparseRelease:
     """Release the ``sparsity`` coordinates of about largest magnitude of ``values`` (d, R), and their values.
 
-    ``linf_sensitivity`` is λ, () or (R,); witness for the selection: one coordinate up, another down; for the
-    values: all up. ``noise_multiplier`` is b/λ; :func:`printed_multiplier` for the papers' own. The events
-    are named ``"<label>: selection"`` and ``"<label>: values"``.
+    ``releases`` are those of the selection and of the values. ``linf_sensitivity`` is λ, () or (R,). Witness
+    for the selection: one coordinate up, another down; for the values: all up. ``noise_multiplier`` is b/λ;
+    :func:`printed_multiplier` is the papers' own.
     """
     values = check_columns("values", values, transcript.n_replicates)
     d, n_replicates = values.shape
@@ -107,88 +109,55 @@ def peeling(
         left = np.array(np.abs(values).T, order="C")
         support = np.empty((sparsity, n_replicates), dtype=np.intp)
         for chosen in support:
-            noisy = transcript.noise.laplace(d).T  # handed out once, so that it may be written to
+            noisy = transcript.noise.laplace(d).T  # each draw is used once, so that it may be written to
             noisy *= np.atleast_1d(scale)[:, None]
             noisy += left
             chosen[:] = noisy.argmax(axis=1)
             left[np.arange(n_replicates), chosen] = -np.inf
         return support
 
-    selection = PureEvent(
-        label=f"{label}: selection",
+    event = PureEvent(
+        label=releases[0].label,
         epsilon=2 / noise_multiplier,
         sensitivity=plain_sensitivity(linf_sensitivity),
         count=sparsity,
         norm=np.inf,
     )
-    support = transcript.choose(values, draw, selection)
+    support = transcript.choose(values, draw, event)
     released = release_laplace(
         transcript,
+        releases[1],
         np.take_along_axis(values, support, axis=0),
         linf_sensitivity=linf_sensitivity,
         epsilon=1 / noise_multiplier,
-        label=f"{label}: values",
     )
-    return SparseRelease(support=support, values=released, n_features=d)
+    return SparseRelease(support=support, values=released, n_features=d, noise_std=np.sqrt(2) * scale)
 
 
-@dataclass(frozen=True)
-class NoisyHT:
-    """One round: what selects and releases values, and their noise's standard deviation over sensitivity."""
-
-    release: Callable[..., SparseRelease]
-    noise_std: float
-
-
-def noisy_iht(
-    transcript: Transcript,
-    moved: Callable[[FloatArray], FloatArray],
-    linf_sensitivity: Callable[[FloatArray], FloatArray],
-    rounds: Sequence[NoisyHT],
-    *,
-    n_features: int,
-    project: Callable[[FloatArray], FloatArray],
-    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
-) -> FloatArray:
-    """Return the last iterate, (d, R), from θ = 0.
-
-    ``moved`` maps θ (d, R) to the private θ − η ∇L_n(θ), ``linf_sensitivity`` to how far a neighbor moves any
-    entry of that, (R,); ``rounds`` are :func:`tight_rounds` or :func:`printed_rounds`. ``project`` is applied
-    to every iterate; ``prune`` to the values (s, R) of the last round, given their noise's standard
-    deviation: post-processing.
-    """
-    coef: FloatArray = np.zeros((n_features, transcript.n_replicates))
-    for t, noisy_ht in enumerate(rounds, start=1):
-        sensitivity = linf_sensitivity(coef)
-        released = noisy_ht.release(transcript, moved(coef), linf_sensitivity=sensitivity)
-        if prune is not None and t == len(rounds):
-            released = replace(released, values=prune(released.values, noisy_ht.noise_std * sensitivity))
-        coef = project(released.dense())
-    return coef
-
-
-def tight_rounds(noise: NoisePlan, sparsity: int, n_rounds: int) -> list[NoisyHT]:
+def tight_rounds(noise: NoisePlan, sparsity: int, n_rounds: int) -> list[Round]:
     """Return rounds of Gumbel selection and Gaussian values with the noise of :func:`planned_rounds`."""
-    shared, rounds = partial(noisy_top_k, sparsity=sparsity, label=_LABEL), []
-    for t in range(n_rounds):
-        selection, values = 2 / noise.epsilon_of(f"selection {t}"), noise.multiplier(f"values {t}")
-        release = partial(shared, selection_multiplier=selection, release_multiplier=values)
-        rounds.append(NoisyHT(release, float(values * np.sqrt(sparsity))))
-    return rounds
+    return [
+        partial(
+            noisy_top_k,
+            sparsity=sparsity,
+            selection_multiplier=2 / noise.epsilon_of(f"selection {t}"),
+            release_multiplier=noise.multiplier(f"values {t}"),
+        )
+        for t in range(n_rounds)
+    ]
 
 
 def printed_rounds(
     transcript: Transcript, epsilon: float, delta: float, sparsity: int, n_rounds: int, *, excess: float
-) -> list[NoisyHT]:
+) -> list[Round]:
     """Return rounds as printed, of ε/T and δ/T each, whose B is ``excess`` times the true sensitivity.
 
-    Which of the printed proof's own conditions fail goes into the transcript's diagnostics.
+    A diagnostic lists the conditions of the printed proof that do not hold.
     """
     each = epsilon / n_rounds, delta / n_rounds
     transcript.note("conditions", unmet_conditions(*each, sparsity))
     multiplier = excess * printed_multiplier(*each, sparsity)
-    release = partial(peeling, sparsity=sparsity, noise_multiplier=multiplier, label=_LABEL)
-    return [NoisyHT(release, float(np.sqrt(2) * multiplier))] * n_rounds
+    return [partial(peeling, sparsity=sparsity, noise_multiplier=multiplier)] * n_rounds
 
 
 def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> NoisePlan:

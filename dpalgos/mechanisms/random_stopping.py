@@ -26,6 +26,7 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.release.checks import check_positive, check_probability
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
@@ -38,12 +39,12 @@ Scores = Callable[[IntArray, Noise], FloatArray]
 
 def select_by_random_stopping(
     transcript: Transcript,
+    release: Release,
     mean_scores: FloatArray,
     scores: Scores,
     *,
     score_epsilon: float,
     stop_probability: float,
-    label: str,
 ) -> FloatArray:
     """Release the index and the score of the candidate with the least score, (2, R).
 
@@ -66,7 +67,9 @@ def select_by_random_stopping(
             released[:, r] = which[best], drawn[best]
         return released
 
-    return transcript.publish(mean_scores, draw, ApproximateEvent(label=label, epsilon=epsilon, delta=0.0))
+    return transcript.publish(
+        mean_scores, draw, ApproximateEvent(label=release.label, epsilon=epsilon, delta=0.0)
+    )
 
 
 def number_of_draws(uniform: float, stop_probability: float) -> int:

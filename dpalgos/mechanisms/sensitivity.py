@@ -96,6 +96,18 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     return moves
 
 
+@lemma("∞")
+def unbounded_sensitivity() -> FloatArray:
+    """Return ∞, for a release without clipping: one row moves it without limit, and no noise covers that."""
+    return np.asarray(np.inf)
+
+
+@lemma("0, except with the charged probability")
+def failure_sensitivity() -> FloatArray:
+    """Return 0, of a failure probability: it is charged to δ, and nothing is released."""
+    return np.zeros(())
+
+
 @lemma("B²")
 def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
     """Return the sensitivity B² of the smallest eigenvalue of X'X under replacing one row.

@@ -116,9 +116,7 @@ def winsorized_columns(
     for r, middle in enumerate(center.T):
         means[:, r] = np.clip(values, middle - half, middle + half).mean(axis=0)
     sensitivity = mean.lemma(np.full(center.shape[1], half), float(len(values)))
-    released = release_laplace(
-        transcript, means, linf_sensitivity=sensitivity, epsilon=epsilon, label=mean.label
-    )
+    released = release_laplace(transcript, mean, means, linf_sensitivity=sensitivity, epsilon=epsilon)
     return released, center, np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1)
 
 

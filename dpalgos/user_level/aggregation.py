@@ -195,10 +195,8 @@ class UserAggregation:
 
     def _clipped(self, transcript: Transcript, users: Sample) -> FloatArray:
         """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
-        ball, params = (
-            Ball(np.zeros((users.n_features, 1)), np.full(users.n_replicates, self._bound)),
-            self._params,
-        )
+        params, radius = self._params, np.full(users.n_replicates, self._bound)
+        ball = Ball(np.zeros((users.n_features, 1)), radius)
         is_pure, last = params.aggregation == "clipped" and self._alone, self._releases.last
         if is_pure:
             budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self._interval else {})
@@ -207,7 +205,7 @@ class UserAggregation:
             multipliers = {part: self._budget.gaussian_multiplier(part) for part in self._parts}
             multipliers |= {last.label: self._clipped_multiplier()}
             spend = Spend.of_multipliers(transcript, multipliers)
-        mean, std = spend(last, mean_offset(users, ball), ball.radius, users.n_rows)
+        mean, std = spend(last, mean_offset(users, ball), radius, users.n_rows)
         if is_pure and self._interval:
             self._column_interval(transcript, users, ball, mean, std, budget.split_epsilon(INTERVAL))
         elif not is_pure:

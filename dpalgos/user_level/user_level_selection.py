@@ -27,7 +27,7 @@ from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
-from dpalgos.mechanisms.sensitivity import interval
+from dpalgos.mechanisms.sensitivity import interval, lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
@@ -83,7 +83,16 @@ def _no_loss_and_largest(params: UserLevelSelectionParams, d: int, _: Published)
     return pair(X, X, params.candidates[0][0], 1e9)
 
 
-CHOICE = Release("choice", 1.0, "B/n, or 1 by ranges", witness=_no_loss_and_largest)
+@lemma("B/n")
+def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
+    """Return B/n, for mean losses in [0, B]: a user of no loss against one of the largest.
+
+    With random stopping, a score is a winsorized mean that is ε/3-DP by its own releases, for any losses.
+    """
+    return np.asarray(interval(loss_bound, n_users))
+
+
+CHOICE = Release("choice", 1.0, loss_sensitivity, witness=_no_loss_and_largest)
 
 
 @register(
@@ -131,10 +140,10 @@ def _by_exponential_mechanism(
         epsilon = least_noise(plan).epsilon_of(CHOICE.label)
     return exponential_mechanism(
         transcript,
+        CHOICE,
         -losses.mean(axis=0)[:, None],
-        sensitivity=interval(params.loss_bound, float(len(losses))),
+        sensitivity=loss_sensitivity(params.loss_bound, float(len(losses))),
         epsilon=epsilon,
-        label=CHOICE.label,
     )
 
 
@@ -154,11 +163,11 @@ def _by_random_stopping(
 
     chosen, loss = select_by_random_stopping(
         transcript,
+        CHOICE,
         losses.mean(axis=0)[:, None],
         scores,
         score_epsilon=each,
         stop_probability=params.stop_probability,
-        label=CHOICE.label,
     )
     transcript.note("mean loss of the chosen candidate", loss)
     return np.asarray(chosen.astype(np.int64))

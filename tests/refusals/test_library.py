@@ -81,8 +81,8 @@ def users(ids):
 
 
 def top(scores=ONES[:3, :1], **changes):
-    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, "label": "x", **changes}
-    return gumbel_top_k(TRANSCRIPT, scores, **given)
+    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, **changes}
+    return gumbel_top_k(TRANSCRIPT, CHOICE, scores, **given)
 
 
 def split(**changes):
@@ -192,7 +192,7 @@ ROWS = [
     (InputError, "noise_multiplier", lambda: top(noise_multiplier=np.nan)),
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
     *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
-    *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")) for epsilon in (0, None)],
+    *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, CHOICE, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon)) for epsilon in (0, None)],
     (InputError, "2e+16", lambda: private_range(TRANSCRIPT, CHOICE, ONES[:, :1], bound=1e16, bin_width=1.0, epsilon=1.0)),
     # Releases that have no floating-point-safe sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),

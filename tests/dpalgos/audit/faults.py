@@ -119,7 +119,7 @@ def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
     bound = np.sqrt(sample.n_features) * params.value_bound
     means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
-    unclipped = lambda users, _: users.X.T  # noqa: E731
+    unclipped = lambda users, _: np.repeat(users.X.T, users.n_replicates, axis=1)  # noqa: E731
     with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_offset", unclipped):
         return run(sample, params, transcript)
 
