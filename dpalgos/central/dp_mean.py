@@ -4,24 +4,24 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
-Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j], that is 2R√d / n for ± R
-(:func:`dpalgos.mechanisms.sensitivity.box`); attained by the rows l and u.
+Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j]
+(:func:`dpalgos.mechanisms.sensitivity.box`). It is 2R√d / n for ± R. The rows l and u attain it.
 
-Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
-released 2.5 % and 97.5 % quantiles of every column, 2d selections that take .1 of ρ; given
-them l and u are public, and the mean gets the rest. ``"none"``: not private.
+Truncation (:mod:`dpalgos.tuning.truncation`)
+    ``"bound"``: to [−R, R].
+    ``"private_quantiles"``: between the released 2.5% and 97.5% quantiles of every column. These are 2d
+    selections that take 0.1 of ρ. Then l and u are public, and the mean gets the rest.
+    ``"none"``: not private.
 
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.
-    ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism.
-    It proves more than ε for small δ (.5198 at ε = .5, δ = 1e-5) and less for large δ; the certificate
-    says which. Quantiles come on top, as the paper does not count them: the certificate does.
+    ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism. It
+    proves more than ε for small δ (0.5198 at ε = 0.5, δ = 1e-5) and less for large δ; the certificate states
+    which. The paper does not count quantiles, but the certificate does.
 
-``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the
-release and the public noise level alone.
-
-``interval`` (:mod:`dpalgos.intervals.means`) needs ``truncation="bound"``: quantiles cut off entries on
-purpose.
+``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the release
+and the public noise level alone. ``interval`` (:mod:`dpalgos.intervals.means`) needs ``truncation="bound"``:
+quantiles clip entries on purpose.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
@@ -160,7 +160,7 @@ def _mean_multiplier(params: DPMeanParams) -> float:
 
 
 def planned_noise(params: DPMeanParams, d: int) -> NoisePlan:
-    """Return the least noise of the quantiles and of the mean, or for ``paper`` what they are as printed."""
+    """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
     n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
     mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(_mean_multiplier(params))})
     if params.calibration == "tight":

@@ -1,33 +1,30 @@
 """Private sparse generalized linear models by noisy iterative hard thresholding (paper B, Algorithm 5).
 
-    v = β − η (1/n) Σ_i r_i x_i,   r_i = ψ'(x_i'β) − y_i, clipped as the family says
+    v = β − η (1/n) Σ_i r_i x_i,   r_i = ψ'(x_i'β) − y_i, clipped as the family requires
     β ← NoisyHT(v, s):  the s noisily largest entries of v, released with noise,   t = 1 … T,   from β = 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family``, ``covariate_bound`` σ_x
-(entries are truncated to ±σ_x here), ``response_bound`` (the clip of the residual, where the family needs
-one), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η, ``coef_bound`` (projection, if given).
+(entries are truncated to ±σ_x here), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η. If given, also
+``response_bound`` (the clip of residuals) and ``coef_bound`` (projection).
 
-Why it is private. β is public when a round begins, so that only the gradient moves: every entry by at most
-2 r σ_x/n, as no row has a residual above r, the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with
-the entries σ_x sign(β) on the support and ±σ_x at a coordinate outside of it attain that. Residuals are
-clipped there once more, since computed ones may exceed it by rounding; what the rounding of the products adds
-in single precision is a factor of `Design.rounding`. Selection and values of every round are charged
-(`dpalgos.mechanisms.noisy_iht`).
+Why it is private. β is public when a round begins, so only the gradient moves. An entry moves by at most 2 r
+σ_x/n, where r is the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with the entries σ_x sign(β) on
+the support and ±σ_x at another coordinate attain that. Residuals are clipped at r, because rounding may
+exceed it. `Design.rounding` is the factor for the rounding of products in single precision. The selection and
+the values of every round are charged (:mod:`dpalgos.mechanisms.noisy_iht`).
 
 Calibrations
-    ``tight``: Gumbel top-s and Gaussian values, the exact sensitivity at the current iterate: for logistic
-    regression sigmoid(σ_x ‖β‖₁) 2 σ_x / n, half of its supremum in the first round.
+    ``tight``: Gumbel top-s and Gaussian values, with the exact sensitivity at the current iterate. For
+    logistic regression it is sigmoid(σ_x ‖β‖₁) 2 σ_x / n, half of its supremum in the first round.
     ``paper``: Algorithm 3 with Laplace noise of scale η (B/n) · 2 √(3 s log(T/δ)) T / ε, B = 4 (R + c1) σ_x,
-    i.e. 8 σ_x for logistic regression: four times the supremum of the sensitivity. Where ψ' is unbounded, as
-    in Gaussian and Poisson models, (G1) excludes the family: the residual's clip takes the place of R + c1.
+    which is 8 σ_x for logistic regression: four times the supremum of the sensitivity. If ψ' is unbounded, as
+    in Gaussian and Poisson models, (G1) excludes the family, and the residual's clip replaces R + c1.
 
-An intercept is a column of ones like any other: selected like any other, and truncated to ±σ_x like any
-other, so that ``covariate_bound`` should then be at least 1.
+An intercept is a column of ones. It is selected and truncated like any other column, so ``covariate_bound``
+should then be at least 1.
 
-Linear regression with truncated responses (:mod:`dpalgos.central.dp_sparse_linear_regression`) has the same
-rounds.
-
-Departures: T of the paper's simulations is not stated; no multinomial form is printed, nor is there one here.
+Departures: T of the paper's simulations is not stated. No multinomial model is printed, nor is there one
+here.
 
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
@@ -54,7 +51,7 @@ from dpalgos.typing import FloatArray
 
 
 class SparseDescent(Protocol):
-    """What noisy hard thresholding needs of its keywords, in any family."""
+    """Keywords of noisy hard thresholding in any family."""
 
     @property
     def calibration(self) -> str: ...
@@ -108,8 +105,8 @@ def rows_off_support(
 ) -> Neighbors:
     """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
 
-    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
-    round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
+    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size. The rows
+    suit the round with the largest ‖β‖₁; for the values, among rounds that selected nothing of the support.
     """
     coef: FloatArray = np.zeros(d)
     worst = coef

@@ -6,25 +6,26 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s.
 
-Truncation and sparsity may be chosen from the data (:mod:`dpalgos.tuning`). ``"private_quantiles"``: S is
-selected as above; then the released 2.5 % and 97.5 % quantiles of the s selected columns, 2s selections that
-take .1 of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
-here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
-
-Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (attained by the rows R·1 and
-−R·1), hence every |m_j| too. The selection and the release of the s selected entries both use m, and both are
-charged; given the published S, the s entries move by √s λ in ℓ2, by ‖u − l‖₂ / n where they are truncated to
+Why it is private. Replacing a row moves every entry of m, and every |m_j|, by at most λ = 2R/n. The rows R·1
+and −R·1 attain that. The selection and the release of the s selected entries both use m, and both are
+charged. Given the published S, the s entries move by √s λ in ℓ2, or by ‖u − l‖₂ / n if they are truncated to
 intervals.
 
-Calibrations
-    ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share f of ρ
-    goes to the selection; then all noise is scaled down to what the accountant just proves.
-    ``paper``: s rounds of Laplace noise and Laplace noise on the values, b = λ · 2 √(3 s log(1/δ)) / ε. The
-    lemma cited for it needs ε ≤ .5, δ ≤ .011, s ≥ 10 (``diagnostics["conditions"]`` says when they fail);
-    the certificate does not use it: zCDP proves ρ = (5/24) ε² / log(1/δ) for every s, and the events less: at
-    (.5, 1e-5) ε is .13 for s = 1, .28 for 5, .32 for 100.
+Choices from the data (:mod:`dpalgos.tuning`)
+    ``truncation="private_quantiles"``: after the selection, the 2.5% and 97.5% quantiles of the s selected
+    columns are released. These are 2s selections that take 0.1 of ρ. The values are truncated between them.
+    ``sparsity_choice``: fits like this one, with their share of ρ, and a choice by
+    :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
-Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
+Calibrations
+    ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share of ρ is
+    for the selection. All noise is then scaled down to what the accountant just proves.
+    ``paper``: s rounds of Laplace noise and Laplace noise on the values, b = λ · 2 √(3 s log(1/δ)) / ε. The
+    lemma cited for it needs ε ≤ 0.5, δ ≤ 0.011, s ≥ 10 (``diagnostics["conditions"]`` lists those that fail).
+    The certificate does not use it. zCDP proves ρ = (5/24) ε² / log(1/δ) for every s, and the events less: at
+    (0.5, 1e-5) ε is 0.13 for s = 1, 0.28 for 5, 0.32 for 100.
+
+Post-processing: ``shrinkage="james_stein"`` of the s released values by their known noise level;
 ``sparsity_choice="noise_level"``.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
@@ -227,7 +228,7 @@ def _peeled_as_printed(sample: Sample, params: DPSparseMeanParams, transcript: T
 
 
 def planned_noise(params: DPSparseMeanParams) -> NoisePlan:
-    """Return the least noise at which one fit is (ε, δ)-DP."""
+    """Return the smallest noise at which one fit is (ε, δ)-DP."""
     budget = params.split_budget(_SHARES, gaussian=False)
     plan = split_plan(budget, selected={"selection": params.sparsity}, released={"values": 1})
     if params.truncation != "private_quantiles":

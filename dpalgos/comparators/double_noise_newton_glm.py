@@ -18,8 +18,8 @@ A ⪰ λ I be H + λ I without one row. That row adds v v' with ‖v‖² ≤ κ
     (A + v v')⁻¹ g = A⁻¹ g − M g,   M = u u'/(1 + v'u),   u = A⁻¹ v.
 
 With q = v'u ≤ κ/(nλ), ‖M‖ = ‖u‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). The matrices M and M' of two rows
-that replace each other are positive semidefinite, so ‖M − M'‖ is at most the larger norm
-(:func:`direction_sensitivity`). A row along g against a row of zeros attains the bound.
+are positive semidefinite. Therefore ‖M − M'‖ is at most the larger norm (:func:`direction_sensitivity`). A
+row along g against a row of zeros attains the bound.
 
 Departures
 
@@ -95,7 +95,7 @@ RELEASES = GRADIENT, TRACE, DIRECTION
     task="glm",
     reference="Ganesh et al. (2023), Algorithm 3",
     summary="Newton's method with noise on every gradient and on every direction.",
-    no_interval="the curvature at the answer is not released; take preconditioned_glm",
+    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "n_iterations": 8},
     releases=RELEASES,

@@ -11,11 +11,11 @@ mean over its batch by at most 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.bal
 of the earlier steps.
 
     ``batches="poisson"``  Each step draws each row with probability q = 1/B. The drawn rows are secret, which
-                           amplifies privacy. E B such releases with noise multiplier z are accounted for by
-                           privacy-loss distributions of a pair that dominates replacing one row
-                           (:mod:`dpalgos.accounting.losses`). z is the smallest that proves (ε, δ).
-    ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, hence in E
-                           of the releases: batches are disjoint groups, whose costs do not add up.
+                           amplifies privacy. The accountant composes E B such releases of noise multiplier z
+                           (:mod:`dpalgos.accounting.losses`). Their privacy losses are those of a pair that
+                           dominates replacing one row. z is the smallest that proves (ε, δ).
+    ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, and in E of
+                           the releases. Batches are disjoint groups, so their costs do not add up.
                            z = √E z1(ε, δ), exact; about √B times that of random batches. Only these
                            batches allow floating-point-safe noise.
 

@@ -8,8 +8,8 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. If λ̃ − τ s is at most the smallest
-eigenvalue of both neighbors, then G ⪰ γ I on both, and the sketch costs a
+Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Assume that λ̃ − τ s is at most the
+smallest eigenvalue of both neighbors. Then G ⪰ γ I on both, and the sketch costs a
 :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The smallest eigenvalues of neighbors differ by at
 most B² = s/z, with the noise multiplier z. So λ̃ is too large for one of them only if a standard normal
 variable exceeds τ − 1/z. With τ = Φ⁻¹(1 − δ/100) + 1/z this has probability δ/100, which is charged as a
@@ -77,7 +77,7 @@ SMALLEST_EIGENVALUE = Release(
 )
 PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=_opposite_responses)
 SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
-FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} of δ", failure_sensitivity)
+FAILURE = Release("the smallest eigenvalue is overestimated", f"{_MISSED} of δ", failure_sensitivity)
 
 
 @register(
@@ -86,7 +86,7 @@ FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} o
     task="linear_regression",
     reference="Lev et al. (2026), iterative Hessian mixing",
     summary="Newton steps of least squares with noisy residual products and sketched curvatures.",
-    no_interval="how its sketches move the answer is not known; take adassp",
+    no_interval="how its sketches move the estimate is not known; use adassp",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_iterations": 6},
     releases=(SMALLEST_EIGENVALUE, PRODUCT, SKETCH, FAILURE),
@@ -132,7 +132,7 @@ def sketch_rows(d: int, delta: float, n_iterations: int) -> int:
 
 @lru_cache(maxsize=1024)
 def planned_noise(epsilon: float, delta: float, n_draws: int, n_iterations: int) -> MixingNoise:
-    """Return the least noise at which all releases are together (ε, δ)-DP."""
+    """Return the smallest noise at which all releases are together (ε, δ)-DP."""
 
     def scaled(factor: float) -> MixingNoise:
         return MixingNoise(

@@ -1,31 +1,32 @@
-"""Private sparse generalized linear models in two steps: screen once, then fit what was selected (ours).
+"""Private sparse generalized linear models in two steps: screen once, then fit the selected columns (ours).
 
     v = mean of clip(x_i, c₁) (y_i − ψ'(0))                                   entry by entry
     S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
-        h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
+        h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family requires
     β̂ = the mean of the last iterates; coefficients that noise and sampling errors explain are set to 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
-truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
-thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
+truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is a guess of a typical entry's
+square. c₁, c₂ and η derive from it unless they are given; only accuracy depends on it.
 
-Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
-which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
-Entries of v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β,
-‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
-(:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
-Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the steps,
-growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in single
-precision: see `Design.rounding`.
+Why it is private. Predictors are truncated to a, a bound on |x_S'β|: σ_x ‖β‖₁, and at most log 3 in logistic
+models. It is public, because β is. A residual is at most L(a), the family's ``largest_residual``. Entries of
+v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β, ‖h(x) r‖ ≤ c₂
+L(a). Therefore a step's mean moves by at most 2 c₂ L(a) / n (:mod:`dpalgos.mechanisms.selected_steps`): one
+Gaussian release each. Thresholds use known variances only. `Design.rounding` is the factor for v in single
+precision.
 
-A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
-then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
-larger than the sampling error, that is worth more than a second step.
+Shares are of ρ: ``selection_share`` for the selection (:mod:`dpalgos.mechanisms.top_k`), the rest for the
+steps, growing threefold. All noise is then scaled down to what is just proved.
 
-Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only.
-Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69 % of the signal of uniform entries.
-Weights that depend on x alone leave the equation unbiased at the truth, as does truncating predictors where
+A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression.
+:func:`one_step_factor` then corrects for the link's curvature. If the noise exceeds the sampling error, this
+is better than a second step.
+
+Why it is accurate. There is one selection of s coordinates instead of T, and noise in s dimensions only.
+Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69% of the signal of uniform entries.
+Weights that depend on x alone leave the equation unbiased at the truth. So does truncating predictors where
 they are small: for logistic regression |x'β| ≤ log 3, probabilities from ¼ to ¾.
 
 Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones.

@@ -13,7 +13,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
 Why it is private. In both branches the sketched Gram matrix is ⪰ w² I, unless the test passes a matrix with
-σ_min² < w². That has probability at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
+σ_min² < w². The probability of this is at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
 neighbor. Given G ⪰ w² I, replacing a row changes G by bb' − aa'. The privacy loss of r draws of N(0, G) is
 the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The test is ε/4-DP because
 σ_min² moves by at most B².
@@ -22,7 +22,7 @@ Calibrations
     ``paper``: as printed above. The certificate composes the test, its failure probability and the sketch.
     ``tight``: two departures from the paper. There is no test: the sketch is always altered, with the
     smallest w² at which it is (ε, δ)-DP by that curve. y is scaled by covariate_bound / response_bound
-    before sketching, and the estimate is scaled back. This reduces B², hence the ridge.
+    before sketching, and the estimate is scaled back. This reduces B² and the ridge.
 
 Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
@@ -93,7 +93,7 @@ SKETCH = Release("sketch", "the rest", row_sensitivity)
     task="linear_regression",
     reference="Sheffet (2017), Algorithm 1",
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
-    no_interval="how its ridge and its sketch move the answer is not known",
+    no_interval="how its ridge and its sketch move the estimate is not known",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
     releases=(SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH),
 )
@@ -131,7 +131,7 @@ def printed_ridge(params: SheffetOLSParams, row_bound_squared: float) -> float:
 
 @lru_cache(maxsize=4096)
 def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
-    """Return the least w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
+    """Return the smallest w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
 
     def excess(log_ratio: float) -> float:
         event = GaussianSketchEvent(

@@ -6,20 +6,20 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
 published them, from the same population.
 
-Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁), and
-opposite responses are 2Rτ₂ apart. No private row touches Σ̂, which is what interaction-free regression pays
-most for: the error grows as √d, not d.
+Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁).
+Opposite responses are 2Rτ₂ apart. No private row affects Σ̂, the costliest part of interaction-free
+regression: the error grows as √d, not d.
 
 Calibrations
     ``tight``: the whole (ε, δ) on x̃ỹ; pure ε unless ``mechanism="gaussian"``. Public rows are clipped like
-        private ones, so that both moments are of the same rows.
-    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half;
-        entries are truncated, rows are not clipped, public ones are used as they are.
+    private ones: both moments are of the same rows.
+    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half.
+    Entries are truncated, rows are not clipped, public ones are used as they are.
 
-Interval (``interval=.95``): the noise is known; the sampling error of the public rows is computed from them,
-and that of the private ones bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. What clipping rows does to a
-linear model is computed from the public rows, too, and widens it: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|. Responses are taken to
-lie within ±τ₂.
+Interval (``interval=0.95``): the noise is known. The sampling error of the public rows is computed from them,
+and the one of private rows is bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. The effect of clipping rows
+on a linear model is computed from the public rows, and widens the interval: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|.
+Responses are assumed to lie within ±τ₂.
 
 The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
 

@@ -1,8 +1,8 @@
 """Thresholds found by a private binary search: about a target number of rows exceeds the threshold.
 
 A count of rows above a public threshold moves by 1 when a row is replaced. Each halving of m candidates is
-one Gaussian release of a count: ⌈log₂ m⌉ of them whatever the data. The result errs by about the noise of one
-count, so that the target should exceed it.
+one Gaussian release of a count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one
+count. The target should exceed that noise.
 """
 
 from collections.abc import Callable

@@ -1,17 +1,15 @@
-"""Noisy iterative hard thresholding of any loss (paper A, Algorithm 4.2; paper B, Algorithm 4).
+"""Rounds of noisy hard thresholding of any loss (paper A, Algorithm 4.2; paper B, Algorithm 4).
 
     θ ← Π( NoisyHT( θ − η ∇L_n(θ), s ) ),   t = 1 … T,   from θ = 0
 
-Why it is private. θ is public when a round begins, so that a neighbor moves the new point only by what it
-moves the gradient; the caller states by how much at most, in any coordinate. A round selects s coordinates
-and releases their values, both charged and composed adaptively over rounds. Π is post-processing.
-
-Two forms of NoisyHT:
+Why it is private. θ is public when a round begins, so a neighbor moves the new point only by the move of the
+gradient. The caller bounds that move in any coordinate. A round selects s coordinates and releases their
+values. Both are charged and composed adaptively over rounds. Π is post-processing.
 
 ``tight``
-    One Gumbel vector selects, Gaussian noise on the values; shares of ρ that grow by 1.4 from round to round
-    (30 in all at most), and a last round that spends less on its selection; then all noise is scaled down to
-    what the accountant just proves. The sensitivity may follow θ, since noise over sensitivity is fixed.
+    One Gumbel vector selects, and values get Gaussian noise. Shares of ρ grow by 1.4 from round to round (30
+    in all at most). The last round spends less on its selection. All noise is then scaled down to what the
+    accountant just proves. The sensitivity may follow θ, since noise over sensitivity is fixed.
 ``paper``
     Peeling with Laplace noise of scale η (B/n) 2 √(3 s log(T/δ)) T / ε: ε and δ split evenly.
 
@@ -24,15 +22,15 @@ Peeling as printed: a fresh Laplace vector for each of s selections, and another
 Public: λ (how far a neighbor moves any coordinate of v), s. :func:`dpalgos.mechanisms.top_k.noisy_top_k`
 does the same with less noise and one vector of it.
 
-Why it is private, by zCDP and for every s, ε and δ (the lemma cited with it needs ε ≤ .5, δ ≤ .011, s ≥ 10).
-A selection: fix the other coordinates' noise; j wins if w_j exceeds the best rival's score less |v_j|; a
-neighbor moves either by at most λ in either direction, so that level by at most 2λ: ε₀ = 2λ/b, pure.
-Bounded range does *not* hold for Laplace noise, so ε₀²/2. The release: s coordinates, given S, each moved by
-at most λ: λ/b each, pure. In all
+Why peeling is private, by zCDP and for every s, ε and δ (the lemma cited with it needs ε ≤ 0.5, δ ≤ 0.011, s
+≥ 10). For a selection, fix the other coordinates' noise: j wins if w_j exceeds the best rival's score less
+|v_j|. A neighbor moves either by at most λ in either direction, and that level by at most 2λ: ε₀ = 2λ/b,
+pure. Bounded range does *not* hold for Laplace noise, so ε₀²/2. For the release, s coordinates, given S, move
+by at most λ each: λ/b each, pure. In all
 
     ρ = s (2λ/b)²/2 + s (λ/b)²/2 = (5/2) s (λ/b)² = (5/24) ε² / log(1/δ)      for the printed b,
 
-whatever s is: at most (.3555, 1e-5) for a requested (.5, 1e-5), and less by the events of few s.
+for any s: at most (0.3555, 1e-5) for a requested (0.5, 1e-5), and less by the events of few s.
 
 References
 ----------
@@ -161,7 +159,7 @@ def printed_rounds(
 
 
 def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> NoisePlan:
-    """Return the least noise of the selections and the values of every round."""
+    """Return the smallest noise of the selections and the values of every round."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
     weights = growth ** np.arange(n_rounds)
     shares = {}

@@ -2,12 +2,12 @@
 
     P(bin b) ∝ exp(−ε c_b / 2),   c_b = max(#values below bin b, #values above it)
 
-over the bins of width w that cover [−B, B], values truncated to it. Replacing one value changes either count
-of any bin by at most 1, up for some bins and down for others, hence c_b by at most 1 (witness: a value that
-leaves bin b): log-probability ratios span at most ε, one bounded-range event per column, ε-DP.
+The bins of width w cover [−B, B], to which values are truncated. Replacing one value changes either count of
+any bin by at most 1, up for some bins and down for others. Therefore c_b changes by at most 1 (witness: a
+value that leaves bin b). Log-probability ratios span at most ε: one bounded-range event per column, ε-DP.
 
-The law is sampled exactly whatever the number of bins: c_b is constant on every run of empty bins, so that n
-values make at most n + 1 runs and n occupied bins, each drawn with weight (number of bins) · exp(−ε c_b / 2),
+The law is sampled exactly for any number of bins. c_b is constant on every run of empty bins, so n values
+make at most n + 1 runs and n occupied bins. Each is drawn with weight (number of bins) · exp(−ε c_b / 2),
 then a bin uniformly within. Indices of bins are exact integers up to 2^52.
 
 All values in one of l bins: another one is returned with probability (l − 1) / (l − 1 + e^(nε/2)). Values
@@ -135,8 +135,8 @@ class _Columns:
         n, k = self._values.shape
         if self._n_bins * k > _MOST_LISTED_BINS:
             raise InputError(
-                f"hardened noise needs at most {_MOST_LISTED_BINS} bins, got {self._n_bins * k:.3g}; "
-                "declare a tighter bound or a larger concentration radius"
+                f"floating-point-safe noise needs at most {_MOST_LISTED_BINS} bins, got "
+                f"{self._n_bins * k:.3g}; declare a tighter bound or a larger concentration radius"
             )
         costs = np.empty((self._n_bins, k))
         for chosen in _slices(k):
@@ -166,8 +166,8 @@ class _Columns:
 def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArray, FloatArray]:
     """Return all runs of bins of one cost: first bin, number of bins, log-weight; each (k, 2n + 1).
 
-    Runs in order: the gap before the first value, its bin, the gap to the next value, … The bin of values
-    that tie belongs to the first of them; gaps and bins without bins of their own have weight 0.
+    Runs in order: the gap before the first value, its bin, the gap to the next value and so on. The bin of
+    values that tie belongs to the first of them. Gaps and bins without bins of their own have weight 0.
     """
     k, n = bins.shape
     edge = np.full((k, 1), -1), np.full((k, 1), n_bins)

@@ -1,16 +1,16 @@
 """Selection among K candidates by private scores, drawn afresh a random number of times.
 
     repeat:  J uniform among the K;  V = a fresh ε₁-DP score of candidate J;  stop with probability γ
-    release the candidate with the least V, and that V
+    release the candidate with the smallest V, and that V
 
-Costs 3ε₁ in all (δ = 0), however many scores were drawn: the count is geometric, and nobody learns the other
-scores (Liu & Talwar 2019, Theorem 3.2; Papernot & Steinke 2022 with η = 1).
+The total cost is 3ε₁ (δ = 0) for any number of scores (Liu & Talwar 2019, Theorem 3.2; Papernot & Steinke
+2022 with η = 1). The count is geometric, and the other scores stay secret.
 
-Why the count matters. Stopping at a cap, min(count, N), is best-of-N and costs up to 2Nε₁; stopping by what
-was seen costs more still. Where run time must be bounded, the count is drawn from the geometric law
-*conditioned* on count ≤ N: for any non-increasing law w_k on 1, 2, … the generating function f has
-(1 − s) f''(s) ≤ 2 f'(s), so that log f' moves by at most 2ε₁ as 1 − s changes by a factor e^ε₁; with the ε₁
-of the chosen score itself that is 3ε₁ again.
+Why the count matters. Stopping at a cap, min(count, N), is best-of-N and costs up to 2Nε₁. Stopping by the
+scores costs more still. If run time must be bounded, the count is drawn from the geometric law *conditioned*
+on count ≤ N. For any non-increasing law w_k on 1, 2, … the generating function f has (1 − s) f''(s) ≤ 2
+f'(s). Therefore log f' moves by at most 2ε₁ as 1 − s changes by a factor e^ε₁. With the ε₁ of the chosen
+score itself, that is 3ε₁ again.
 
 The best candidate is never drawn with probability γ(K − 1) / (1 + γ(K − 1)): γ = α / (5K) makes that α/5.
 
@@ -46,7 +46,7 @@ def select_by_random_stopping(
     score_epsilon: float,
     stop_probability: float,
 ) -> FloatArray:
-    """Release the index and the score of the candidate with the least score, (2, R).
+    """Release the index and the score of the candidate with the smallest score, (2, R).
 
     ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
     the record alone. ``stop_probability`` is γ: 1/γ draws on average.

@@ -4,8 +4,8 @@
 
 h shortens a selected row to ℓ2 norm c₂ and r is a residual of at most L(a) in magnitude
 (:class:`SelectedScores`). β is public when a step begins: one Gaussian release each, of sensitivity 2 c₂ L/n.
-It is attained by opposite rows of norm c₂ with the same residual: at β = 0 by the same y; later where the
-residual is clipped on both, else approached by rows nearly at a right angle to β.
+Opposite rows of norm c₂ with the same residual attain it. At β = 0 they have the same y. Later the residual
+is clipped on both, or rows nearly at a right angle to β approach it.
 """
 
 from collections.abc import Callable, Sequence

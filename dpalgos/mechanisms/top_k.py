@@ -2,27 +2,26 @@
 
     S = the k largest of score_j + Gumbel(g), in order
 
-has the joint law of k exponential mechanisms one after the other without replacement, each with weights
-∝ exp(score_j / g) on what is left.
+S has the joint law of k exponential mechanisms without replacement. Each has weights ∝ exp(score_j / g) on
+the coordinates that are left.
 
-Why. exp(−(score_j + Gumbel(g)) / g) is an exponential variable of rate exp(score_j / g), so that S are the
-first k to ring in a race of independent clocks: the first is j with probability ∝ its rate, and after it
-the others start afresh, because exponential clocks have no memory.
+Why. exp(−(score_j + Gumbel(g)) / g) is an exponential variable of rate exp(score_j / g). Therefore S are the
+first k to ring in a race of independent clocks. The first is j with probability ∝ its rate. After it, the
+others start afresh, because exponential clocks have no memory.
 
-What it costs. Let a neighbor move every score by at most λ. A choice among what is left changes its
-log-probabilities by (Δscore_j)/g less a common constant, so their ratios span at most ε₀ = 2λ/g: an
-ε₀-bounded-range event, hence ε₀²/8 zCDP. The k choices compose adaptively: k such events. *Not* true of
-one-shot Laplace noise, whose single choice already exceeds ε₀²/8.
+The cost. Let a neighbor move every score by at most λ. A choice among the coordinates that are left changes
+its log-probabilities by (Δscore_j)/g less a common constant. Their ratios span at most ε₀ = 2λ/g: an
+ε₀-bounded-range event, with ε₀²/8 zCDP. The k choices compose adaptively: k such events. This is *not* true
+of one-shot Laplace noise, whose single choice already exceeds ε₀²/8.
 
-The selected values are then released with fresh noise; given the published support, k coordinates move by
-λ each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
+The selected values are then released with fresh noise. Given the published support, k coordinates move by λ
+each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
 
 The exponential mechanism (:func:`exponential_mechanism`) is k = 1, with g = 2λ/ε₀.
 
-:func:`batched_top_k` selects in batches of ever less noise, among what is left: the largest coordinates are
-found under any noise; it is the last ones, near the others, that need the budget. Each coordinate of the last
-of eight batches gets 32 times the ρ of one in the first. These numbers were found on simulated sparse
-regressions; only accuracy depends on them.
+:func:`batched_top_k` selects in batches of ever less noise. Large coordinates are found under any noise; the
+last ones, near the others, need the budget. Each coordinate of the last of eight batches gets 32 times the ρ
+of one in the first. These numbers come from simulated sparse regressions; only accuracy depends on them.
 
 References
 ----------
@@ -61,8 +60,8 @@ _GROWTH = 32.0
 class SparseRelease:
     """A released sparse vector of length d per replicate.
 
-    ``support`` (k, R) has the selected coordinates in the order of selection, ``values`` (k, R) theirs, and
-    ``noise_std`` (R,) is the standard deviation of their noise.
+    ``support`` (k, R) has the selected coordinates in the order of selection, ``values`` (k, R) their values.
+    ``noise_std`` (R,) is the standard deviation of the noise in them.
     """
 
     support: IntArray
@@ -155,8 +154,8 @@ def noisy_top_k(
     It has the role of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise. ``releases``
     are those of the selection and of the values. ``linf_sensitivity`` is λ: how far a neighbor moves any one
     coordinate. ``selection_multiplier`` is the Gumbel scale over λ. ``release_multiplier`` is the Gaussian
-    standard deviation over √k λ, k the ``sparsity``. ρ is half of k over the square of the first plus 1 over
-    that of the second.
+    standard deviation over √k λ, k the ``sparsity``. With the two multipliers z₁ and z₂, ρ is
+    (k/z₁² + 1/z₂²)/2.
     """
     values = check_columns("values", values, transcript.n_replicates)
     selection, release = releases
@@ -238,7 +237,7 @@ def batch_sizes(k: int) -> tuple[int, ...]:
 
 
 def batch_shares(k: int) -> tuple[float, ...]:
-    """Return the share of a selection's ρ that each batch gets, so that late coordinates get more each."""
+    """Return the share of a selection's ρ of each batch; each late coordinate gets more."""
     sizes = np.array(batch_sizes(k))
     spent = sizes * _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
     return tuple(float(one) for one in spent / spent.sum())
@@ -247,7 +246,7 @@ def batch_shares(k: int) -> tuple[float, ...]:
 def screening_multipliers(
     epsilon: float, delta: float, k: int, fits: tuple[float, ...], selection_share: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the least multipliers of the batches of k coordinates, and of fits, that are together (ε, δ)-DP.
+    """Return the smallest multipliers of the batches of k coordinates and of fits, together (ε, δ)-DP.
 
     The batches have ``selection_share`` of ρ; ``fits`` are the fits' shares of the rest.
     """

@@ -1,7 +1,7 @@
-"""Intervals of the non-private answers, heteroscedasticity-robust, by statsmodels.
+"""Heteroscedasticity-robust intervals of non-private estimates, by statsmodels.
 
 Least squares: HC3. Means: Student's t of every column. Other generalized linear models: the sandwich (HC0),
-which is all that statsmodels has for them. What private intervals are compared with.
+the only one that statsmodels has for them.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class RobustIntervalParams(Params):
 
 
 def robust_interval(sample: Sample, half_widths: HalfWidths) -> Interval:
-    """Return the interval of each replicate's answer; NaN where half-widths are not defined."""
+    """Return the interval of each replicate's estimate; NaN where half-widths are not defined."""
     X, y = sample.X, sample.y
     with np.errstate(all="ignore"):
         if sample.row_mask is None:

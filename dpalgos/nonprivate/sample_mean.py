@@ -1,4 +1,4 @@
-"""The sample mean, the non-private answer that private means are compared with.
+"""The sample mean, without privacy.
 
 m = (1/n) Σ_i x_i
 """
@@ -15,7 +15,7 @@ from dpalgos.typing import FloatArray
     order=7,
     task="mean",
     relation=None,
-    reference="the non-private answer",
+    reference="the mean",
     summary="The mean without privacy.",
 )
 def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:

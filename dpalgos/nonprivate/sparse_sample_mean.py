@@ -27,7 +27,7 @@ class SparseSampleMeanParams(Params):
     order=8,
     task="mean",
     relation=None,
-    reference="the non-private answer to sparse problems",
+    reference="hard thresholding",
     summary="The entries of the mean that are largest in magnitude, without privacy.",
     example={"sparsity": 2},
 )

@@ -26,7 +26,7 @@ class Ball:
 
     @property
     def origin(self) -> FloatArray:
-        """The mean of the centers, (d, 1). Offsets are computed from it, so that no digits cancel."""
+        """The mean of the centers, (d, 1), from which offsets are computed: no digits cancel."""
         return np.asarray(self.center.mean(axis=1, keepdims=True))
 
     def distances(self, group: Group) -> FloatArray:

@@ -1,9 +1,10 @@
 """The mean over users of one vector each, released once or at every step of an optimization.
 
-    "winsorized"     a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`): noise ∝ the radius τ
-    "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B for any τ; Laplace
-                     noise on a single number that is released once
-    "group_privacy"  noise for rows at (ε/m, δ / (m e^((m−1)ε/m))); m rows of a user add up to (ε, δ)
+- ``"winsorized"``: a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`), noise ∝ the radius τ.
+- ``"clipped"``: vectors clipped to the public norm B, noise ∝ B for any τ. The noise is Gaussian, or Laplace
+on
+  a single number that is released once.
+- ``"group_privacy"``: noise for rows at (ε/m, δ / (m e^((m−1)ε/m))); m rows of a user add up to (ε, δ).
 
 Replacing a user replaces one vector. The first two are calibrated for that. The third is the cost of a
 row-level mechanism, and exists as printed only: with exact calibration it is the second.
@@ -20,8 +21,8 @@ The balls of steps 2 and 3 clip the original coordinates. The guarantee of each 
 clipping, for any data and any released center. If τ is too small, the estimate is biased, and as private as
 before.
 
-``tight``: zero-concentrated DP split 0.1 to ranges, 0.15 to first means, 0.75 to refined ones (in one
-dimension ε is split evenly), then all noise scaled down to what is proved. ``paper``: Algorithms 1 and 2;
+``tight``: shares of ρ, 0.1 for ranges, 0.15 for first means, 0.75 for refined ones (in one dimension ε is
+split evenly). All noise is then scaled down to what is proved. ``paper``: Algorithms 1 and 2;
 each of T queries has ε / (2√(2T log(2/δ))) and δ/(2T) (Theorem 3).
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3; step 3 and the
@@ -317,7 +318,7 @@ class UserAggregation:
 
 
 def planned_steps(params: AggregationParams, size: int, n_queries: int, interval: float | None) -> NoisePlan:
-    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
+    """Return the smallest noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
 
     The releases for an interval are included.
     """

@@ -3,9 +3,12 @@
     β̃ = θ − Ĥ⁻¹ ĝ,   Ĥ the mean of users' curvatures + noise,  ĝ that of their gradients, at the last θ
 
 A user is a row: its gradient is clipped to a public norm G, its curvature to a public Frobenius norm K. The
-released quantities are the mean gradient (2G/n), the mean curvature (√2 K/n, as the curvatures are positive
-semidefinite and their inner products not negative), second moments of gradients over G² (√2/n), and shares of
-users by size (√2/n). The size of a user is the largest of its norms over their bounds.
+size of a user is the largest of its norms over their bounds. The released quantities are
+
+- the mean gradient, of sensitivity 2G/n;
+- the mean curvature, √2 K/n: curvatures are positive semidefinite, so their inner products are not negative;
+- second moments of gradients over G², √2/n;
+- shares of users by size, √2/n.
 """
 
 import numpy as np

@@ -2,23 +2,23 @@
 
     x̄_u = the mean of user u's rows;   m̂ = a winsorized mean of x̄_1, …, x̄_n
 
-Guarantee: (ε, δ) under replacing one user with all of that user's rows, whatever their number; the number n
-of users is public. Public: ``value_bound`` B on every coordinate of the mean, and ``concentration_radius`` τ,
-the ℓ2 distance within which users' means lie of their common mean: about σ√(d + 2√(ds) + 2s)/√m for m rows of
-standard deviation σ each, s = log(n/γ). A τ that is too small costs accuracy, never privacy.
+Guarantee: (ε, δ) under replacing one user with all of that user's rows, for any number of rows. The number n
+of users is public. Public: ``value_bound`` B on every coordinate of the mean, and ``concentration_radius`` τ.
+Users' means lie within the ℓ2 distance τ of their common mean. For m rows of standard deviation σ each, this
+is about σ√(d + 2√(ds) + 2s)/√m, s = log(n/γ). A τ that is too small costs accuracy, never privacy.
 
-Noise is in proportion to τ, hence to 1/√m, where clipping at B costs the same for every m: beyond a few dozen
-rows a user the first is smaller.
+Noise is in proportion to τ, and so to 1/√m. Clipping at B costs the same for every m. Beyond a few dozen rows
+a user, the noise by τ is smaller.
 
-Users of unequal m count the same, once each: the estimate is the mean of users' means. One who holds half of
-all rows moves it as much as any other. τ has to suit the users with fewest rows.
+Each user counts once: the estimate is the mean of users' means. A user with half of all rows moves it as much
+as any other. τ must suit the users with fewest rows.
 
-Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
-(:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
+Why it is private. Replacing a user replaces one vector x̄_u. The rest is the proof of the aggregation
+(:mod:`dpalgos.user_level.aggregation`). Ranges have scores of sensitivity 1. Means of clipped vectors move by
 at most twice the radius over n.
 
-Interval (:mod:`dpalgos.intervals.means`): users are what is sampled. In a single column, whose noise is
-Laplace's, a share of ε pays for both releases (:mod:`dpalgos.intervals.means`).
+Interval (:mod:`dpalgos.intervals.means`): users are sampled. In a single column, whose noise is Laplace's, a
+share of ε pays for both releases.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """

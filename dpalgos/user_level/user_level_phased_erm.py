@@ -1,19 +1,19 @@
-"""Regression in phases, each with users of its own and a stronger pull to where the last one ended.
+"""Regression in phases, each with users of its own and a stronger pull to the end of the previous phase.
 
     phase t: n_t users, λ_t = 4^t λ;   θ̂_t ≈ argmin of their mean loss + (λ_t/2)‖θ − θ̂_(t−1)‖², in a ball
 
-by gradient steps on winsorized means of users' gradients, of step 1/(H + λ_t), H = curvature · covariate²
-bound. The pull is public and added after the release: λ = √(Gτ/n + dτ²/(nε)²) / radius, with Gτ/(n√m) in the
-first term where ``samples_per_user`` is m, as printed.
+The steps use winsorized means of users' gradients and have size 1/(H + λ_t), H = curvature · covariate²
+bound. The pull is public and added after the release: λ = √(Gτ/n + dτ²/(nε)²) / radius. If
+``samples_per_user`` is m, the first term is Gτ/(n√m), as printed.
 
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public. A user
-is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
+is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. The users of a phase are
 drawn in public.
 
 ``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
-phases, stopped where n_t users cannot find a range any more: printed phases end with less than one user.
-Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is
-strongly convex. Where it is not, the pull is what makes each phase stable.
+phases. It stops if n_t users cannot find a range any more, because printed phases end with less than one
+user. Equal phases have the same rate from ⌈T/2⌉ on. Fewer are better in practice, and one if the loss is
+strongly convex. Otherwise the pull makes each phase stable.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
 """
@@ -52,7 +52,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
     one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
+    no_interval="the distance of the last iterate from the minimum is not known",
     example={
         "loss": "squared",
         "gradient_bound": 20.0,
@@ -108,7 +108,7 @@ def _is_enough(aggregation: UserAggregation, n_users: int) -> bool:
 
 
 def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParams) -> float:
-    """Return λ = √(G G̲/(nm) + G̃²d/(n²mε²)) / radius, where τ stands for G̃/√m = σ√(d/m), and G̲ = min(G, G̃)."""
+    """Return λ = √(G̲ G/(nm) + G̃²d/(n²mε²)) / radius, where τ = G̃/√m = σ√(d/m) and G̲ = min(G, G̃)."""
     tau, m = params.concentration_radius, params.samples_per_user or 1
     least = min(params.gradient_bound, tau * np.sqrt(m))
     statistical = params.gradient_bound * least / (n_users * m)

@@ -4,22 +4,24 @@
     θ_(t+1) = Π_‖·‖≤radius(θ_t − η g_t),   T steps from 0
 
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public.
-Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
-mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
+Public:
+``gradient_bound`` G on the norm of the mean gradient, the radius of the ball, T and η, and
+``concentration_radius`` τ. Users' mean gradients lie within τ of their mean (∝ 1/√m).
 
-Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the
-mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
-the loss. No gradient needs to be bounded for that: the balls to which vectors are clipped are.
+Why it is private. θ_t follows from earlier releases. Given θ_t, replacing a user replaces one vector of the
+mean over users. The T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), for any
+loss. No gradient needs a bound: the balls to which vectors are clipped have one.
 
 With ``aggregation="clipped"`` it is gradient descent with users' gradients clipped to G, the usual baseline.
 
-Users count once each, however many rows they have. Where each user's rows follow a law of their own, at most
-Δ in total variation from the laws of other users, Theorem 10 bounds the excess risk by that of equal laws
-plus B(mn + 2)Δ for losses within B: useful for tiny Δ only.
+Each user counts once, for any number of rows. Users' rows may follow different laws, at most Δ in total
+variation from those of other users. For losses within B, Theorem 10 adds B(mn + 2)Δ to the bound on the
+excess risk for equal laws. This is useful for tiny Δ only.
 
-Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
-where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected. Public
-then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'.
+Interval (``interval=0.95``; tight, clipped gradients, a smooth convex loss): the steps get 0.4 of μ². A
+Newton step follows from the last iterate (:mod:`dpalgos.user_level.user_interval`); its result is not
+projected. Then
+``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x', is public, too.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
@@ -93,8 +95,8 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
             return
         if self.aggregation != "clipped":
             raise InputError(
-                f"interval must be None for aggregation={self.aggregation!r}, got {self.interval!r}: how far "
-                "an answer of a few steps has come is not known; pass aggregation='clipped'"
+                f"interval must be None for aggregation={self.aggregation!r}, got {self.interval!r}: the "
+                "distance of a few steps from the minimum is not known; pass aggregation='clipped'"
             )
         if LINEAR_LOSSES[self.loss].bend is None:
             raise InputError(

@@ -46,8 +46,8 @@ def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     array = np.eye(value) if columns else np.asarray(value)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
         raise InputError(
-            f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, or "
-            f"their number where each is one column of X, got {array.dtype} {array.shape}"
+            f"{name} must be two or more vectors, a (K, d) array of finite numbers, or the number of "
+            f"columns of X, got {array.dtype} {array.shape}"
         )
     return tuple(map(tuple, array.astype(float).tolist()))
 
