@@ -190,7 +190,7 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
     # Without noise and masks, all replicates are equal.
-    answer = np.asarray(estimator.function(sample.once(), params, transcript))
+    answer = np.asarray(estimator.function(sample.derived(n_replicates=1), params, transcript))
     return np.repeat(answer, sample.n_replicates, axis=-1)
 
 

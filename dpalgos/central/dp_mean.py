@@ -27,6 +27,7 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output lin
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,7 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def _opposite_rows(params: DPMeanParams, d: int, _: Published) -> Neighbors:
+def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
     row = np.full(d, params.value_bound)
     return pair(row, -row)
 
@@ -94,7 +95,7 @@ def _rows_by_bound(params: DPMeanParams, d: int, _: Published) -> list[FloatArra
     return [0 * row, 2 * row, 9 * row]
 
 
-MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
+MEAN = Release("mean", "the rest", box, witness=opposite_rows)
 
 
 @register(
@@ -130,7 +131,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("untruncated entries")
-        means = sample.mean_of(lambda X: X)
+        means = sample.clipped_means(truncate, np.inf)
     else:
         means = sample.clipped_means(truncate, bound)
     reserved = interval_shares(params)

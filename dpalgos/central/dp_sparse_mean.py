@@ -37,6 +37,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.central.dp_mean import opposite_rows
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
@@ -83,11 +84,6 @@ class DPSparseMeanParams(SparsityParams):
             )
 
 
-def _opposite_rows(params: DPSparseMeanParams, d: int, _: Published) -> Neighbors:
-    row = np.full(d, params.value_bound)
-    return pair(row, -row)
-
-
 def _rows_along_dropped(params: DPSparseMeanParams, d: int, published: Published) -> Neighbors:
     """Return rows far along what the last fold's released path would drop, and against it."""
     of_a_fit = 3 if params.truncation == "private_quantiles" else 2
@@ -103,10 +99,8 @@ def _is_released(params: DPSparseMeanParams) -> bool:
     return not params.is_printed
 
 
-SELECTION = Release(
-    "mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=_opposite_rows
-)
-VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=_opposite_rows)
+SELECTION = Release("mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=opposite_rows)
+VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=opposite_rows)
 RELEASES = (
     SELECTION,
     VALUES,
@@ -181,8 +175,8 @@ def sparse_mean(
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     if params.truncation == "none":
         transcript.unprotected("untruncated entries")
-        return sample.mean_of(lambda X: X)
-    return sample.clipped_means(truncate, params.value_bound)
+    bound = np.inf if params.truncation == "none" else params.value_bound
+    return sample.clipped_means(truncate, bound)
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:

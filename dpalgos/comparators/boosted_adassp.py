@@ -29,10 +29,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
-from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
+from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, opposite_responses, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
@@ -55,12 +55,7 @@ class BoostedAdaSSPParams(RegressionIntervalParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-def _far_responses(params: BoostedAdaSSPParams, d: int, _: Published) -> Neighbors:
-    row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
-    return pair(row, row, far, -far)
-
-
-RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=_far_responses)
+RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=opposite_responses)
 
 
 @register(

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.comparators.dp_sgd_glm import opposite_rows
 from dpalgos.mechanisms.sensitivity import ball_mean, interval, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -69,11 +70,6 @@ def direction_sensitivity(
     return np.asarray(np.linalg.norm(gradient, axis=0) * curvature / (n_rows * ridge**2 + curvature * ridge))
 
 
-def _opposite_rows(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
-    row = params.covariate_bound * np.eye(1, d)
-    return pair(row, -row, 10 * (params.response_bound or 0.0))
-
-
 def _row_and_zeros(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
     return pair(params.covariate_bound * np.eye(1, d), np.zeros((1, d)))
 
@@ -83,7 +79,7 @@ def _row_along_gradient(params: DoubleNoiseNewtonGLMParams, d: int, published: P
     return pair(along * params.covariate_bound / np.linalg.norm(along), np.zeros((1, d)))
 
 
-GRADIENT = Release("gradient", 0.6, ball_mean, witness=_opposite_rows)
+GRADIENT = Release("gradient", 0.6, ball_mean, witness=opposite_rows)
 TRACE = Release("trace", 0.05, interval, witness=_row_and_zeros)
 DIRECTION = Release("direction", 0.35, direction_sensitivity, witness=_row_along_gradient)
 RELEASES = GRADIENT, TRACE, DIRECTION

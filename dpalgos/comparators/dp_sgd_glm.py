@@ -32,6 +32,7 @@ privacy, Algorithm 1.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -75,13 +76,13 @@ class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
     )
 
 
-def _opposite_rows(params: DPSGDGLMParams, d: int, _: Published) -> Neighbors:
-    """Return opposite rows whose residuals are clipped wherever the iterate lies."""
-    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
+def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
+    """Return opposite rows of one label, or whose residuals are clipped wherever the iterate lies."""
+    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 0.0)
     return pair(row, -row, far)
 
 
-GRADIENT = Release("gradient", "the rest", ball_mean, witness=_opposite_rows)
+GRADIENT = Release("gradient", "the rest", ball_mean, witness=opposite_rows)
 
 
 @register(

@@ -32,8 +32,8 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
-from dpalgos.comparators.adassp import axis_left_empty
+from dpalgos.catalog import Release, register
+from dpalgos.comparators.adassp import axis_left_empty, opposite_responses
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
@@ -66,16 +66,10 @@ class MixingNoise:
     ridge: float
 
 
-def _opposite_responses(params: HessianMixingParams, d: int, _: Published) -> Neighbors:
-    row = params.covariate_bound * np.eye(1, d)
-    far = 1e9 * (1 + params.response_bound)
-    return pair(row, row, far, -far)
-
-
 SMALLEST_EIGENVALUE = Release(
     "least eigenvalue", f"{_EIGENVALUE_SHARE} of ρ", eigenvalue_sensitivity, witness=axis_left_empty
 )
-PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=_opposite_responses)
+PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=opposite_responses)
 SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
 FAILURE = Release("the smallest eigenvalue is overestimated", f"{_MISSED} of δ", failure_sensitivity)
 

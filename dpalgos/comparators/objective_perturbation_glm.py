@@ -52,9 +52,10 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, scaled
+from dpalgos.catalog import Form, Release, register, scaled
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.comparators.dp_sgd_glm import opposite_rows
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
@@ -108,19 +109,13 @@ class PerturbationNoise:
     output: float
 
 
-def _opposite_rows(params: ObjectivePerturbationGLMParams, d: int, _: Published) -> Neighbors:
-    """Return opposite rows whose gradients have the largest norm and opposite directions."""
-    row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
-    return pair(row, -row, label)
-
-
 @lemma("2L/n")
 def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     """Return 2L/n, for the gradient at the minimum: opposite rows of norm c_x. The module's proof uses it."""
     return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=_opposite_rows)
+MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=opposite_rows)
 
 
 @register(

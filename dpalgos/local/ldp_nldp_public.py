@@ -16,10 +16,10 @@ Calibrations
     ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half.
     Entries are truncated, rows are not clipped, public ones are used as they are.
 
-Interval (``interval=0.95``): the noise is known. The sampling error of the public rows is computed from them,
-and the one of private rows is bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. The effect of clipping rows
-on a linear model is computed from the public rows, and widens the interval: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|.
-Responses are assumed to lie within ±τ₂.
+Interval (``interval=0.95``): the noise is known. The sampling error of the public rows is computed from them.
+For private rows it is bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. The effect of clipping rows on a
+linear model is computed from the public rows, and widens the interval: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|. Responses are
+assumed to lie within ±τ₂.
 
 The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
 

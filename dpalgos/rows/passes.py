@@ -10,7 +10,9 @@ Their partial sums are added in the order of the rows.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count, islice
@@ -19,9 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.rows.blocks import Rows
-from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+S = TypeVar("S")
 T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
@@ -166,6 +168,24 @@ def _predictors(
         return products[one.sparse][:, start : start + one.n_columns]
 
     return list(map(of, alike))
+
+
+def in_order(function: Callable[[S], T], parts: Iterable[S], threads: int) -> Iterator[T]:
+    """Yield what a function returns for each part; threads are a few parts ahead.
+
+    The order does not depend on the number of threads. Neither does a sum of the results.
+    """
+    if threads == 1:
+        yield from map(function, parts)
+        return
+    ahead: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="rows") as pool:
+        for part in parts:
+            ahead.append(pool.submit(function, part))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def side_by_side(

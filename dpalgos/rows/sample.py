@@ -123,11 +123,6 @@ class Sample:
         """Return vectors (n, d) that were computed from validated rows, such as means over users, as rows."""
         return cls(HeldRows.trusted(vectors), n_replicates=n_replicates)
 
-    def once(self) -> "Sample":
-        """Return the same rows for a single replicate, where replicates do not differ."""
-        assert self.row_mask is None
-        return Sample(self.rows, self._held_y, user_ids=self.user_codes)
-
     def derived(
         self,
         *,
@@ -258,20 +253,6 @@ class Sample:
         assert self.y is not None
         return self.y
 
-    def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return the means over each replicate's rows of a function of X, or of a block of it, (k, R)."""
-        if not self.rows.streamed:
-            values = made(self.X)
-            if self.float_mask is None:
-                return np.repeat(values.mean(axis=0)[:, None], self.n_replicates, axis=1)
-            return np.asarray(values.T @ self.float_mask / self.n_rows)
-
-        def total(part: Sample) -> FloatArray:
-            sums = (np.repeat(made(g.X).T @ g.weights, part._per_group(g), axis=1) for g in part.together())
-            return np.asarray(sum(sums))
-
-        return np.asarray(self.total(total) / self.n_rows)
-
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
         """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
 
@@ -381,9 +362,6 @@ class Sample:
                 used = self.row_mask[rows, 0]
                 X, y, weights = X[used], y[used], weights[used]
             yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
-
-    def _per_group(self, group: Group) -> int:
-        return self.n_replicates if group.weights.shape[1] == 1 else 1
 
     @cached_property
     def float_mask(self) -> FloatArray | None:
