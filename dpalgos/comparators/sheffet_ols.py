@@ -37,7 +37,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import failure_sensitivity, lemma
+from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
@@ -57,16 +57,6 @@ class SheffetOLSParams(PrivateParams):
     n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
 
 
-@lemma("B²")
-def row_sensitivity(covariate_bound: float, response_bound: float) -> FloatArray:
-    """Return B² = B_x² + B_y², the largest squared norm of a row of [X, y].
-
-    The smallest eigenvalue of A'A moves by at most B² when a row is replaced. The only row in its direction
-    attains it. The privacy loss of a sketch depends on a row only through B² over the ridge.
-    """
-    return np.asarray(covariate_bound**2 + response_bound**2)
-
-
 def _direction_left_empty(params: SheffetOLSParams, d: int, _: Published) -> Neighbors:
     """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
     row = np.array([params.covariate_bound, *[0.0] * (d - 1), params.response_bound])
@@ -81,10 +71,10 @@ def _as_printed(params: SheffetOLSParams) -> bool:
 
 
 SMALLEST_EIGENVALUE = Release(
-    "least eigenvalue", "ε/4", row_sensitivity, when=_as_printed, witness=_direction_left_empty
+    "least eigenvalue", "ε/4", eigenvalue_sensitivity, when=_as_printed, witness=_direction_left_empty
 )
 FALSE_PASS = Release("test passes wrongly", "at most δ/2", failure_sensitivity, when=_as_printed)
-SKETCH = Release("sketch", "the rest", row_sensitivity)
+SKETCH = Release("sketch", "the rest", eigenvalue_sensitivity)
 
 
 @register(
@@ -106,14 +96,15 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         )
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
-    row_bound_squared = float(row_sensitivity(params.covariate_bound, response_scale * params.response_bound))
+    row_bound = float(np.hypot(params.covariate_bound, response_scale * params.response_bound))
+    row_bound_squared = float(eigenvalue_sensitivity(row_bound))
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
         gram = gram + ridge * np.eye(d + 1)
     else:
         ridge = printed_ridge(params, row_bound_squared)
-        altered = ~_passes_test(gram, ridge, row_bound_squared, params, transcript)
+        altered = ~_passes_test(gram, ridge, row_bound, params, transcript)
         gram = gram + (ridge * altered)[:, None, None] * np.eye(d + 1)
     sketch = transcript.gaussian_sketch(
         gram, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
@@ -155,13 +146,13 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
 
 
 def _passes_test(
-    gram: FloatArray, ridge: float, row_bound_squared: float, params: SheffetOLSParams, transcript: Transcript
+    gram: FloatArray, ridge: float, row_bound: float, params: SheffetOLSParams, transcript: Transcript
 ) -> BoolArray:
     """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
     spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: Allowance(epsilon=params.epsilon / 4)})
     smallest = np.linalg.eigvalsh(gram)[:, 0]
-    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, params.covariate_bound, params.response_bound)
-    margin = 4 * row_bound_squared * np.log(1 / params.delta) / params.epsilon
+    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, row_bound)
+    margin = 4 * row_bound**2 * np.log(1 / params.delta) / params.epsilon
     passed = noisy > ridge + margin
     missed = min(1.0, float(np.exp(min(params.epsilon / 4, 700.0))) * params.delta / 2)
     transcript.may_fail(missed, label=FALSE_PASS.label)
