@@ -23,7 +23,7 @@ from dpalgos.rows.blocks import (
 )
 from dpalgos.rows.group import Group
 from dpalgos.rows.partitions import PartitionedRows, total_of
-from dpalgos.rows.passes import RowSum, row_sum, side_by_side
+from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -297,10 +297,6 @@ class Sample:
         (`dpalgos.rows.passes`).
         """
         return side_by_side(self.rows, functions, self, passed, threads)
-
-    def row_sum(self, wanted: RowSum) -> FloatArray:
-        """Return a sum over all rows, (R, d)."""
-        return row_sum(self.rows, wanted, owner=self)
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""

@@ -43,7 +43,6 @@ from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
     CUBE_SHARE,
     INTERVAL,
-    NONE_UNSEEN,
     SHARES,
     UNSEEN_ENTRIES,
     ReleasedOffset,
@@ -53,6 +52,7 @@ from dpalgos.intervals.means import (
     pure_spend,
 )
 from dpalgos.intervals.spread import TruncatedEntries
+from dpalgos.intervals.tails import NONE_UNSEEN
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.sensitivity import count as row_count

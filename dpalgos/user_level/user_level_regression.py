@@ -241,9 +241,9 @@ def interval_by_users(
     gradients = objective.gradients(center.theta[:, None])
     clipped_mean(gradients, gradient_bound)
     factor = clip_factor(row_lengths(gradients), gradient_bound)
-    squares, squares_std = release_second_moments(
-        spend, SQUARES, weighted_moments(gradients, factor[:, None] ** 2) / n_users, steps.threshold, n_users
-    )
+    moments = weighted_moments(gradients, factor[:, None] ** 2) / n_users
+    bound = np.array([gradient_bound])
+    squares, squares_std = release_second_moments(spend, SQUARES, moments, bound, n_users)
     above = counts(sizes[:, None]) / n_users
     tail = release_tail(spend, SHARES_BY_SIZE, above, n_users)
     spend.check_complete()
