@@ -241,11 +241,8 @@ class Sample:
 
     def responses(self) -> Iterator[FloatArray]:
         """Yield y, or refuse if there is none: at once, or block by block where rows are streamed."""
-        if self.rows.streamed:
-            self.check_response()
-            yield from (group.y for group in self.together())
-        else:
-            yield self.response()
+        self.check_response()
+        yield from (group.y for group in self.together())
 
     def response(self) -> FloatArray:
         """Return y, or refuse if there is none."""
