@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
@@ -122,11 +121,14 @@ MEAN = Release("mean", "the rest", box, witness=opposite_rows)
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    multiplier = _mean_multiplier(params)
+    budget = params.split_budget({MEAN.label: 1.0}, interval_shares(params))
+    multipliers = {label: budget.gaussian_multiplier(label) for label in budget.shares}
+    if params.calibration == "paper":
+        multipliers[MEAN.label] = float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
-        noise = planned_noise(params, sample.n_features)
-        multiplier = noise.multiplier("mean")
+        noise = planned_noise(params, sample.n_features, multipliers[MEAN.label])
+        multipliers[MEAN.label] = noise.multiplier("mean")
         lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
@@ -134,9 +136,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means = sample.clipped_means(truncate, np.inf)
     else:
         means = sample.clipped_means(truncate, bound)
-    reserved = interval_shares(params)
-    multipliers = {label: _budget(params).gaussian_multiplier(label) for label in reserved}
-    spend = Spend.of_multipliers(transcript, {MEAN.label: multiplier, **multipliers})
+    spend = Spend.of_multipliers(transcript, multipliers)
     released, std = spend(MEAN, means, widths, sample.n_rows)
     if params.shrinkage == "james_stein":
         released = james_stein(released, std**2)
@@ -148,22 +148,10 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     return released
 
 
-def _budget(params: DPMeanParams) -> SplitBudget:
-    """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-    return params.split_budget({"mean": 1.0}, interval_shares(params))
-
-
-def _mean_multiplier(params: DPMeanParams) -> float:
-    """Return the noise multiplier of the mean where no quantiles are released."""
-    if params.calibration == "paper":
-        return float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
-    return _budget(params).gaussian_multiplier("mean")
-
-
-def planned_noise(params: DPMeanParams, d: int) -> NoisePlan:
+def planned_noise(params: DPMeanParams, d: int, multiplier: float) -> NoisePlan:
     """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
     n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
-    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(_mean_multiplier(params))})
+    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(multiplier)})
     if params.calibration == "tight":
         return least_noise(mean.after_selections(LABEL, n_quantiles, shares), holds=False)
     budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)
