@@ -278,7 +278,7 @@ def _means_of_offsets(
     sample: Sample,
     center: FloatArray,
     half: FloatArray,
-    made: Callable[[FloatArray, float], FloatArray],
+    function: Callable[[FloatArray, float], FloatArray],
 ) -> FloatArray:
     """Average a function of each column's offsets and half-width, computed once per distinct interval."""
 
@@ -288,7 +288,7 @@ def _means_of_offsets(
             for j in range(len(center)):
                 for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
                     chosen = (center[j] == middle) & (half[j] == radius)
-                    column = made(group.X[:, j] - middle, radius)
+                    column = function(group.X[:, j] - middle, radius)
                     total[j, chosen] += column @ _of(group.weights, chosen)
         return total
 

@@ -253,12 +253,14 @@ def run_rounds(
     # Replicates that use different rows are different populations.
     states, intervals = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
-        alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        states.append(simulate(sample.X[rows], y[rows], alone))
-        if alone.interval is not None:
-            intervals.append(alone.interval)
-    transcript.events.extend(alone.events)
-    transcript.diagnostics.update(alone.diagnostics)
+        part_of_replicate = Transcript(
+            transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL
+        )
+        states.append(simulate(sample.X[rows], y[rows], part_of_replicate))
+        if part_of_replicate.interval is not None:
+            intervals.append(part_of_replicate.interval)
+    transcript.events.extend(part_of_replicate.events)
+    transcript.diagnostics.update(part_of_replicate.diagnostics)
     if intervals:
         transcript.interval = Interval.joined(intervals)
     return np.concatenate(states, axis=1)

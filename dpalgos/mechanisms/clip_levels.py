@@ -28,11 +28,11 @@ def search_threshold(
     ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search ended
     at the last candidate: then the rows are larger than the candidates.
     """
-    found = search_by_counts(
+    index = search_by_counts(
         spend, release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target
     )[0]
-    spend.note(at_the_last_level(release.label), found == len(candidates) - 1)
-    return float(candidates[found])
+    spend.note(at_the_last_level(release.label), index == len(candidates) - 1)
+    return float(candidates[index])
 
 
 def search_by_counts(

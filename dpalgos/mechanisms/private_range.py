@@ -156,8 +156,8 @@ class _Columns:
             first, n_within, log_weights = _runs(bins, self._n_bins, epsilon)
             cumulative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
             for row, j in enumerate(range(chosen.start, chosen.stop)):
-                wanted = uniforms[0, j] * cumulative[row, -1]
-                run = np.searchsorted(cumulative[row], wanted, side="right")
+                target = uniforms[0, j] * cumulative[row, -1]
+                run = np.searchsorted(cumulative[row], target, side="right")
                 within = (uniforms[1, j] * n_within[row, run]).astype(np.int64)
                 drawn[j] = first[row, run] + np.minimum(within, n_within[row, run] - 1)
         return drawn

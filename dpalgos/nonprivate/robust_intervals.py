@@ -32,10 +32,10 @@ def robust_interval(sample: Sample, half_widths: HalfWidths) -> Interval:
     X, y = sample.X, sample.y
     with np.errstate(all="ignore"):
         if sample.row_mask is None:
-            found = [half_widths(X, y)] * sample.n_replicates
+            each = [half_widths(X, y)] * sample.n_replicates
         else:
-            found = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
-    widths = np.stack(found, axis=1)
+            each = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
+    widths = np.stack(each, axis=1)
     return Interval(half_width=np.where(np.isfinite(widths), widths, np.nan))
 
 

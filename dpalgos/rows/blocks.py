@@ -180,7 +180,7 @@ class StreamedRows(Rows):
         """Yield the rows and their responses."""
         start, size = 0, min(self.block_size, len(self))
         X, y = np.empty((0, self.shape[1]), self.dtype), np.empty(0)
-        for values, responses in self._given():
+        for values, responses in self._checked_blocks():
             X = np.concatenate([X, values]) if len(X) else values.astype(self.dtype, copy=False)
             if responses is not None:
                 y = np.concatenate([y, responses])
@@ -190,7 +190,7 @@ class StreamedRows(Rows):
         if len(X):
             yield slice(start, start + len(X)), X, y if self.responds else None
 
-    def _given(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    def _checked_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Yield what the stream gives, checked; refuse more or fewer rows."""
         n = 0
         for values, responses in map(_parted, self._read()):

@@ -163,7 +163,7 @@ class UserAggregation:
         budget: SplitBudget | None = None,
     ) -> None:
         self._params, self._releases, self._bound, self._n_queries = params, releases, bound, n_queries
-        self._interval, self._alone = interval, n_features == n_queries == 1 and budget is None
+        self._interval, self._is_one_number = interval, n_features == n_queries == 1 and budget is None
         self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
 
@@ -198,7 +198,7 @@ class UserAggregation:
         """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
         params, radius = self._params, np.full(users.n_replicates, self._bound)
         ball = Ball(np.zeros((users.n_features, 1)), radius)
-        is_pure, last = params.aggregation == "clipped" and self._alone, self._releases.last
+        is_pure, last = params.aggregation == "clipped" and self._is_one_number, self._releases.last
         if is_pure:
             budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self._interval else {})
             spend = Spend(transcript, {last.label: Allowance(epsilon=budget.split_epsilon("mean"))})

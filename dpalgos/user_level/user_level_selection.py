@@ -46,7 +46,7 @@ def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     array = np.eye(value) if columns else np.asarray(value)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
         raise InputError(
-            f"{name} must be two or more vectors, a (K, d) array of finite numbers, or the number of "
+            f"{name} must be at least two vectors, a (K, d) array of finite numbers, or the number of "
             f"columns of X, got {array.dtype} {array.shape}"
         )
     return tuple(map(tuple, array.astype(float).tolist()))
@@ -177,6 +177,6 @@ def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionP
     """Return each user's mean truncated loss of each candidate, (n_users, K)."""
     value, losses = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
-        lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
-        losses[:, k] = users.means(lost[:, None])[:, 0]
+        truncated = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
+        losses[:, k] = users.means(truncated[:, None])[:, 0]
     return losses
