@@ -166,7 +166,7 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
 def _n_units(estimator: Estimator, sample: Sample) -> int:
     """Return the number of protected units, rows or users: its minimum over replicates."""
     if estimator.unit_of_privacy == "user":
-        return min(users.n_users for users in sample.users)
+        return int(sample.n_users.min())
     return int(sample.n_rows.min())
 
 
@@ -190,13 +190,13 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))
     # Without noise and masks, all replicates are equal.
-    answer = np.asarray(estimator.function(sample.once(), params, transcript))
+    answer = np.asarray(estimator.function(sample.derived(n_replicates=1), params, transcript))
     return np.repeat(answer, sample.n_replicates, axis=-1)
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:
     """Refuse data of a single user for an estimator that protects whole users."""
-    if estimator.relation is Relation.USER and min(users.n_users for users in sample.users) < 2:
+    if estimator.relation is Relation.USER and sample.n_users.min() < 2:
         raise InputError(
             f"user_ids must name at least two users for {estimator.name}, got one: its estimate is noise"
         )
@@ -205,7 +205,7 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
 def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: PrivateParams) -> None:
     """Warn where ε or δ is so large that the guarantee means little."""
     epsilon, delta, unit = params.epsilon, params.delta, estimator.unit_of_privacy
-    people = min(users.n_users for users in sample.users) if unit == "user" else int(sample.n_rows.min())
+    people = int((sample.n_users if unit == "user" else sample.n_rows).min())
     if epsilon > _LARGEST_EPSILON:
         warnings.warn(
             f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "

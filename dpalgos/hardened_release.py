@@ -149,5 +149,5 @@ def made_up_rows(
 def secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:
     """Return the transcript of one release from a sample."""
     n_rows, relation = int(sample.n_rows.max()), estimator.relation or Relation.CENTRAL
-    n = min(users.n_users for users in sample.users) if relation is Relation.USER else n_rows
+    n = int(sample.n_users.min()) if relation is Relation.USER else n_rows
     return SecureTranscript(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))

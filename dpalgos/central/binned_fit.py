@@ -1,19 +1,17 @@
-"""How well a released model fits rows: calibration and residuals by tenths of its predictions (ours).
+"""The fit of a released model to rows: calibration and residuals by tenths of its predictions (ours).
 
     rows by predictor   counts of rows in bins of η = x'β̂; twice, the second time finer
     binned fit          in each of ten bins Σ (1, f, t, t²), f and t in [−1, 1]
 
-f is the prediction ψ'(η), scaled to that at the ends of the bins; t is the residual y − ψ'(η) over Λ, or of
-two labels 2y − 1. The bins split the released counts into tenths. From the sums follow, by bin, the mean
-response with its error, the mean prediction, and the spread of residuals.
+f is the prediction ψ'(η), scaled by its values at the outermost bin edges. t is the residual y − ψ'(η) over
+Λ, or 2y − 1 with two labels. The bins split the released counts into tenths. From the sums follow, by bin,
+the mean response with its error, the mean prediction, and the spread of residuals.
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``coef`` β̂, which another release
-answered or which comes from elsewhere; ``residual_bound`` Λ, of responses that are not two labels. The answer
-is β̂ as it came; what is released stands in ``diagnostics["binned_fit"]``, and
-:meth:`dpalgos.Result.binned_fit` shows it.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``coef`` β̂, from another release or
+from elsewhere; ``residual_bound`` Λ, of responses that are not two labels. The estimate is β̂, unchanged.
+``diagnostics["binned_fit"]`` has the released fit, and :meth:`dpalgos.Result.binned_fit` shows it.
 
-All noise is Gaussian. The first bins reach to where η lies if columns are of order one: that affects accuracy
-only.
+All noise is Gaussian. The first bins cover η if columns are of order one: that affects accuracy only.
 """
 
 from collections.abc import Callable
@@ -200,7 +198,7 @@ class Bins:
 
 
 def bin_edges(spend: Spend, bins: Bins) -> FloatArray:
-    """Release counts of rows by predictor between two ends, then within where they lie; return 9 edges."""
+    """Release counts of rows by predictor between public limits, then more finely; return 9 edges."""
     low, high = (np.full(bins.sample.n_replicates, end) for end in bins.ends)
     for _ in range(_N_SEARCHES):
         fine = np.linspace(low, high, _N_FINE - 1)

@@ -5,29 +5,31 @@
 Guarantee: ε-differentially private (δ = 0) with noise in cubes, (ε, δ) with Gaussian noise, under replacing
 one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one per column.
 
-Why it is private. A row moves the mean of column j, in units of its width, by at most 1/n, and all columns at
-once by that: :func:`dpalgos.mechanisms.sensitivity.interval`, attained by the rows l and u. What is
-released is the mean within the box; l, w and the last clip are post-processing.
+Why it is private. In units of its width, a row moves the mean of every column by at most 1/n
+(:func:`dpalgos.mechanisms.sensitivity.interval`). The rows l and u attain that in all columns at once. The
+mean within the box is released; l, w and the last clip are post-processing.
 
-    ``"cubes"``     columns are released in groups of similar width, a group of k with noise of density
-                    ∝ e^(−ε_g n ‖z‖∞), whose variances sum to A/(ε_g n)², A = (k + 1)(k + 2)/3 Σ w_j² over the
-                    group. ε is the sum of the groups' ε_g ∝ A^(1/3), which is the best split; of all
-                    divisions of the columns in order of width the best is taken (:func:`column_groups`).
-    ``"gaussian"``  columns are released in units of √w_j, in which a row moves them by √(Σ w_j) / n together
-                    (:func:`dpalgos.mechanisms.sensitivity.box`); variances sum to
-                    (z1(ε, δ) Σ w_j / n)², the least that Gaussian noise with a variance for each column can
-                    have.
-    ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
-                    columns of one width the cube is better up to about a hundred columns.
+``"cubes"``
+    Columns are released in groups of similar width, a group of k with noise of density ∝ e^(−ε_g n ‖z‖∞). Its
+    variances sum to A/(ε_g n)², A = (k + 1)(k + 2)/3 Σ w_j² over the group. ε is the sum of the groups'
+    ε_g ∝ A^(1/3), which is the best split. :func:`column_groups` returns the best division of the columns in
+    order of width.
+``"gaussian"``
+    Columns are released in units of √w_j, in which a row moves them by √(Σ w_j) / n together
+    (:func:`dpalgos.mechanisms.sensitivity.box`). Variances sum to (z1(ε, δ) Σ w_j / n)², the minimum for
+    Gaussian noise with a variance per column.
+``"least"``
+    The noise whose variances have the smaller sum, by these formulas: public. For δ = 10⁻⁹ and columns of one
+    width, the cube is better up to about a hundred columns.
 
-``interval`` (:mod:`dpalgos.intervals.means`): noise in a cube reaches further than normal noise of the same
-variance in few columns, and is counted so (:mod:`dpalgos.steps.denoising`).
+With the same bounds, Laplace noise is at least as large for any split of ε, and Gaussian noise for any split
+of ρ. Values within the bounds are not clipped, so there is no bias if the bounds hold. If they are much wider
+than the data, ``clipped_mean`` with its private centers and radii may be more accurate.
 
-With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
-than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where
-they hold; where they are much wider than the data, the private centers and radii of ``clipped_mean`` may pay.
+``interval`` (:mod:`dpalgos.intervals.means`) uses :func:`dpalgos.intervals.half_widths.normal_equivalent`: in
+few columns, noise in a cube has longer tails than normal noise.
 
-Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K-norm mechanism; here K is the
+Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K-norm mechanism. Here K is the
 box in which a row moves the mean.
 """
 
@@ -40,16 +42,15 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.intervals.half_widths import IntervalParams, normal_equivalent
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
     PURE_SQUARES,
     PURE_TAIL,
     UNSEEN_ENTRIES,
-    RowSpread,
-    entry_interval,
     interval_epsilon,
+    interval_of_entries,
     interval_shares,
     pure_spend,
     with_entry_witnesses,
@@ -61,8 +62,6 @@ from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_column
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares
-from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
 
@@ -83,13 +82,13 @@ class BoxMeanParams(IntervalParams):
             return
         raise InputError(
             f"lower must be below upper in every column, got lower={self.lower!r}, upper={self.upper!r}; "
-            "pass the ends of the range that every column can have"
+            "pass the range that every column can have"
         )
 
 
 @dataclass(frozen=True)
 class Box:
-    """Maps rows to their place within the box, in units of ``unit``; entries beyond it go to its ends."""
+    """Maps rows to their place within the box, in units of ``unit``; others are clipped."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -147,7 +146,7 @@ def check_width(sample: Sample, params: Any) -> None:
     order=45,
     task="mean",
     reference="ours; the noise of Hardt & Talwar (2010)",
-    summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
+    summary="The mean of entries within public bounds of their columns, with noise for that box.",
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
     releases=RELEASES,
@@ -191,11 +190,11 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             scale = transcript.box_scale(interval(1, n), epsilon, k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
-    squares = RelativeSquares(tuple((lower + upper)[:, 0] / 2), tuple(widths[:, 0] / 2))
     if params.interval is not None:
         entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
-        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), UNSEEN_ENTRIES)
-        transcript.interval = entry_interval(spend, params.interval, entries, n, spread, reach)
+        transcript.interval = interval_of_entries(
+            spend, params.interval, sample, entries, reach, UNSEEN_ENTRIES
+        )
     return mean
 
 
@@ -209,7 +208,7 @@ class ColumnGroup:
 
 @lru_cache(maxsize=256)
 def column_groups(widths: tuple[float, ...]) -> tuple[ColumnGroup, ...]:
-    """Return the groups of columns, next to each other in order of width, with the least Σ A^(1/3)."""
+    """Return the groups of columns, next to each other in order of width, with the smallest Σ A^(1/3)."""
     d, order = len(widths), np.argsort(widths, kind="stable")
     squares = np.concatenate([[0.0], np.cumsum(np.array(widths)[order] ** 2)])
     best, start = np.zeros(d + 1), np.zeros(d + 1, dtype=int)

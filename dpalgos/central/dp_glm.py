@@ -2,33 +2,40 @@
 
     β ← β − η (1/n) Σ_i (ψ'(x_i'β) − y_i) x_i + η w_t,   t = 1 … T,   from β = 0
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family`` (and its number of classes),
-``covariate_bound`` c_x (rows are clipped to that ℓ2 norm here, never assumed), ``response_bound`` for
-families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here), ``n_iterations`` T,
-``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
-depends on the data and is outside the guarantee, as every refusal of data is.
+The estimate is the last iterate.
 
-Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
-before it, hence public when the next gradient is taken. A row's gradient (ψ'(x'β) − y) x, with classes the
-matrix x (p − e_y)', is at most c_x ρ long, ρ the family's ``gradient_radius`` where predictors are at most
-c_x ‖β‖₂: no projection is needed. T releases with one noise multiplier z are exactly one Gaussian release
-with multiplier z/√T, also when the sensitivities are chosen adaptively.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public:
 
-Linear regression with truncated responses (:mod:`dpalgos.central.dp_linear_regression`) has the same steps.
+- ``family``, and its number of classes;
+- ``covariate_bound`` c_x: rows are clipped to that ℓ2 norm here, never assumed;
+- ``response_bound``, for families whose residual ψ'(u) − y is unbounded: residuals are clipped to ± that
+here;
+- ``n_iterations`` T, ``step_size`` η, ``coef_bound``.
+
+Labels outside the family are refused. A refusal depends on the data and is outside the guarantee.
+
+Why it is private. Each step releases the gradient with Gaussian noise. β is post-processing of earlier steps,
+so it is public when the next gradient is computed. A row's gradient is (ψ'(x'β) − y) x, with classes the
+matrix x (p − e_y)'. Its norm is at most c_x ρ, where ρ is the family's ``gradient_radius`` for predictors of
+at most c_x ‖β‖₂. No projection is needed. T releases with one noise multiplier z are exactly one Gaussian
+release with multiplier z/√T, also if the sensitivities are chosen adaptively.
 
 Calibrations
     ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate: for logistic regression
     c_x/n at β = 0, rising to its supremum 2 c_x/n as ‖β‖ grows.
-    ``paper``: the printed noise, η B √(2d log(2T/δ)) T / (nε) with B = 4 (R + c1) σ_x, that is splitting ε
-    and δ evenly over the steps; c_x = σ_x √d, and R = c1 = 1 for labels within [0, 1]. Where ψ' has no bound
-    c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the largest
-    sensitivity that β may reach (within ``coef_bound``, if that is given), so that it holds before the run.
+    ``paper``: the paper's calibration, η B √(2d log(2T/δ)) T / (nε) with B = 4 (R + c1) σ_x, which splits ε
+    and δ evenly over the steps. c_x = σ_x √d, and R = c1 = 1 for labels within [0, 1]. If ψ' has no bound c1
+    (Gaussian, Poisson), the clip of the residual replaces R + c1. The certificate uses the largest
+    sensitivity that β may reach (within ``coef_bound``, if given). Therefore it holds before the run.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ², and
-is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ². It is
+around whitened steps from the estimate.
 
-Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
-experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.
+Departures
+
+- The printed B is 4 times the worst sensitivity, and 8 times the first one.
+- T of the paper's experiments is not stated, so it is an argument.
+- The projection (``coef_bound``) is ours and off by default.
 
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
 """
@@ -49,8 +56,8 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _ANGLES = 100_001
@@ -73,7 +80,7 @@ class NoisyDescentParams(RegressionIntervalParams):
         """Return η."""
 
     def budget(self, sample: Sample | None = None) -> SplitBudget:
-        """Return the shares of μ²; without a sample those of an answer without an interval."""
+        """Return the shares of μ²; without a sample those without an interval."""
         return self.split_budget({GRADIENT.label: 1.0}, {} if sample is None else reserved(self, sample))
 
     @abstractmethod
@@ -96,7 +103,7 @@ class NoisyDescentParams(RegressionIntervalParams):
     @property
     @abstractmethod
     def printed_residual(self) -> float:
-        """Return what the printed noise takes for the largest residual."""
+        """Return the largest residual in the paper's calibration."""
 
     def printed_noise_std(self, n_rows: FloatArray) -> FloatArray:
         """Return the noise on the gradient as printed, 4 r c_x √(2 log(2T/δ)) T / (nε), (R,)."""

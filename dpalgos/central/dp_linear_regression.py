@@ -2,29 +2,30 @@
 
     β ← Π_C( β − η (1/n) Σ_i (x_i'β − Π_R(y_i)) x_i + η w_t ),   t = 1 … T,   from β = 0
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` c_x (rows
-are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
-``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` c_x (rows are
+clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C, ``n_iterations`` T,
+``step_size`` η.
 
-The steps, and why they are private: :mod:`dpalgos.central.dp_glm`, for responses that are truncated
+The steps and their proof are those of :mod:`dpalgos.central.dp_glm`, with truncated responses
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): the sensitivity follows from ‖β‖₂.
 
-Truncation of responses (:mod:`dpalgos.tuning.truncation`). ``"bound"``: at ±R. ``"private_quantiles"``: at
-± the larger of their released 2.5 % and 97.5 % quantiles in magnitude, two selections that take .05 of ρ;
-that level is public in the steps. ``"none"``: not private.
+Truncation of responses (:mod:`dpalgos.tuning.truncation`)
+    ``"bound"``: at ±R.
+    ``"private_quantiles"``: at ± the larger magnitude of their released 2.5% and 97.5% quantiles. These are
+    two selections that take 0.05 of ρ. The level is then public.
+    ``"none"``: not private.
 
-Residual-clipped form (``residual_bound`` given; tight only): the steps of ``dp_glm(family="gaussian")``, of
-sensitivity 2 · residual_bound · c_x / n for any β; R and C are not needed for privacy.
+Residual-clipped form (``residual_bound``; tight only): the steps of ``dp_glm(family="gaussian")``, of
+sensitivity 2 · residual_bound · c_x / n for any β. R and C are not needed for privacy.
 
-Calibration ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is
-splitting ε and δ evenly over the steps; its certificate counts with ‖β‖ = C. No quantiles: what the noise
-covers would depend on them.
+``calibration="paper"``: η B √(2 log(2T/δ)) T / (nε), B = 4 (R + c_x C) c_x, which splits ε and δ evenly over
+the steps. Its certificate assumes ‖β‖ = C. There are no quantiles: the noise would depend on them.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, residuals not clipped;
-tight only) takes half of μ², and is around whitened steps from the answer.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, no clipped residuals,
+tight only) takes half of μ². It is around whitened steps from the estimate.
 
-Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
-exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.
+Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½). The printed B exceeds the
+exact sensitivity by 2 to 4 times. T and η of the paper's experiments are not stated, so they are arguments.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
@@ -43,8 +44,8 @@ from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import squared_error_gradient
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
@@ -174,7 +175,7 @@ def dp_linear_regression(
 
 
 def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
-    """Return the least noise of quantiles of the response, if any are released, and of gradients."""
+    """Return the smallest noise of quantiles of the response, if any are released, and of gradients."""
     steps = gaussians(
         params.budget().gaussian_multiplier(GRADIENT.label, params.n_iterations), params.n_iterations
     )

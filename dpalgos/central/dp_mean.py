@@ -4,33 +4,33 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
-Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j], that is 2R√d / n for ± R
-(:func:`dpalgos.mechanisms.sensitivity.box`); attained by the rows l and u.
+Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j]
+(:func:`dpalgos.mechanisms.sensitivity.box`). It is 2R√d / n for ± R. The rows l and u attain it.
 
-Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
-released 2.5 % and 97.5 % quantiles of every column, 2d selections that take .1 of ρ; given
-them l and u are public, and the mean gets the rest. ``"none"``: not private.
+Truncation (:mod:`dpalgos.tuning.truncation`)
+    ``"bound"``: to [−R, R].
+    ``"private_quantiles"``: between the released 2.5% and 97.5% quantiles of every column. These are 2d
+    selections that take 0.1 of ρ. Then l and u are public, and the mean gets the rest.
+    ``"none"``: not private.
 
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.
-    ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism.
-    It proves more than ε for small δ (.5198 at ε = .5, δ = 1e-5) and less for large δ; the certificate
-    says which. Quantiles come on top, as the paper does not count them: the certificate does.
+    ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism. It
+    proves more than ε for small δ (0.5198 at ε = 0.5, δ = 1e-5) and less for large δ; the certificate states
+    which. The paper does not count quantiles, but the certificate does.
 
-``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the
-release and the public noise level alone.
-
-``interval`` (:mod:`dpalgos.intervals.means`) needs ``truncation="bound"``: quantiles cut off entries on
-purpose.
+``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the release
+and the public noise level alone. ``interval`` (:mod:`dpalgos.intervals.means`) needs ``truncation="bound"``:
+quantiles clip entries on purpose.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
@@ -38,20 +38,19 @@ from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
-    RowSpread,
-    entry_interval,
+    interval_of_entries,
     interval_shares,
     with_entry_witnesses,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
+from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares, truncate
-from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -85,7 +84,7 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def _opposite_rows(params: DPMeanParams, d: int, _: Published) -> Neighbors:
+def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
     row = np.full(d, params.value_bound)
     return pair(row, -row)
 
@@ -95,7 +94,7 @@ def _rows_by_bound(params: DPMeanParams, d: int, _: Published) -> list[FloatArra
     return [0 * row, 2 * row, 9 * row]
 
 
-MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
+MEAN = Release("mean", "the rest", box, witness=opposite_rows)
 
 
 @register(
@@ -122,50 +121,37 @@ MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    multiplier = _mean_multiplier(params)
+    budget = params.split_budget({MEAN.label: 1.0}, interval_shares(params))
+    multipliers = {label: budget.gaussian_multiplier(label) for label in budget.shares}
+    if params.calibration == "paper":
+        multipliers[MEAN.label] = float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
-        noise = planned_noise(params, sample.n_features)
-        multiplier = noise.multiplier("mean")
+        noise = planned_noise(params, sample.n_features, multipliers[MEAN.label])
+        multipliers[MEAN.label] = noise.multiplier("mean")
         lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("untruncated entries")
-        means = sample.mean_of(lambda X: X)
+        means = sample.clipped_means(truncate, np.inf)
     else:
         means = sample.clipped_means(truncate, bound)
-    reserved = interval_shares(params)
-    multipliers = {label: _budget(params).gaussian_multiplier(label) for label in reserved}
-    spend = Spend.of_multipliers(transcript, {MEAN.label: multiplier, **multipliers})
+    spend = Spend.of_multipliers(transcript, multipliers)
     released, std = spend(MEAN, means, widths, sample.n_rows)
     if params.shrinkage == "james_stein":
         released = james_stein(released, std**2)
     if params.interval is not None:
         ends = np.full((sample.n_features, 1), bound)
-        squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
         entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
-        spread = RowSpread(sample.clipped_means(squares, 1.0), entries.shares_above(sample), _UNSEEN)
-        transcript.interval = entry_interval(spend, params.interval, entries, sample.n_rows, spread, std)
+        transcript.interval = interval_of_entries(spend, params.interval, sample, entries, std, _UNSEEN)
     spend.check_complete()
     return released
 
 
-def _budget(params: DPMeanParams) -> SplitBudget:
-    """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-    return params.split_budget({"mean": 1.0}, interval_shares(params))
-
-
-def _mean_multiplier(params: DPMeanParams) -> float:
-    """Return the noise multiplier of the mean where no quantiles are released."""
-    if params.calibration == "paper":
-        return float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
-    return _budget(params).gaussian_multiplier("mean")
-
-
-def planned_noise(params: DPMeanParams, d: int) -> NoisePlan:
-    """Return the least noise of the quantiles and of the mean, or for ``paper`` what they are as printed."""
+def planned_noise(params: DPMeanParams, d: int, multiplier: float) -> NoisePlan:
+    """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
     n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
-    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(_mean_multiplier(params))})
+    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(multiplier)})
     if params.calibration == "tight":
         return least_noise(mean.after_selections(LABEL, n_quantiles, shares), holds=False)
     budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)

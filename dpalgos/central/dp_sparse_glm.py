@@ -1,51 +1,42 @@
 """Private sparse generalized linear models by noisy iterative hard thresholding (paper B, Algorithm 5).
 
-    v = β − η (1/n) Σ_i r_i x_i,   r_i = ψ'(x_i'β) − y_i, clipped as the family says
+    v = β − η (1/n) Σ_i r_i x_i,   r_i = ψ'(x_i'β) − y_i, clipped as the family requires
     β ← NoisyHT(v, s):  the s noisily largest entries of v, released with noise,   t = 1 … T,   from β = 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family``, ``covariate_bound`` σ_x
-(entries are truncated to ±σ_x here), ``response_bound`` (the clip of the residual, where the family needs
-one), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η, ``coef_bound`` (projection, if given).
+(entries are truncated to ±σ_x here), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η. If given, also
+``response_bound`` (the clip of residuals) and ``coef_bound`` (projection).
 
-Why it is private. β is public when a round begins, so that only the gradient moves: every entry by at most
-2 r σ_x/n, as no row has a residual above r, the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with
-the entries σ_x sign(β) on the support and ±σ_x at a coordinate outside of it attain that. Residuals are
-clipped there once more, since computed ones may exceed it by rounding; what the rounding of the products adds
-in single precision is a factor of `Design.rounding`. Selection and values of every round are charged
-(`dpalgos.mechanisms.noisy_iht`).
+Why it is private. β is public when a round begins, so only the gradient moves. An entry moves by at most 2 r
+σ_x/n, where r is the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with the entries σ_x sign(β) on
+the support and ±σ_x at another coordinate attain that. Residuals are clipped at r, because rounding may
+exceed it. `Design.rounding` is the factor for the rounding of products in single precision. The selection and
+the values of every round are charged (:mod:`dpalgos.mechanisms.noisy_iht`).
 
 Calibrations
-    ``tight``: Gumbel top-s and Gaussian values, the exact sensitivity at the current iterate: for logistic
-    regression sigmoid(σ_x ‖β‖₁) 2 σ_x / n, half of its supremum in the first round.
+    ``tight``: Gumbel top-s and Gaussian values, with the exact sensitivity at the current iterate. For
+    logistic regression it is sigmoid(σ_x ‖β‖₁) 2 σ_x / n, half of its supremum in the first round.
     ``paper``: Algorithm 3 with Laplace noise of scale η (B/n) · 2 √(3 s log(T/δ)) T / ε, B = 4 (R + c1) σ_x,
-    i.e. 8 σ_x for logistic regression: four times the supremum of the sensitivity. Where ψ' is unbounded, as
-    in Gaussian and Poisson models, (G1) excludes the family: the residual's clip takes the place of R + c1.
+    which is 8 σ_x for logistic regression: four times the supremum of the sensitivity. If ψ' is unbounded, as
+    in Gaussian and Poisson models, (G1) excludes the family, and the residual's clip replaces R + c1.
 
-An intercept is a column of ones like any other: selected like any other, and truncated to ±σ_x like any
-other, so that ``covariate_bound`` should then be at least 1.
+An intercept is a column of ones. It is selected and truncated like any other column, so ``covariate_bound``
+should then be at least 1.
 
-Linear regression with truncated responses (:mod:`dpalgos.central.dp_sparse_linear_regression`) has the same
-rounds.
-
-Departures: T of the paper's simulations is not stated; no multinomial form is printed, nor is there one here.
+Departures: T of the paper's simulations is not stated. No multinomial model is printed, nor is there one
+here.
 
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
-from dpalgos.mechanisms.noisy_iht import (
-    NoisyHT,
-    noisy_iht,
-    planned_rounds,
-    printed_rounds,
-    tight_rounds,
-)
+from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
 from dpalgos.models.families import Family, SparseFamilyParams
@@ -53,14 +44,14 @@ from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 
 class SparseDescent(Protocol):
-    """What noisy hard thresholding needs of its keywords, in any family."""
+    """Keywords of noisy hard thresholding in any family."""
 
     @property
     def calibration(self) -> str: ...
@@ -114,8 +105,8 @@ def rows_off_support(
 ) -> Neighbors:
     """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
 
-    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
-    round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
+    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size. The rows
+    suit the round with the largest ‖β‖₁; for the values, among rounds that selected nothing of the support.
     """
     coef: FloatArray = np.zeros(d)
     worst = coef
@@ -159,10 +150,8 @@ VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=_o
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    family, budget = (
-        params.family_object(),
-        (params.epsilon, params.delta, params.sparsity, params.n_iterations),
-    )
+    family = params.family_object()
+    budget = params.epsilon, params.delta, params.sparsity, params.n_iterations
     if params.calibration == "tight":
         rounds = tight_rounds(planned_rounds(*budget), params.sparsity, params.n_iterations)
     else:
@@ -176,25 +165,25 @@ def sparse_descent(
     params: SparseDescent,
     transcript: Transcript,
     family: Family,
-    rounds: Sequence[NoisyHT],
-    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+    rounds: Sequence[Round],
+    prune: Callable[[FloatArray, FloatArray | float], FloatArray] | None = None,
 ) -> FloatArray:
-    """Return the last iterate of noisy hard thresholding in a family, (d, R)."""
+    """Return the last iterate of noisy hard thresholding in a family, (d, R).
+
+    ``prune`` is applied to the values (s, R) of the last round, given the standard deviation of their noise:
+    post-processing.
+    """
     check_how_many("sparsity", params.sparsity, sample.n_features)
     design = Design(sample, params.covariate_bound, single=True)
     gradient = wide_gradient(sample, design, family, lambda coef: largest_residual(params, family, coef))
-
-    def sensitivity(coef: FloatArray) -> FloatArray:
+    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    for t, noisy_ht in enumerate(rounds, start=1):
         residual = largest_residual(params, family, coef)
         moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
-        return np.asarray(params.step * (design.rounding * moves))
-
-    return noisy_iht(
-        transcript,
-        lambda coef: coef - params.step * gradient(coef),
-        sensitivity,
-        rounds,
-        n_features=sample.n_features,
-        project=lambda coef: projected(params, coef),
-        prune=prune,
-    )
+        sensitivity = params.step * (design.rounding * moves)
+        moved = coef - params.step * gradient(coef)
+        released = noisy_ht(transcript, (SELECTION, VALUES), moved, linf_sensitivity=sensitivity)
+        if prune is not None and t == len(rounds):
+            released = replace(released, values=prune(released.values, released.noise_std))
+        coef = projected(params, released.dense())
+    return coef

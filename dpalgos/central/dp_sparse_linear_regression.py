@@ -5,29 +5,30 @@
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries are
 truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity`` s, ``n_iterations`` T,
-``step_size`` η. The last iterate is the answer.
+``step_size`` η.
 
-The rounds, and why they are private: :mod:`dpalgos.central.dp_sparse_glm`, for responses that are truncated
+The rounds and their proof are those of :mod:`dpalgos.central.dp_sparse_glm`, with truncated responses
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): |x'β − y| ≤ R + x_max ‖β‖₁.
 
-Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
-``"private_quantiles"``: R is the larger in magnitude of the released 2.5 % and 97.5 % quantiles, two
-selections that take .05 of ρ; then R is public. ``sparsity_choice`` fits the path above with
-a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.sparsity.ResponseLoss`;
-``"noise_level"`` drops values of the last round that its noise alone explains.
+Choices from the data (:mod:`dpalgos.tuning`)
+    ``truncation="private_quantiles"``: R is the larger magnitude of the released 2.5% and 97.5% quantiles,
+    two selections that take 0.05 of ρ. R is then public.
+    ``sparsity_choice``: a share of ρ pays for a path of fits and for the choice of the number of entries by
+    :class:`dpalgos.tuning.sparsity.ResponseLoss`. ``"noise_level"`` drops values of the last round that noise
+    alone explains.
 
 Calibrations
-    ``tight``: the least noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
+    ``tight``: the smallest noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
     current iterate.
-    ``paper``: Algorithm 3.2 with Laplace noise of scale (ηB/n) · 2 √(3 s log(T/δ)) T / ε,
-    B = 4 (R + C √s x_max) x_max, i.e. ε and δ split evenly. B is twice the crude sensitivity. The certificate
-    uses the worst sensitivity over the ball ‖β‖₂ ≤ C and zCDP; ``diagnostics["conditions"]`` says where the
-    printed proof's own conditions fail. Quantiles come on top, as the paper does not count them.
+    ``paper``: Algorithm 3.2 with Laplace noise of scale (ηB/n) · 2 √(3 s log(T/δ)) T / ε, B = 4 (R + C √s
+    x_max) x_max, which splits ε and δ evenly. B is twice the crude sensitivity. The certificate uses the
+    worst sensitivity over the ball ‖β‖₂ ≤ C and zCDP; ``diagnostics["conditions"]`` lists the printed proof's
+    own conditions that fail. The paper does not count quantiles, but the certificate does.
 
-Residual-clipped form (``residual_bound``; tight only): the rounds of ``dp_sparse_glm(family="gaussian")``;
-R and C are not needed for privacy.
+Residual-clipped form (``residual_bound``; tight only): the rounds of ``dp_sparse_glm(family="gaussian")``. R
+and C are not needed for privacy.
 
-Departures: the ½-loss gradient, as in the paper's update; T and η of the paper's experiments are not stated.
+Departures: the ½-loss gradient, as in the paper's update. T and η of the paper's experiments are not stated.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (which omits C ≤ c0 and ‖β⁰‖₂ ≤
 C).
@@ -43,6 +44,7 @@ from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, rows_off_support, sparse_descent
 from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
+from dpalgos.models.shrinkage import prune_noise
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
@@ -50,7 +52,6 @@ from dpalgos.release.declared import Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.denoising import prune_noise
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
@@ -190,7 +191,7 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
 
 
 def planned_noise(params: DPSparseLinearRegressionParams) -> NoisePlan:
-    """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
+    """Return the smallest noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
     shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
     if params.calibration == "paper":
         budget = params.split_budget({LABEL: shares[0], "steps": shares[1]}, gaussian=False)

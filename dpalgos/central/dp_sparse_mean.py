@@ -6,25 +6,26 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s.
 
-Truncation and sparsity may be chosen from the data (:mod:`dpalgos.tuning`). ``"private_quantiles"``: S is
-selected as above; then the released 2.5 % and 97.5 % quantiles of the s selected columns, 2s selections that
-take .1 of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
-here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
-
-Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (attained by the rows R·1 and
-−R·1), hence every |m_j| too. The selection and the release of the s selected entries both use m, and both are
-charged; given the published S, the s entries move by √s λ in ℓ2, by ‖u − l‖₂ / n where they are truncated to
+Why it is private. Replacing a row moves every entry of m, and every |m_j|, by at most λ = 2R/n. The rows R·1
+and −R·1 attain that. The selection and the release of the s selected entries both use m, and both are
+charged. Given the published S, the s entries move by √s λ in ℓ2, or by ‖u − l‖₂ / n if they are truncated to
 intervals.
 
-Calibrations
-    ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share f of ρ
-    goes to the selection; then all noise is scaled down to what the accountant just proves.
-    ``paper``: s rounds of Laplace noise and Laplace noise on the values, b = λ · 2 √(3 s log(1/δ)) / ε. The
-    lemma cited for it needs ε ≤ .5, δ ≤ .011, s ≥ 10 (``diagnostics["conditions"]`` says when they fail);
-    the certificate does not use it: zCDP proves ρ = (5/24) ε² / log(1/δ) for every s, and the events less: at
-    (.5, 1e-5) ε is .13 for s = 1, .28 for 5, .32 for 100.
+Choices from the data (:mod:`dpalgos.tuning`)
+    ``truncation="private_quantiles"``: after the selection, the 2.5% and 97.5% quantiles of the s selected
+    columns are released. These are 2s selections that take 0.1 of ρ. The values are truncated between them.
+    ``sparsity_choice``: fits like this one, with their share of ρ, and a choice by
+    :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
-Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
+Calibrations
+    ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share of ρ is
+    for the selection. All noise is then scaled down to what the accountant just proves.
+    ``paper``: s rounds of Laplace noise and Laplace noise on the values, b = λ · 2 √(3 s log(1/δ)) / ε. The
+    lemma cited for it needs ε ≤ 0.5, δ ≤ 0.011, s ≥ 10 (``diagnostics["conditions"]`` lists those that fail).
+    The certificate does not use it. zCDP proves ρ = (5/24) ε² / log(1/δ) for every s, and the events less: at
+    (0.5, 1e-5) ε is 0.13 for s = 1, 0.28 for 5, 0.32 for 100.
+
+Post-processing: ``shrinkage="james_stein"`` of the s released values by their known noise level;
 ``sparsity_choice="noise_level"``.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
@@ -36,17 +37,18 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.central.dp_mean import opposite_rows
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
+from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
-from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
@@ -82,11 +84,6 @@ class DPSparseMeanParams(SparsityParams):
             )
 
 
-def _opposite_rows(params: DPSparseMeanParams, d: int, _: Published) -> Neighbors:
-    row = np.full(d, params.value_bound)
-    return pair(row, -row)
-
-
 def _rows_along_dropped(params: DPSparseMeanParams, d: int, published: Published) -> Neighbors:
     """Return rows far along what the last fold's released path would drop, and against it."""
     of_a_fit = 3 if params.truncation == "private_quantiles" else 2
@@ -102,10 +99,8 @@ def _is_released(params: DPSparseMeanParams) -> bool:
     return not params.is_printed
 
 
-SELECTION = Release(
-    "mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=_opposite_rows
-)
-VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=_opposite_rows)
+SELECTION = Release("mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=opposite_rows)
+VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=opposite_rows)
 RELEASES = (
     SELECTION,
     VALUES,
@@ -166,22 +161,22 @@ def sparse_mean(
 ) -> FloatArray:
     """Return one sparse mean, (d, R), whose noise is ``noise_factor`` times what (ε, δ) needs."""
     if params.calibration == "paper":
-        released, noise_std = _peeled_as_printed(sample, params, transcript)
+        released = _peeled_as_printed(sample, params, transcript)
     else:
-        released, noise_std = _selected_by_gumbel(sample, params, transcript, noise_factor)
-    values = released.values
+        released = _selected_by_gumbel(sample, params, transcript, noise_factor)
+    values, noise_std = released.values, released.noise_std
     if params.shrinkage == "james_stein":
         values = james_stein(values, noise_std**2)
     if params.sparsity_choice == "noise_level":
         values = np.where(prune_noise(released.values, noise_std) != 0, values, 0.0)
-    return SparseRelease(support=released.support, values=values, n_features=sample.n_features).dense()
+    return replace(released, values=values).dense()
 
 
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     if params.truncation == "none":
         transcript.unprotected("untruncated entries")
-        return sample.mean_of(lambda X: X)
-    return sample.clipped_means(truncate, params.value_bound)
+    bound = np.inf if params.truncation == "none" else params.value_bound
+    return sample.clipped_means(truncate, bound)
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
@@ -190,17 +185,17 @@ def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[Float
 
 def _selected_by_gumbel(
     sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float
-) -> tuple[SparseRelease, FloatArray]:
+) -> SparseRelease:
     means, bound = _means(sample, params, transcript), params.value_bound
     noise = planned_noise(params).scaled(noise_factor)
     selection, multiplier = 2 / noise.epsilon_of("selection"), noise.multiplier("values")
     support = gumbel_top_k(
         transcript,
+        SELECTION,
         means,
         sensitivity=ball_mean(bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
-        label=SELECTION.label,
         by_magnitude=True,
     )
     selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
@@ -211,29 +206,23 @@ def _selected_by_gumbel(
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
     spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
     values, std = spend(VALUES, selected, widths, sample.n_rows)
-    released = SparseRelease(support=support, values=values, n_features=len(means))
-    return released, std
+    return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
 
 
-def _peeled_as_printed(
-    sample: Sample, params: DPSparseMeanParams, transcript: Transcript
-) -> tuple[SparseRelease, FloatArray]:
+def _peeled_as_printed(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
     transcript.note("conditions", unmet_conditions(params.epsilon, params.delta, params.sparsity))
-    printed = printed_multiplier(params.epsilon, params.delta, params.sparsity)
-    sensitivity = ball_mean(params.value_bound, sample.n_rows)
-    released = peeling(
+    return peeling(
         transcript,
+        (SELECTION, VALUES),
         _means(sample, params, transcript),
-        linf_sensitivity=sensitivity,
+        linf_sensitivity=ball_mean(params.value_bound, sample.n_rows),
         sparsity=params.sparsity,
-        noise_multiplier=printed,
-        label="mean",
+        noise_multiplier=printed_multiplier(params.epsilon, params.delta, params.sparsity),
     )
-    return released, np.asarray(np.sqrt(2) * printed * sensitivity)
 
 
 def planned_noise(params: DPSparseMeanParams) -> NoisePlan:
-    """Return the least noise at which one fit is (ε, δ)-DP."""
+    """Return the smallest noise at which one fit is (ε, δ)-DP."""
     budget = params.split_budget(_SHARES, gaussian=False)
     plan = split_plan(budget, selected={"selection": params.sparsity}, released={"values": 1})
     if params.truncation != "private_quantiles":

@@ -1,32 +1,36 @@
-"""The mean along a few axes that public rows show (ours).
+"""The mean along a few axes of public rows (ours).
 
     m̂ = p + V u s( (1/n) Σ_i clip(u⁻¹ V'(x_i − p), C) + N(0, sd² I_k) ),   clip shortens a vector to ℓ2 norm C
 
-p is the mean of the public rows, V (d × k) holds k axes along which they differ most, u their spreads along
-these axes to the power 1/2, and s shrinks every entry towards p.
+p is the mean of the public rows. V (d × k) holds the k axes along which they differ most, and u the square
+roots of their spreads along these axes. s shrinks every entry towards p.
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``public_X``, (m, d), and ``public_groups``.
 
 Why it is private. V, u, p, k, C and s are functions of public rows and of n, ε and δ. Vectors at opposite
-ends of the ball move the mean by 2C/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Entries are
-released for every axis there could be; those after the k-th are zeros before noise, and are dropped after it.
+points of the ball move the mean by 2C/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). The released
+vector has an entry for every possible axis. Entries after the k-th are zeros before noise, and are dropped
+after it.
 
-What public rows decide (:class:`PublicAxes`)
-    Axes. Those of the means of the groups of public rows around p, such as populations of a reference panel;
-    without groups every row is one. Their variances λ are compared with the largest variance that noise in
-    the means alone has, σ²/G (1 + √(G/d))² for G of them (Marchenko & Pastur 1967). An axis counts with what
-    it has above that, b = λ − noise, if it has any; without groups only if it has as much again; and
-    with λ/100 otherwise, so that no axis is given up where ε is large.
-    C. The median of the norms of public rows, as Andrew et al. (2021) take it; or the level that only
-    12√k/μ of n such rows exceed, if these are fewer than half.
-    k. The number of axes with the least error by these formulas, Σ_(j ≤ k) b_j v_j/(b_j + v_j)
-    + Σ_(j > k) b_j, with v_j the variance of the noise along axis j.
-    s. Each entry is multiplied by b_j/(b_j + v_j), the best factor for means that lie around p as public ones
-    do; not with ``shrinkage=None``.
+Public rows decide the following (:class:`PublicAxes`).
 
-A group that lies further out than half of the public rows do is clipped; a panel should surround it. Along
-all other directions the answer is p. It is biased, and has no interval: it is of use where people are few and
-columns are many and dense, so that no answer with noise in every column is worth its noise.
+    Axes  Those of the means of the groups of public rows around p, such as populations of a reference panel.
+    If
+          there are no groups, every row is one. Their variances λ are compared with the largest variance that
+          noise in the means alone has, σ²/G (1 + √(G/d))² for G of them (Marchenko & Pastur 1967). An axis
+          counts with its excess b = λ − noise. Without groups the excess must also exceed the noise. Other
+          axes count with λ/100: if ε is large, no axis is given up.
+    C     The median of the norms of public rows (Andrew et al. 2021). If fewer than half of the rows exceed
+    it,
+          the level that only 12√k/μ of n public rows exceed.
+    k     The number of axes with the smallest error by these formulas,
+          Σ_(j ≤ k) b_j v_j/(b_j + v_j) + Σ_(j > k) b_j, with v_j the variance of the noise along axis j.
+    s     Each entry is multiplied by b_j/(b_j + v_j), the best factor for means that are spread around p as
+          public means are; not with ``shrinkage=None``.
+
+A group that is farther from p than half of the public rows is clipped; a panel should surround it. Along all
+other directions the estimate is p. It is biased, and has no interval. It is useful with few people and many
+dense columns, if noise in every column would dominate.
 
 References
 ----------
@@ -48,9 +52,9 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 _MOST_AXES = 64
@@ -92,7 +96,7 @@ class PublicAxesMeanParams(PrivateParams):
     )
 
     def axes(self, sample: Sample) -> "PublicAxes":
-        """Return what the public rows show; refuse those that do not suit."""
+        """Return the axes of the public rows; refuse rows that do not suit."""
         own = self.public_X is not None
         rows = check_public_columns(self.public_X if own else sample.public_rows, sample.n_features)
         groups = self.public_groups if own or self.public_groups is not None else sample.public_groups
@@ -117,7 +121,7 @@ class Spectrum(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How many of the axes to take, the clip level, and the factors that shrink entries, (K,)."""
+    """The number of axes, the clipping threshold, and the factors that shrink entries, (K,)."""
 
     n_axes: int
     level: float
@@ -126,7 +130,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PublicAxes:
-    """What public rows (m, d) in groups (m,) say about means and rows along the axes of their differences."""
+    """Means and spreads of public rows (m, d) in groups (m,) along the axes of their differences."""
 
     rows: FloatArray
     groups: IntArray | None
@@ -174,7 +178,7 @@ class PublicAxes:
         return np.asarray((X - self.center) @ (self.spectrum.vectors.T / self.units))
 
     def plan(self, n_rows: float, mu: float, noise_multiplier: float) -> Plan:
-        """Return the number of axes with the least error by the formulas, and what belongs to it."""
+        """Return the number of axes with the smallest error by the formulas, its threshold and factors."""
         b, n_axes = self.spectrum.variances, len(self.units)
         norms = np.sqrt(np.cumsum(self.scores(self.rows) ** 2, axis=1))
         best, least = Plan(0, 0.0, b), np.inf

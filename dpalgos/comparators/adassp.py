@@ -32,10 +32,8 @@ from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import (
-    row_moments,
-)
 from dpalgos.typing import FloatArray
 
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only
@@ -66,15 +64,16 @@ def _orthogonal_rows(params: Any, d: int, _: Published) -> Neighbors:
     return pair(axes[0], axes[-1])
 
 
-def _opposite_responses(params: Any, d: int, _: Published) -> Neighbors:
-    row, up = params.covariate_bound * np.eye(1, d), params.response_bound
-    return pair(row, row, up, -up)
+def opposite_responses(params: Any, d: int, _: Published) -> Neighbors:
+    """Return the same row with far responses, wherever the coefficients are."""
+    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (1 + params.response_bound)
+    return pair(row, row, far, -far)
 
 
 _SHARE = "a third of the rest"
 SMALLEST_EIGENVALUE = Release("least eigenvalue", _SHARE, eigenvalue_sensitivity, witness=axis_left_empty)
 GRAM = Release("X'X", _SHARE, outer_product, witness=_orthogonal_rows)
-CROSS_PRODUCTS = Release("X'y", _SHARE, ball_mean, witness=_opposite_responses)
+CROSS_PRODUCTS = Release("X'y", _SHARE, ball_mean, witness=opposite_responses)
 
 
 @register(

@@ -4,8 +4,8 @@
     ñ_k, s̃_k, t̃_k = the number of rows in box k, their sum and that of their responses, plus noise
     β̂ = (Σ_k s̃_k s̃_k'/ñ_k − D)⁻¹ Σ_k s̃_k t̃_k/ñ_k,   D = Σ_k D_k/ñ_k,  D_k the covariance of the noise in s̃_k
 
-Guarantee: (ε, δ) under replacing one row (x, y). Public: ``lower`` l and ``upper`` u, to which entries of X
-are clipped here, a number each or one per column, or ``covariate_bound`` B_x for −B_x and B_x; and
+Guarantee: (ε, δ) under replacing one row (x, y). Public: ``lower`` l and ``upper`` u, a number each or one
+per column, or ``covariate_bound`` B_x for −B_x and B_x. Entries of X are clipped to them here. Also public:
 ``response_bound`` B_y, to which responses are clipped.
 
 The boxes follow from released counts. Let Δ_kj be the largest magnitude of column j within box k, w_kj its
@@ -15,15 +15,16 @@ row leaves one box and enters another, or moves within one box (:func:`sums_sens
 The rules below affect accuracy only.
 
 - The whole box is halved first. A later box is halved, at most ten times, if its noisy count exceeds two
-  limits: twice the rows at which the noise of a sum is 1/16 of its largest size, and four times the noise of
-  the count. An empty half adds no box, so wide bounds only take more halvings.
+  limits. The first is twice the rows at which the noise of a sum is 1/16 of its largest size. The second is
+  four times the noise of the count. An empty half adds no box, so wide bounds only take more halvings.
 - Boxes with ñ_k below 2, or below three times its noise, are dropped.
 - Eigenvalues of the corrected matrix are raised to twice its noise, D √(d/K) for K boxes.
 
 Departures
 
-- The printed noise of s̃_k, Δ_kj/μ in each column j, covers one column and adding or removing a row. Here the
-  noise covers the vector of all d sums and replacing a row.
+- The paper's calibration of s̃_k, Δ_kj/μ in each column j, covers one column and adding or removing a row.
+Here
+  the noise covers the vector of all d sums and replacing a row.
 - Boxes follow from Gaussian counts at each level, because the printed PrivTree has no guarantee in μ. The
   printed share of the boxes, 1/28 of μ², is for PrivTree.
 - The printed correction divides D by the number K of boxes, which corrects almost nothing.
@@ -104,8 +105,8 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     """Return √max(2d, max_k Σ_j (w_kj / Δ_kj)²), (R,), of sums over Δ in the boxes that are leaves.
 
     A row that leaves one box and enters another takes a vector within ±1 off one sum and adds one to another:
-    √(2d) at most. Within a box its entries over Δ move by w/Δ at most: by 2 where a column has both signs
-    alike, by 1 or less where it has one sign.
+    √(2d) at most. Within a box its entries over Δ move by w/Δ at most: by 2 if a column
+    extends equally far to both sides of 0, by 1 or less if it has one sign.
     """
     within = np.where(boxes.leaf, ((boxes.width / boxes.reach) ** 2).sum(axis=1)[:, None], 0.0).max(axis=0)
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))

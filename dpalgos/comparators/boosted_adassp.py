@@ -29,17 +29,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
-from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
+from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, opposite_responses, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the smallest eigenvalue is bounded; affects accuracy only
@@ -54,12 +55,7 @@ class BoostedAdaSSPParams(RegressionIntervalParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-def _far_responses(params: BoostedAdaSSPParams, d: int, _: Published) -> Neighbors:
-    row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
-    return pair(row, row, far, -far)
-
-
-RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=_far_responses)
+RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=opposite_responses)
 
 
 @register(
@@ -92,7 +88,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * z * row**2 - np.maximum(0, smallest - _TAIL * z * row**2))
     system = gram + ridge[:, None, None] * np.eye(d)
-    gradient_at = clipped_residual_gradient(sample, response, row_bound=row)
+    gradient_at = Risk(get_family("gaussian", response_bound=response), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_rounds):
         # Residuals are clipped to ±B_y, as responses are elsewhere.

@@ -35,8 +35,8 @@ from dpalgos.params import positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _N_BOOTSTRAPS = 500

@@ -5,16 +5,16 @@
 clip shortens a vector to ℓ2 norm γ. The estimate is the last iterate.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
-``step_size`` η. Rows and responses need no bounds. The norm of a row's clipped gradient is at most γ for any
-β, so replacing a row moves the mean by at most 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`).
-T releases with noise multiplier z compose to exactly one Gaussian release with multiplier z/√T.
+``step_size`` η. Rows and responses need no bounds. For any β, the norm of a row's clipped gradient is at most
+γ. Replacing a row moves the mean by at most 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). T
+releases with noise multiplier z compose to exactly one Gaussian release with multiplier z/√T.
 
 Calibrations
     ``tight``: z = √T z1(ε, δ).
     ``paper``: the printed noise √(2T/ρ) γ/n, that is ρ-zCDP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε.
 
-Settings: for covariates of unit variance and responses of variance 2 the first author's script takes
-γ = 5 √d, η = 1/3, T = 5; T and η are the defaults here.
+Settings: for covariates of unit variance and responses of variance 2, the first author's script has γ = 5 √d,
+η = 1/3, T = 5. T and η are the defaults here.
 
 Reference: Brown, Dvijotham, Evans, Liu, Smith & Thakurta (2024), Private gradient descent for linear
 regression, Algorithm 1.
@@ -30,8 +30,9 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import row_lengths
+from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
@@ -60,7 +61,7 @@ GRADIENT = Release("gradient", 1.0, ball_mean, witness=_opposite_responses)
     task="linear_regression",
     reference="Brown et al. (2024), Algorithm 1",
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
+    no_interval="the distance of the last iterate from the minimum is not known",
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
     releases=(GRADIENT,),
 )
@@ -75,12 +76,20 @@ def clipped_gradient_descent(
     else:
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
 
-    def residual_bounds(X: FloatArray) -> FloatArray:
-        """Clipping a row's gradient to γ is clipping its residual to γ / ‖x‖."""
-        return np.asarray(clip_norm / np.maximum(np.linalg.norm(X, axis=1), _SHORTEST * clip_norm))
+    def residual_bounds(group: Group) -> FloatArray:
+        """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
+        return clip_norm / np.maximum(row_lengths(group.X), _SHORTEST * clip_norm)[:, None]
+
+    bounded = sample.grouped(residual_bounds)
+
+    def gradient_at(coef: FloatArray) -> FloatArray:
+        def part(group: Group, bound: FloatArray) -> FloatArray:
+            residual = (coef[:, group.replicates].T @ group.X.T).T - group.y[:, None]
+            return group.X.T @ (np.clip(residual, -bound, bound) * group.weights)
+
+        return np.asarray(bounded.total(coef.shape, part) / sample.n_rows)
 
     spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, {GRADIENT.label: n_steps})
-    gradient_at = clipped_residual_gradient(sample, residual_bounds)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
         gradient, _ = spend(GRADIENT, gradient_at(coef), clip_norm, sample.n_rows)

@@ -2,41 +2,40 @@
 
     m̂ = c + u · [ (1/n) Σ_i clip((x_i − c) / u, r) + N(0, sd² I_d) ],   clip shortens a vector to ℓ2 norm r
 
-Guarantee: (ε, δ) under replacing one row; n is public. Either ``center`` c and ``clip_norm`` r are public and
-u = 1, or ``mean_bound`` B (on |μ_j|) and ``std_bounds`` (low, high) of the columns' standard deviations are,
-and the center is found privately first, coarse to fine, by the same release from larger balls:
+Guarantee: (ε, δ) under replacing one row; n is public. Public: either ``center`` c and ``clip_norm`` r, with
+u = 1; or ``mean_bound`` B ≥ |μ_j| and ``std_bounds`` (low, high) of the columns' standard deviations. In the
+second case the center is found privately, coarse to fine, by the same release from larger balls:
 
     c₀ = 0, s₀ = B;   c_k = the release with r_k = √d √(σ² + s²_(k−1)) + 2σ around c_(k−1), s_k its noise sd
 
-A row lies within √d √(σ² + s²) of the center, give or take 2σ, if its coordinates are independent with
-standard deviation σ = high. If low = high, that is the last ball, too, with u = 1. If low < high, then
+If coordinates are independent with standard deviation σ = high, a row lies within √d √(σ² + s²) of the
+center, up to 2σ. If low = high, that is the last ball, with u = 1. If low < high, then
 
     r₀ = of 16 levels the one that about 12√d/μ rows are outside of
     c  = one more release from that ball;   t_j² = the mean square of (x_j − c_j), released from that ball
     u_j = √t_j,   r = of 16 levels around r₀ √(Σ t_j / Σ t_j²) the one that about 4√d/μ rows are outside of
 
-so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²),
-the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
+The noise in column j is then in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²). This is
+the minimum for Gaussian noise of one size per column. The two are equal if all spreads are.
 
-Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
-large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
-move the mean by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), rows on its surface along two axes
-the mean squares by √2 r₀²/n (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and one row moves a count
-by 1. All releases are Gaussian with shares of μ² that sum to 1, so that they compose to exactly (ε, δ),
-whatever the released centers, levels and spreads are.
+Why it is private. The bracket is released, that is, the mean offset from the center. Rounding next to a
+center that is large for the radius could move the mean itself by more than its sensitivity. Opposite rows on
+the ball move the mean offset by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Rows on the ball
+along two axes move the mean squares by √2 r₀²/n (:func:`dpalgos.mechanisms.sensitivity.outer_product`). One
+row moves a count by 1. All releases are Gaussian with shares of μ² that sum to 1. Therefore they compose to
+exactly (ε, δ), for any released centers, levels and spreads.
 
-``shrinkage="james_stein"`` shrinks the answer, in units of u, towards the public center (0 if the center is
-private), from the release and its known noise level alone.
+``shrinkage="james_stein"`` shrinks the estimate, in units of u, towards the public center (0 if the center is
+private). It uses the release and its known noise level alone. For ``interval`` a row's size is its distance
+over the radius (:mod:`dpalgos.intervals.means`).
 
-For ``interval`` a row's size is its distance over the radius (:mod:`dpalgos.intervals.means`).
-
-Clipping biases the mean of skewed data: for centered exponential columns, cut at two standard deviations
-above the typical norm, by less than the sampling error up to n of about 20,000 (d = 20).
+Clipping biases the mean of skewed data. Take centered exponential columns, clipped at two standard deviations
+above the typical norm (d = 20). The bias is below the sampling error up to n of about 20,000.
 
 References
 ----------
 Aumüller, Lebeda, Nelson & Pagh (2023), PLAN: variance-aware private mean estimation, for the units √t_j. They
-find the spreads by quantiles; mean squares see a column of rare values, too.
+find the spreads by quantiles; mean squares also count columns with rare values.
 """
 
 from dataclasses import dataclass
@@ -48,23 +47,23 @@ from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register,
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams
-from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
+from dpalgos.intervals.means import (
+    ReleasedOffset,
+    ball_releases,
+    far_along_axes,
+    interval_in_ball,
+    interval_shares,
+)
 from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
+from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import (
-    Ball,
-    counts_above,
-    far_along_axes,
-    mean_offset,
-    mean_squares,
-    truncate,
-)
-from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
 _N_LEVELS = 16

@@ -2,23 +2,23 @@
 
     m ← m + [ (1/n) Σ_i clip(x_i − m, r_t) + N(0, s_t² I) ],   t = 1 … T,   from m = 0 and ρ_0 = √d B
 
-    r_t = min( √(ρ² + 6 ρ σ + γ² σ²), ρ + γ σ ),   γ² = d + 2 √(d log 1/β) + 2 log 1/β,   β = .01
-    ρ_t = γ √(σ²/n + s_t²)   bounds how far m is off after round t, s_t the round's noise sd
+    r_t = min( √(ρ² + 6 ρ σ + γ² σ²), ρ + γ σ ),   γ² = d + 2 √(d log 1/β) + 2 log 1/β,   β = 0.01
+    ρ_t = γ √(σ²/n + s_t²)   bounds the error of m after round t, s_t the round's noise sd
 
-clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in the authors' code.
+clip shortens a vector to ℓ2 norm r_t. As in the authors' code, 3 replaces √log(2/β) in r_t.
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
-lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
+lies in ±B), ``std_bound`` σ (the largest standard deviation in any direction), ``n_rounds`` T.
 
-Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
-move by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), with Gaussian noise; the center and
-the radius come from the rounds before.
+Why it is private. A round releases the mean offset from the center with Gaussian noise. Opposite rows on the
+ball move it by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). The center and the radius follow from
+earlier rounds.
 
 Calibrations
-    ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
+    ``tight``: shares of μ²; all rounds together are exactly (ε, δ).
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
 
-Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
+Departure: the known covariance of the paper is σ² I, one bound for all columns.
 
 Reference: Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
 Algorithms 1 and 2.
@@ -36,8 +36,8 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_offset
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import Ball, mean_offset
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75

@@ -18,8 +18,8 @@ A ⪰ λ I be H + λ I without one row. That row adds v v' with ‖v‖² ≤ κ
     (A + v v')⁻¹ g = A⁻¹ g − M g,   M = u u'/(1 + v'u),   u = A⁻¹ v.
 
 With q = v'u ≤ κ/(nλ), ‖M‖ = ‖u‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). The matrices M and M' of two rows
-that replace each other are positive semidefinite, so ‖M − M'‖ is at most the larger norm
-(:func:`direction_sensitivity`). A row along g against a row of zeros attains the bound.
+are positive semidefinite. Therefore ‖M − M'‖ is at most the larger norm (:func:`direction_sensitivity`). A
+row along g against a row of zeros attains the bound.
 
 Departures
 
@@ -38,16 +38,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.comparators.dp_sgd_glm import opposite_rows
 from dpalgos.mechanisms.sensitivity import ball_mean, interval, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.group import Group
+from dpalgos.rows.moments import weighted_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2
-from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray
 
 _STRAIGHT = 1e-4  # predictors as small as that have the curvature of 0
@@ -69,11 +70,6 @@ def direction_sensitivity(
     return np.asarray(np.linalg.norm(gradient, axis=0) * curvature / (n_rows * ridge**2 + curvature * ridge))
 
 
-def _opposite_rows(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
-    row = params.covariate_bound * np.eye(1, d)
-    return pair(row, -row, 10 * (params.response_bound or 0.0))
-
-
 def _row_and_zeros(params: DoubleNoiseNewtonGLMParams, d: int, _: Published) -> Neighbors:
     return pair(params.covariate_bound * np.eye(1, d), np.zeros((1, d)))
 
@@ -83,7 +79,7 @@ def _row_along_gradient(params: DoubleNoiseNewtonGLMParams, d: int, published: P
     return pair(along * params.covariate_bound / np.linalg.norm(along), np.zeros((1, d)))
 
 
-GRADIENT = Release("gradient", 0.6, ball_mean, witness=_opposite_rows)
+GRADIENT = Release("gradient", 0.6, ball_mean, witness=opposite_rows)
 TRACE = Release("trace", 0.05, interval, witness=_row_and_zeros)
 DIRECTION = Release("direction", 0.35, direction_sensitivity, witness=_row_along_gradient)
 RELEASES = GRADIENT, TRACE, DIRECTION
@@ -95,7 +91,7 @@ RELEASES = GRADIENT, TRACE, DIRECTION
     task="glm",
     reference="Ganesh et al. (2023), Algorithm 3",
     summary="Newton's method with noise on every gradient and on every direction.",
-    no_interval="the curvature at the answer is not released; take preconditioned_glm",
+    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "n_iterations": 8},
     releases=RELEASES,

@@ -11,11 +11,11 @@ mean over its batch by at most 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.bal
 of the earlier steps.
 
     ``batches="poisson"``  Each step draws each row with probability q = 1/B. The drawn rows are secret, which
-                           amplifies privacy. E B such releases with noise multiplier z are accounted for by
-                           privacy-loss distributions of a pair that dominates replacing one row
-                           (:mod:`dpalgos.accounting.losses`). z is the smallest that proves (ε, δ).
-    ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, hence in E
-                           of the releases: batches are disjoint groups, whose costs do not add up.
+                           amplifies privacy. The accountant composes E B such releases of noise multiplier z
+                           (:mod:`dpalgos.accounting.losses`). Their privacy losses are those of a pair that
+                           dominates replacing one row. z is the smallest that proves (ε, δ).
+    ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, and in E of
+                           the releases. Batches are disjoint groups, so their costs do not add up.
                            z = √E z1(ε, δ), exact; about √B times that of random batches. Only these
                            batches allow floating-point-safe noise.
 
@@ -32,6 +32,7 @@ privacy, Algorithm 1.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +54,8 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import choice, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cost more noise than they gain
@@ -75,13 +76,13 @@ class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
     )
 
 
-def _opposite_rows(params: DPSGDGLMParams, d: int, _: Published) -> Neighbors:
-    """Return opposite rows whose residuals are clipped wherever the iterate lies."""
-    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
+def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
+    """Return opposite rows of one label, or whose residuals are clipped wherever the iterate lies."""
+    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 0.0)
     return pair(row, -row, far)
 
 
-GRADIENT = Release("gradient", "the rest", ball_mean, witness=_opposite_rows)
+GRADIENT = Release("gradient", "the rest", ball_mean, witness=opposite_rows)
 
 
 @register(

@@ -8,8 +8,8 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. If λ̃ − τ s is at most the smallest
-eigenvalue of both neighbors, then G ⪰ γ I on both, and the sketch costs a
+Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Assume that λ̃ − τ s is at most the
+smallest eigenvalue of both neighbors. Then G ⪰ γ I on both, and the sketch costs a
 :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The smallest eigenvalues of neighbors differ by at
 most B² = s/z, with the noise multiplier z. So λ̃ is too large for one of them only if a standard normal
 variable exceeds τ − 1/z. With τ = Φ⁻¹(1 − δ/100) + 1/z this has probability δ/100, which is charged as a
@@ -32,15 +32,16 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
-from dpalgos.comparators.adassp import axis_left_empty
-from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity
+from dpalgos.catalog import Release, register
+from dpalgos.comparators.adassp import axis_left_empty, opposite_responses
+from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
@@ -65,18 +66,12 @@ class MixingNoise:
     ridge: float
 
 
-def _opposite_responses(params: HessianMixingParams, d: int, _: Published) -> Neighbors:
-    row = params.covariate_bound * np.eye(1, d)
-    far = 1e9 * (1 + params.response_bound)
-    return pair(row, row, far, -far)
-
-
 SMALLEST_EIGENVALUE = Release(
     "least eigenvalue", f"{_EIGENVALUE_SHARE} of ρ", eigenvalue_sensitivity, witness=axis_left_empty
 )
-PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=_opposite_responses)
+PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=opposite_responses)
 SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
-FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} of δ", "a failure probability")
+FAILURE = Release("the smallest eigenvalue is overestimated", f"{_MISSED} of δ", failure_sensitivity)
 
 
 @register(
@@ -85,7 +80,7 @@ FAILURE = Release("the least eigenvalue is smaller than it seems", f"{_MISSED} o
     task="linear_regression",
     reference="Lev et al. (2026), iterative Hessian mixing",
     summary="Newton steps of least squares with noisy residual products and sketched curvatures.",
-    no_interval="how its sketches move the answer is not known; take adassp",
+    no_interval="how its sketches move the estimate is not known; use adassp",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_iterations": 6},
     releases=(SMALLEST_EIGENVALUE, PRODUCT, SKETCH, FAILURE),
@@ -108,7 +103,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     ridge = noise.ridge * row**2
     sketched = gram + np.maximum(ridge - sure, 0)[:, None, None] * np.eye(d)
 
-    gradient_at = clipped_residual_gradient(sample, bound, row_bound=row)
+    gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_iterations):
         product, _ = spend(PRODUCT, -sample.n_rows * gradient_at(coef), row * bound, 1)
@@ -131,7 +126,7 @@ def sketch_rows(d: int, delta: float, n_iterations: int) -> int:
 
 @lru_cache(maxsize=1024)
 def planned_noise(epsilon: float, delta: float, n_draws: int, n_iterations: int) -> MixingNoise:
-    """Return the least noise at which all releases are together (ε, δ)-DP."""
+    """Return the smallest noise at which all releases are together (ε, δ)-DP."""
 
     def scaled(factor: float) -> MixingNoise:
         return MixingNoise(

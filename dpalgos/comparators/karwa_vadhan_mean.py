@@ -4,25 +4,25 @@
     I_j = σ k̂_j ± 4σ √log(n/α)
     m̂_j = mean of column j truncated to I_j, with noise
 
-Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B ≥ |μ_j|, ``std_bounds``
-(low, high) of the columns' standard deviations. α = .05/d is the chance that the data leave the intervals.
-If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|,
-σ = 2^(k+2) within the bounds, where pairs are formed by row number.
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B ≥ |μ_j|, ``std_bounds`` (low,
+high) of the columns' standard deviations. α = 0.05/d is the probability that data leave the intervals. If low
+< high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|, σ = 2^(k+2)
+within the bounds. Pairs are formed by row number.
 
-Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
-is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at
-most its width over n: :func:`dpalgos.mechanisms.sensitivity.box`.
+Why it is private. A replaced row takes 1 from one bin of a column and adds 1 to another, also for pairs: it
+is in one pair. The choices therefore have scores of sensitivity 1. Given the intervals, the mean of a column
+moves by at most its width over n (:func:`dpalgos.mechanisms.sensitivity.box`). The estimate is truncated to
+the intervals: post-processing.
 
 Calibrations
-    ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise, columns scaled
-    by width^(−1/2), which minimizes the total variance; then all noise is scaled down to what is proved.
+    ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise. Columns are
+    scaled by width^(−1/2), which minimizes the total variance. All noise is then scaled down to what is
+    proved.
     ``paper``: ε/d for every column, split evenly among its steps, each with Laplace noise: pure ε-DP.
 
-The answer is truncated to the intervals: free.
-
-``interval`` (:mod:`dpalgos.intervals.means`): a column whose bin was missed, or whose rare values lie beyond
-I_j, is flagged; so is one whose pairs mostly differ by less than normal values of the least standard
-deviation do: its spread then comes from rare values.
+``interval`` (:mod:`dpalgos.intervals.means`) flags a column whose bin was missed, or whose rare values lie
+outside I_j. It also flags a column whose spread comes from rare values. Most pairs of such a column differ by
+less than normal values of the smallest standard deviation.
 
 Reference: Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang &
 Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.
@@ -88,8 +88,8 @@ class KarwaVadhanMeanParams(IntervalParams):
         super().__post_init__()
         if self.mean_bound > _MOST_BINS * self.std_bounds[0]:
             raise InputError(
-                f"mean_bound must be at most {_MOST_BINS:g} times the lower end of std_bounds, which is the "
-                f"width of a bin, got {self.mean_bound:g} for {self.std_bounds[0]:g}; declare them closer"
+                f"mean_bound must be at most {_MOST_BINS:g} times the first of std_bounds, the width "
+                f"of a bin, got {self.mean_bound:g} for {self.std_bounds[0]:g}; declare closer bounds"
             )
 
     @property
@@ -159,9 +159,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     relative, root, n = cut / widths, np.sqrt(widths), sample.n_rows
     if params.calibration == "paper":
         sensitivity, epsilon = interval(1, n), noise.epsilon_of(MEAN.label)
-        noisy = release_laplace(
-            transcript, relative, linf_sensitivity=sensitivity, epsilon=epsilon, label=MEAN.label
-        )
+        noisy = release_laplace(transcript, MEAN, relative, linf_sensitivity=sensitivity, epsilon=epsilon)
         return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
     labels = (MEAN.label, *interval_shares(params))
     spend = Spend.of_multipliers(transcript, {label: noise.multiplier(label) for label in labels})
@@ -219,7 +217,7 @@ def _choose(
 
 
 def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:
-    """Return the lower ends 2^k of the bins of pair differences that can give a σ within the bounds."""
+    """Return the lower edges 2^k of the bins of pair differences that can give a σ within the bounds."""
     low, high = np.log2(params.std_bounds)
     return np.asarray(2.0 ** np.arange(np.floor(low) - 2, np.ceil(high) + 1))
 
@@ -280,7 +278,7 @@ def _means_of_offsets(
     sample: Sample,
     center: FloatArray,
     half: FloatArray,
-    made: Callable[[FloatArray, float], FloatArray],
+    function: Callable[[FloatArray, float], FloatArray],
 ) -> FloatArray:
     """Average a function of each column's offsets and half-width, computed once per distinct interval."""
 
@@ -290,7 +288,7 @@ def _means_of_offsets(
             for j in range(len(center)):
                 for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
                     chosen = (center[j] == middle) & (half[j] == radius)
-                    column = made(group.X[:, j] - middle, radius)
+                    column = function(group.X[:, j] - middle, radius)
                     total[j, chosen] += column @ _of(group.weights, chosen)
         return total
 

@@ -5,39 +5,40 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that ℓ2
 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss), n.
 
-Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
-at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
-without the last term), so that the densities of θ on neighbors D, D' have the log ratio
+Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian is ψ'' x
+x', at most β = c2 c_x². The exact minimum θ is a one-to-one function of b: its inverse is minus the gradient
+without the last term. Therefore the densities of θ on neighbors D, D' have the log ratio
 
     (‖b + Δ‖² − ‖b‖²) / 2σ²  +  log det H_D − log det H_D',   Δ = (r x − r'x')/n,   b normal on D.
 
-n times the Hessians share a part A ⪰ Λ I and have one rank-one term more each, so that the determinants add
-at most κ = log(1 + β/Λ). The first term is convex in Δ, and Δ lies in a parallelogram fixed by (x, y) and
-(x', y'), whatever θ is: for logistic loss a label decides the sign of r, and the corners are 0, x/n, −x'/n,
-(x − x')/n up to signs; for a clipped Gaussian residual they are (±x ± x') R/n, where ‖x + x'‖² + ‖x − x'‖² ≤
-4 c_x². At a corner the term is the privacy loss of a Gaussian release with μ = ‖corner‖/σ, and the largest
-over corners is at most their sum. So with H_μ(ε) the δ of that release, and m = L/(nσ),
+n times each Hessian is a common part A ⪰ Λ I plus one rank-one term. Therefore the determinants add at most κ
+= log(1 + β/Λ). The first term is convex in Δ. For any θ, Δ lies in a parallelogram fixed by (x, y) and (x',
+y'). For logistic loss, a label decides the sign of r: the corners are 0, x/n, −x'/n, (x − x')/n up to signs.
+For a clipped Gaussian residual they are (±x ± x') R/n, where ‖x + x'‖² + ‖x − x'‖² ≤ 4 c_x². At a corner, the
+term is the privacy loss of a Gaussian release with μ = ‖corner‖/σ. The maximum over corners is at most their
+sum. With H_μ(ε) the δ of that release, and m = L/(nσ),
 
     δ(ε + κ) ≤ H_2m(ε) + 2 H_m(ε)   (logistic; the last two are negligible),
     δ(ε + κ) ≤ 2 H_2m(ε) + 2 H_√2m(ε)   (Gaussian).
 
-The solver is deterministic and ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴) (below that lies rounding), or nothing
-is released, a refusal that is outside the guarantee as every refusal of data is. F is Λ/n-strongly convex,
-so that the answer is within nγ/Λ of θ on either data set and, given θ, a Gaussian release with μ₂ = 2nγ/(Λτ):
-its privacy loss adds to every corner's, μ² + μ₂² instead of μ², and H_μ₂ for the corner 0. Keeping the
-``sparsity`` largest entries of what is released, and projecting it, are post-processing.
+The solver is deterministic. It ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴), above the level of rounding, or
+nothing is released. A refusal is outside the guarantee, as every refusal of data is. F is Λ/n-strongly
+convex. Therefore the estimate is within nγ/Λ of θ on either dataset. Given θ, it is a Gaussian release with
+μ₂ = 2nγ/(Λτ). Its privacy loss adds to that of every corner: μ² + μ₂² instead of μ², and H_μ₂ for the corner
+0. Projecting the release, and keeping its ``sparsity`` largest entries, are post-processing.
 
 Calibrations
-    ``tight``: κ = min(ε/10, ½), or less where that ridge Λ would be below what noise of its size in d
-    directions is worth (:func:`useful_ridge`); μ₂² a hundredth of the whole, and the least σ that is proved.
-    ``paper``: as printed: shares .99 and .01 of ε and δ for minimum and output, ε_p = .9 · .99 ε,
-    Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
-    2nγ/Λ lacks its 2. The certificate is the one above.
+    ``tight``: κ = min(ε/10, ½). It is smaller if that ridge Λ would be below :func:`useful_ridge`. μ₂² is a
+    hundredth of the whole, and σ the smallest that is proved.
+    ``paper``: shares 0.99 and 0.01 of ε and δ for minimum and output, ε_p = 0.9 · 0.99 ε, Λ = 2β/(0.099 ε),
+    σ = (2L/n) (1 + √(2 log(1/0.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/0.01δ))) / 0.01ε, whose 2nγ/Λ lacks
+    its 2. The certificate is the one above.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum,
-and is around whitened steps from it, which take the ridge's bias away.
+An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum.
+It is around whitened steps from the minimum, which remove the ridge's bias.
 
-Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
+Families without a bound on the curvature (Poisson) or with several predictors per row (multinomial) are
+refused.
 
 Reference: Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019), Towards practical differentially private
 convex optimization, Algorithm 1. Redberg, Koskela & Wang (2023) account for GLMs by similar means.
@@ -51,18 +52,20 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, scaled
+from dpalgos.catalog import Form, Release, register, scaled
 from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
 from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.comparators.dp_sgd_glm import opposite_rows
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
@@ -81,11 +84,11 @@ class ObjectivePerturbationGLMParams(RegressionIntervalParams, PrivateFamilyPara
     )
     step_size: float = positive("factor on a Newton step, before it is halved where need be", default=1.0)
     coef_bound: float | None = positive(
-        "the answer is projected onto the ℓ2 ball of this radius; None: it is not",
+        "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
         default=None,
     )
     sparsity: int | None = count(
-        "s: only the s largest entries of the answer are kept; None: all", default=None
+        "s: only the s largest entries of the estimate are kept; None: all", default=None
     )
 
     def __post_init__(self) -> None:
@@ -106,13 +109,13 @@ class PerturbationNoise:
     output: float
 
 
-def _opposite_rows(params: ObjectivePerturbationGLMParams, d: int, _: Published) -> Neighbors:
-    """Return opposite rows whose gradients have the largest norm and opposite directions."""
-    row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
-    return pair(row, -row, label)
+@lemma("2L/n")
+def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
+    """Return 2L/n, for the gradient at the minimum: opposite rows of norm c_x. The module's proof uses it."""
+    return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", "the rest", "the losses above", witness=_opposite_rows)
+MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=opposite_rows)
 
 
 @register(
@@ -174,12 +177,12 @@ def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -
 
 
 def useful_ridge(epsilon: float, delta: float, n_rows: int, n_features: int) -> float:
-    """Return the least Λ/β that is worth its bias: 16 d / (nμ²); public, only accuracy depends on it.
+    """Return the smallest Λ/β that is worth its bias, 16 d / (nμ²): public, and only accuracy depends on it.
 
-    In a direction of curvature h whose coefficient has square t, noise of variance v in the gradient and a
-    ridge λ leave the error (v + λ²t) / (h + λ)², least at λ = v / (h t). With d such directions, h = c_x²/4d,
-    and predictors of variance 1, t = 1/c_x², noise of 2 c_x / (nμ) makes that 64 β d / (nμ²) in Λ; a quarter
-    of it is best where few directions hold most of the signal.
+    In a direction of curvature h and squared coefficient t, noise of variance v in the gradient and a ridge λ
+    leave the error (v + λ²t) / (h + λ)². Its minimum is at λ = v / (h t). With d such directions, h =
+    c_x²/4d, predictors of variance 1 and t = 1/c_x², noise of 2 c_x / (nμ) makes that 64 β d / (nμ²) in Λ. A
+    quarter of it is best if few directions hold most of the signal.
     """
     return 16 * n_features / (n_rows * gaussian_mu(epsilon, delta) ** 2)
 
@@ -188,7 +191,7 @@ def useful_ridge(epsilon: float, delta: float, n_rows: int, n_features: int) -> 
 def tight_noise(
     epsilon: float, delta: float, least_ridge: float = 0.0, *, one_sided: bool
 ) -> PerturbationNoise:
-    """Return the least noise that is proved to be (ε, δ)-DP, given how ε is shared and the least Λ/β."""
+    """Return the smallest noise that is proved to be (ε, δ)-DP, given the split of ε and a minimum of Λ/β."""
     share = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
     ridge = max(float(1 / np.expm1(share)), least_ridge)
 

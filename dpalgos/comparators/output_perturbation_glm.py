@@ -7,11 +7,11 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 ``ridge`` Λ, n.
 
 Why it is private. A row's gradient r x with |r| ≤ R has norm at most L = R c_x. At the minimum of one dataset
-the gradient of a neighbor's risk therefore has norm at most 2L/n. That risk is Λ-strongly convex, so its own
-minimum is at most 2L/(nΛ) away. The solver is deterministic. It stops where the norm of the gradient is at
-most γ = L max(10⁻⁴/n, 10⁻¹⁴), which is within γ/Λ of the minimum, or it refuses. Two released minima
+the gradient of a neighbor's risk therefore has norm at most 2L/n. This risk is Λ-strongly convex, so its own
+minimum is at most 2L/(nΛ) away. The solver is deterministic. It stops if the norm of the gradient is at most
+γ = L max(10⁻⁴/n, 10⁻¹⁴), which is within γ/Λ of the minimum. Otherwise it refuses. Two released minima
 therefore differ by at most :func:`minimum_sensitivity`. Whether the solver refuses depends on the rows,
-because Newton's steps can cycle between the corners of Huber's loss. That refusal is outside the guarantee,
+because Newton's steps can cycle between the corners of Huber's loss. The refusal is outside the guarantee,
 so ``dpcost release`` does not offer this estimator.
 
 Calibration: ``tight`` only, Gaussian noise of z1(ε, δ) times the sensitivity. The paper's noise, of density

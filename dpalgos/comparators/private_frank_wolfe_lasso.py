@@ -7,20 +7,20 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
-Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbor moves the score
-C₁ |gradient_j| of any vertex by at most :func:`score_sensitivity`: for regression 2 C₁ L₁/n with
-L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient (times `Design.rounding` where X is in
-single precision); for means 2 R C₁/n, as θ cancels.
+Why it is private. Only the chosen vertices are released, and θ follows from them. The score of a vertex is
+C₁ |gradient_j|, and :func:`score_sensitivity` bounds its move. For regression the bound is 2 C₁ L₁/n, times
+`Design.rounding` for single precision. L₁ = (R + x_max ‖θ‖₁) x_max is the largest entry of a row's gradient.
+For means it is 2 R C₁/n, as θ cancels.
 
 Calibrations
     ``tight``: T choices by Gumbel noise (bounded range), the sensitivity at the current θ.
-    ``paper``: Laplace noise of scale b = L₁ C₁ √(8T log(1/δ))/(nε) on each of the 2d scores, with
-    L₁ = (R + C₁ x_max) x_max, made for adding or removing a row; for means L₁ = 2R, the most that a row's
-    gradient moves. A choice is 2Δ/b-DP (no bounded range with Laplace noise). Replacing a row moves the
-    scores of a regression by up to Δ = 2 L₁ C₁/n, hence ρ up to ε²/log(1/δ), about 2ε for a requested ε
-    (a little less, as ‖θ‖₁ < C₁ in early steps); those of a mean by L₁ C₁/n, hence ρ = ε²/(4 log(1/δ)).
+    ``paper``: Laplace noise of scale b = L₁ C₁ √(8T log(1/δ))/(nε) on each of the 2d scores, made for adding
+    or removing a row. L₁ = (R + C₁ x_max) x_max; for means L₁ = 2R, the largest change of a row's gradient. A
+    choice is 2Δ/b-DP (no bounded range with Laplace noise). Replacing a row moves the scores of a regression
+    by up to Δ = 2 L₁ C₁/n. Then ρ is at most ε²/log(1/δ), about 2ε for a requested ε (a little less, as ‖θ‖₁
+    < C₁ in early steps). The scores of a mean move by L₁ C₁/n, and ρ = ε²/(4 log(1/δ)).
 
-Departures: the reference gives T up to constants, (nε)^(2/3); here it is an argument.
+Departure: the reference gives T up to constants, (nε)^(2/3); here it is an argument.
 
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
@@ -37,9 +37,9 @@ from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript, plain_sensitivity
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray, IntArray
 
 
@@ -47,7 +47,7 @@ from dpalgos.typing import FloatArray, IntArray
 class PrivateFrankWolfeLassoParams(PrivateParams):
     """Keywords of :func:`private_frank_wolfe_lasso`."""
 
-    coef_l1_bound: float = positive("C₁: the answer lies in the ℓ1 ball of this radius")
+    coef_l1_bound: float = positive("C₁: the estimate lies in the ℓ1 ball of this radius")
     n_iterations: int = count("T, number of Frank–Wolfe steps", default=50)
     covariate_bound: float | None = positive(
         "x_max, for regression: entries of X are truncated to ± this bound", default=None
@@ -95,7 +95,7 @@ VERTEX = Release("vertex", 1.0, score_sensitivity, witness=_opposite_rows)
     task="any",
     reference="Talwar, Thakurta & Zhang (2015), Algorithm 2",
     summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
-    no_interval="the ℓ1 ball moves the answer by an unknown amount",
+    no_interval="the ℓ1 ball moves the estimate by an unknown amount",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
     releases=(VERTEX,),
     public="covariate_bound and response_bound, or value_bound",
@@ -120,10 +120,10 @@ def private_frank_wolfe_lasso(
         if params.calibration == "tight":
             vertex = exponential_mechanism(
                 transcript,
+                VERTEX,
                 scores,
                 sensitivity=sensitivity,
                 epsilon=noise.epsilon_of(VERTEX.label),
-                label=VERTEX.label,
             )
         else:
             ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])

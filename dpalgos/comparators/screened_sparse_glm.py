@@ -1,55 +1,56 @@
-"""Private sparse generalized linear models in two steps: screen once, then fit what was selected (ours).
+"""Private sparse generalized linear models in two steps: screen once, then fit the selected columns (ours).
 
     v = mean of clip(x_i, c₁) (y_i − ψ'(0))                                   entry by entry
     S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
-        h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
+        h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family requires
     β̂ = the mean of the last iterates; coefficients that noise and sampling errors explain are set to 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
-truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
-thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
+truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is a guess of a typical entry's
+square. c₁, c₂ and η derive from it unless they are given; only accuracy depends on it.
 
-Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
-which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
-Entries of v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β,
-‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
-(:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
-Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the steps,
-growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in single
-precision: see `Design.rounding`.
+Why it is private. Predictors are truncated to a, a bound on |x_S'β|: σ_x ‖β‖₁, and at most log 3 in logistic
+models. It is public, because β is. A residual is at most L(a), the family's ``largest_residual``. Entries of
+v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β, ‖h(x) r‖ ≤ c₂
+L(a). Therefore a step's mean moves by at most 2 c₂ L(a) / n (:func:`selected_steps`): one
+Gaussian release each. Thresholds use known variances only. `Design.rounding` is the factor for v in single
+precision.
 
-A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
-then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
-larger than the sampling error, that is worth more than a second step.
+Shares are of ρ: ``selection_share`` for the selection (:mod:`dpalgos.mechanisms.top_k`), the rest for the
+steps, growing threefold. All noise is then scaled down to what is just proved.
 
-Why it is accurate. One selection of s coordinates instead of T of them, and noise in s dimensions only.
-Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69 % of the signal of uniform entries.
-Weights that depend on x alone leave the equation unbiased at the truth, as does truncating predictors where
+A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression.
+:func:`one_step_factor` then corrects for the link's curvature. If the noise exceeds the sampling error, this
+is better than a second step.
+
+Why it is accurate. There is one selection of s coordinates instead of T, and noise in s dimensions only.
+Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69% of the signal of uniform entries.
+Weights that depend on x alone leave the equation unbiased at the truth. So does truncating predictors where
 they are small: for logistic regression |x'β| ≤ log 3, probabilities from ¼ to ¾.
 
 Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.selected_steps import STEP, SelectedScores, selected_steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _GROWTH = 3.0  # of the steps' shares, from the first to the last
 _PREDICTOR_BOUND = float(np.log(3))
@@ -142,6 +143,7 @@ def _opposite_selected_rows(params: ScreenedSparseGLMParams, d: int, published: 
 
 
 SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=_opposite_rows)
+STEP = Release("step", "the rest", ball_mean, witness=_opposite_selected_rows)
 
 
 @register(
@@ -160,7 +162,7 @@ SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=_op
         "n_iterations": 6,
         "threshold": None,
     },
-    releases=(SCORES, replace(STEP, witness=_opposite_selected_rows)),
+    releases=(SCORES, STEP),
     public="response_bound where the family's residual is unbounded",
 )
 def screened_sparse_glm(
@@ -168,35 +170,77 @@ def screened_sparse_glm(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
+    family = params.family_object()
     selection, steps = screening_multipliers(
         params.epsilon, params.delta, params.sparsity, step_shares(params), params.selection_share
     )
-    support = screened(
-        transcript,
-        sample,
-        params.family_object(),
-        params.screened_to,
-        batch_sizes(params.sparsity),
-        selection,
-    )
-    bound = partial(predictor_bound, params)
-    selected = SelectedScores(sample, support, params.family_object(), params.covariate_bound, bound)
-    coef, noise_std = selected_steps(
-        selected,
-        steps,
-        transcript,
-        radius=params.radius,
-        step_size=params.step,
-        curvature=params.curvature,
-        n_averaged=params.n_averaged,
-    )
+    sizes = batch_sizes(params.sparsity)
+    support = screened(transcript, sample, family, params.screened_to, sizes, selection)
+    coef, noise_std = selected_steps(SelectedScores(sample, support, params), steps, transcript)
     if params.n_iterations == 1:
-        longer = one_step_factor(params.family_object(), coef, noise_std, second_moment=params.second_moment)
+        longer = one_step_factor(family, coef, noise_std, second_moment=params.second_moment)
         coef, noise_std = longer * coef, longer * noise_std
     transcript.note("noise_std", noise_std)
     if params.threshold is not None:
         coef = np.where(np.abs(coef) > least_kept(params, noise_std, sample), coef, 0.0)
     return SparseRelease(support=support, values=coef, n_features=sample.n_features).dense()
+
+
+class SelectedScores:
+    """Bounded scores on the selected columns ``support`` (k, R) of each replicate's rows."""
+
+    def __init__(self, sample: Sample, support: IntArray, params: ScreenedSparseGLMParams) -> None:
+        self.sample, self.support, self.params = sample, support, params
+        self._family = params.family_object()
+        self._y = self._family.encode(sample.response())
+        design = Design(sample, params.covariate_bound, single=True)
+        mask = sample.row_mask
+        self._rows: list[slice | BoolArray] = [
+            slice(None) if mask is None else mask[:, r] for r in range(sample.n_replicates)
+        ]
+        self._X = [design.columns(support[:, r])[rows] for r, rows in enumerate(self._rows)]
+
+    def largest_residual(self, coef: FloatArray) -> FloatArray:
+        """Return L(a), (R,)."""
+        return self._family.largest_residual(predictor_bound(self.params, coef))
+
+    def mean(self, coef: FloatArray) -> FloatArray:
+        """Return the mean of h(x_i) r_i(β), (k, R)."""
+        score, bounds = np.empty_like(coef), predictor_bound(self.params, coef)
+        for r, (X, a, largest) in enumerate(zip(self._X, bounds, self.largest_residual(coef), strict=True)):
+            Z = X.astype(float, copy=False)
+            u = np.clip(Z @ coef[:, r], -a, a)[:, None]
+            residual = -self._family.residual(u, self._y[self._rows[r]])[:, 0]
+            weights = clip_factor(np.linalg.norm(Z, axis=1), self.params.radius)
+            score[:, r] = Z.T @ (weights * np.clip(residual, -largest, largest))
+        return score / self.sample.n_rows
+
+
+def selected_steps(
+    selected: SelectedScores, noise_multipliers: Sequence[float], transcript: Transcript
+) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (k, R) after a step for each multiplier, and their noise's standard deviation (R,).
+
+    β is public when a step begins: one Gaussian release each. Opposite rows of norm c₂ with the same residual
+    attain the sensitivity. At β = 0 they have the same y. Later the residual is clipped on both, or rows
+    nearly at a right angle to β approach it.
+    """
+    params, n_rows, n_steps = selected.params, selected.sample.n_rows, len(noise_multipliers)
+    coef, average = np.zeros(selected.support.shape), np.zeros(selected.support.shape)
+    variance, n_averaged = np.zeros(len(n_rows)), params.n_averaged
+    contraction = max(0.0, 1 - params.step * params.curvature)
+    averaged = np.arange(n_steps - n_averaged, n_steps)
+    for t, noise_multiplier in enumerate(noise_multipliers):
+        spend = Spend.of_multipliers(transcript, {STEP.label: noise_multiplier})
+        largest = params.radius * selected.largest_residual(coef)
+        score, std = spend(STEP, selected.mean(coef), largest, n_rows)
+        coef = coef + params.step * score
+        if t in averaged:
+            average += coef / n_averaged
+        # The part of this step's noise in the average, if every later step removes its usual part.
+        left = np.sum(contraction ** (averaged[averaged >= t] - t)) / n_averaged
+        variance += (left * params.step * std) ** 2
+    return average, np.sqrt(variance)
 
 
 def screened(
@@ -214,11 +258,11 @@ def screened(
     shape = residual.shape if sample.row_mask is None else sample.row_mask.shape
     return batched_top_k(
         transcript,
+        SCORES,
         design.mean_product(np.broadcast_to(residual, shape)),
         sensitivity=design.rounding * ball_mean(bound * largest, sample.n_rows),
         sizes=sizes,
         noise_multipliers=noise_multipliers,
-        label=SCORES.label,
     )
 
 

@@ -1,4 +1,4 @@
-"""Private sparse regression in two steps: screen once, then fit what was selected (ours).
+"""Private sparse regression in two steps: screen once, then fit the selected columns (ours).
 
     S = the s coordinates that :func:`dpalgos.comparators.screened_sparse_glm.screened` selects at once, with
         x_i truncated to ± ½ x_max and y_i to ± ½ R
@@ -8,16 +8,15 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
-Why it is private. The selection: :mod:`dpalgos.comparators.screened_sparse_glm`, for Gaussian responses with
-residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in
-double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M), an isometry.
-``RELEASES`` share ρ; then all noise is scaled down to what is just proved.
+Why it is private. The proof of the selection is that of :mod:`dpalgos.comparators.screened_sparse_glm`, for
+Gaussian responses with residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, so ‖z‖²
+≤ 2c². M, in double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M).
+``RELEASES`` share ρ. All noise is then scaled down to what is just proved.
 
-Why it is accurate. As there; truncation at half the bounds halves both factors of the selection's
-sensitivity. Weights w that depend on x alone leave the coefficients of a linear model what
-they are; scaling y to c gives the noise of y's column and of x's columns the same cost. The eigenvalues of
-M_xx are floored at the noise's spectral norm, so that unresolved directions shrink to zero. Columns count as
-centered.
+Why it is accurate. Truncation at half the bounds halves both factors of the selection's sensitivity. Weights
+w that depend on x alone do not change the coefficients of a linear model. y is scaled to c: then the noise of
+its column and of x's columns cost the same. Eigenvalues of M_xx are at least the noise's spectral norm.
+Unresolved directions therefore shrink to zero. Columns count as centered.
 """
 
 from dataclasses import dataclass, replace
@@ -35,9 +34,9 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound

@@ -13,7 +13,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
 Why it is private. In both branches the sketched Gram matrix is ⪰ w² I, unless the test passes a matrix with
-σ_min² < w². That has probability at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
+σ_min² < w². The probability of this is at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
 neighbor. Given G ⪰ w² I, replacing a row changes G by bb' − aa'. The privacy loss of r draws of N(0, G) is
 the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The test is ε/4-DP because
 σ_min² moves by at most B².
@@ -22,7 +22,7 @@ Calibrations
     ``paper``: as printed above. The certificate composes the test, its failure probability and the sketch.
     ``tight``: two departures from the paper. There is no test: the sketch is always altered, with the
     smallest w² at which it is (ε, δ)-DP by that curve. y is scaled by covariate_bound / response_bound
-    before sketching, and the estimate is scaled back. This reduces B², hence the ridge.
+    before sketching, and the estimate is scaled back. This reduces B² and the ridge.
 
 Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
@@ -37,12 +37,12 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Published, Release, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
@@ -55,16 +55,6 @@ class SheffetOLSParams(PrivateParams):
     covariate_bound: float = positive("rows of X are clipped to this ℓ2 norm")
     response_bound: float = positive("responses are truncated to ± this bound")
     n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
-
-
-@lemma("B²")
-def row_sensitivity(covariate_bound: float, response_bound: float) -> FloatArray:
-    """Return B² = B_x² + B_y², the largest squared norm of a row of [X, y].
-
-    The smallest eigenvalue of A'A moves by at most B² when a row is replaced. The only row in its direction
-    attains it. The privacy loss of a sketch depends on a row only through B² over the ridge.
-    """
-    return np.asarray(covariate_bound**2 + response_bound**2)
 
 
 def _direction_left_empty(params: SheffetOLSParams, d: int, _: Published) -> Neighbors:
@@ -81,10 +71,10 @@ def _as_printed(params: SheffetOLSParams) -> bool:
 
 
 SMALLEST_EIGENVALUE = Release(
-    "least eigenvalue", "ε/4", row_sensitivity, when=_as_printed, witness=_direction_left_empty
+    "least eigenvalue", "ε/4", eigenvalue_sensitivity, when=_as_printed, witness=_direction_left_empty
 )
-FALSE_PASS = Release("test passes wrongly", "at most δ/2", "a failure probability", when=_as_printed)
-SKETCH = Release("sketch", "the rest", row_sensitivity)
+FALSE_PASS = Release("test passes wrongly", "at most δ/2", failure_sensitivity, when=_as_printed)
+SKETCH = Release("sketch", "the rest", eigenvalue_sensitivity)
 
 
 @register(
@@ -93,7 +83,7 @@ SKETCH = Release("sketch", "the rest", row_sensitivity)
     task="linear_regression",
     reference="Sheffet (2017), Algorithm 1",
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
-    no_interval="how its ridge and its sketch move the answer is not known",
+    no_interval="how its ridge and its sketch move the estimate is not known",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
     releases=(SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH),
 )
@@ -106,14 +96,15 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         )
     tight = params.calibration == "tight"
     response_scale = params.covariate_bound / params.response_bound if tight else 1.0
-    row_bound_squared = float(row_sensitivity(params.covariate_bound, response_scale * params.response_bound))
+    row_bound = float(np.hypot(params.covariate_bound, response_scale * params.response_bound))
+    row_bound_squared = float(eigenvalue_sensitivity(row_bound))
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
         gram = gram + ridge * np.eye(d + 1)
     else:
         ridge = printed_ridge(params, row_bound_squared)
-        altered = ~_passes_test(gram, ridge, row_bound_squared, params, transcript)
+        altered = ~_passes_test(gram, ridge, row_bound, params, transcript)
         gram = gram + (ridge * altered)[:, None, None] * np.eye(d + 1)
     sketch = transcript.gaussian_sketch(
         gram, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
@@ -131,7 +122,7 @@ def printed_ridge(params: SheffetOLSParams, row_bound_squared: float) -> float:
 
 @lru_cache(maxsize=4096)
 def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
-    """Return the least w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
+    """Return the smallest w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
 
     def excess(log_ratio: float) -> float:
         event = GaussianSketchEvent(
@@ -155,13 +146,13 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
 
 
 def _passes_test(
-    gram: FloatArray, ridge: float, row_bound_squared: float, params: SheffetOLSParams, transcript: Transcript
+    gram: FloatArray, ridge: float, row_bound: float, params: SheffetOLSParams, transcript: Transcript
 ) -> BoolArray:
     """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
     spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: Allowance(epsilon=params.epsilon / 4)})
     smallest = np.linalg.eigvalsh(gram)[:, 0]
-    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, params.covariate_bound, params.response_bound)
-    margin = 4 * row_bound_squared * np.log(1 / params.delta) / params.epsilon
+    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, row_bound)
+    margin = 4 * row_bound**2 * np.log(1 / params.delta) / params.epsilon
     passed = noisy > ridge + margin
     missed = min(1.0, float(np.exp(min(params.epsilon / 4, 700.0))) * params.delta / 2)
     transcript.may_fail(missed, label=FALSE_PASS.label)

@@ -1,7 +1,7 @@
 """TukeyEM: a regression of great depth among regressions on parts of the rows (Amin et al. 2023).
 
     β_1 … β_m:  least squares on m disjoint parts of the rows (row i is in part i mod m)
-    depth of y: the least, over coordinates j, of #{i: β_ij ≤ y_j} and #{i: β_ij ≥ y_j}
+    depth of y: the minimum, over coordinates j, of #{i: β_ij ≤ y_j} and #{i: β_ij ≥ y_j}
     Y_τ:        the points of depth at least τ, a box between order statistics;  V_τ its volume;  t = ⌊m/4⌋
     h:          how many replaced models the volumes are sure to bear (2. below)
     if h + Laplace(1/ε₁) > log(1/2δ)/ε₁:  β ~ density ∝ exp(ε₀ depth) on Y_t;  else β = 0
@@ -9,25 +9,26 @@
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). No bounds on rows, responses or coefficients are
 needed. m = 1000 as in the paper, at most the number of rows.
 
-Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
-Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
- 1. Where both data sets have a density, their ratio is at most e^ε₀ Z'/Z, and Z' is at most
-    e^ε₀ Z + e^(ε₀t) (V_(t−1) − V_t), since a point that is new in Y'_t had depth t − 1 and has depth t. A
-    point of Y_t that is not in Y'_t has depth t; these have probability at most e^(ε₀t) (V_t − V_(t+1)) / Z.
-    Together, P(S) ≤ e^(2ε₀) P'(S) + G_0 for every set S, with G_0 = e^ε₀ e^(ε₀t) V_(t−1) / Z.
- 2. Z = e^(ε₀t) V_t + Σ_(τ>t) (e^(ε₀τ) − e^(ε₀(τ−1))) V_τ. With V_(t−1−k) and V_(τ+k) for V_(t−1) and V_τ, G_k
-    bounds the G_0 of every data set in which at most k models differ (:func:`log_gaps`), and grows with k. h
-    counts the k = 0, 1, … with G_k ≤ δ. One replaced model moves it by at most 1
+Why it is private. A row is in one part, so it replaces one model and moves every depth by at most 1.
+Therefore Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
+ 1. If both datasets have a density, their ratio is at most e^ε₀ Z'/Z. A point that is new in Y'_t had depth
+    t − 1 and has depth t. Therefore Z' is at most e^ε₀ Z + e^(ε₀t) (V_(t−1) − V_t). A point of Y_t that is
+    not in Y'_t has depth t; these have probability at most e^(ε₀t) (V_t − V_(t+1)) / Z. Together, P(S) ≤
+    e^(2ε₀) P'(S) + G_0 for every set S, with G_0 = e^ε₀ e^(ε₀t) V_(t−1) / Z.
+ 2. Z = e^(ε₀t) V_t + Σ_(τ>t) (e^(ε₀τ) − e^(ε₀(τ−1))) V_τ. G_k has V_(t−1−k) and V_(τ+k) in place of V_(t−1)
+    and V_τ (:func:`log_gaps`). It bounds the G_0 of every dataset in which at most k models differ, and grows
+    with k. h counts the k = 0, 1, … with G_k ≤ δ. One replaced model moves it by at most 1
     (:func:`distance_sensitivity`), since G_k of a neighbor is at most G_(k+1).
- 3. If G_0 > δ, h = 0 and the check lets through with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ
-    for what follows the check, whose own answer costs ε₁. Either way δ is spent once: the direction from a
-    data set to its neighbor asks only for the G_0 of the former.
+ 3. If G_0 > δ, h = 0 and the check passes with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ for
+ all
+    that follows the check, whose result costs ε₁. Either way δ is spent once: the direction from a dataset to
+    its neighbor needs only the G_0 of the former.
 
 Calibrations
     ``tight``: ε₁ = ε/2, ε₀ = ε/4, h as above.
-    ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model, with the authors' condition instead of
-    G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
-    a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
+    ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model. The authors' condition replaces G_k ≤ δ,
+    which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing a row
+    this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
 An interval (:mod:`dpalgos.central.preconditioned.from_start`) leaves (0.75 ε, δ/2) to the point. Its center
 is the point after three whitened Newton steps.
@@ -150,7 +151,15 @@ def _one_far_row_more(params: TukeyEMParams, d: int, _: Published) -> Neighbors:
 
 
 DISTANCE = Release("distance", "ε₁", distance_sensitivity, witness=_one_far_row_more)
-POINT = Release("point of great depth", "2ε₀ and δ", "1, of a depth")
+
+
+@lemma("1")
+def depth_sensitivity() -> FloatArray:
+    """Return 1: replacing a row replaces one model, which moves the depth of any point by at most 1."""
+    return np.asarray(1.0)
+
+
+POINT = Release("point of great depth", "2ε₀ and δ", depth_sensitivity)
 
 
 @register(

@@ -24,6 +24,7 @@ Satterthwaite (1946), An approximate distribution of estimates of variance compo
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -146,3 +147,37 @@ def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | fl
     least = np.finfo(float).tiny
     part = np.maximum(variance, 0) / np.maximum(total * length, least)
     return np.asarray(np.minimum(2 * np.sqrt(part), 1.0))
+
+
+def coordinate_std(size: int) -> float:
+    """Return the standard deviation of a coordinate of noise in a cube, of density ∝ e^(−‖z‖∞).
+
+    In k = ``size`` dimensions, z is uniform in a cube of half-width r ~ Gamma(k + 1) (Hardt & Talwar 2010).
+    Therefore E z² = (k + 1)(k + 2)/3. For k = 1 it is Laplace noise.
+    """
+    return float(np.sqrt((size + 1) * (size + 2) / 3))
+
+
+@lru_cache(maxsize=1024)
+def coordinate_quantile(size: int, level: float) -> float:
+    """Return t with P(|z| ≤ t) = ``level`` for a coordinate of noise in a cube.
+
+    P(|z| > t) = P(r > t) − t E[1/r; r > t] = Q(k + 1, t) − (t/k) Q(k, t), Q the regularized upper incomplete
+    gamma function.
+    """
+
+    def excess(t: float) -> float:
+        beyond = scipy.special.gammaincc(size + 1, t) - t / size * scipy.special.gammaincc(size, t)
+        return float(beyond) - (1 - level)
+
+    return float(scipy.optimize.brentq(excess, 0.0, 100.0 * (size + 1)))
+
+
+def normal_equivalent(size: int, level: float) -> float:
+    """Return the standard deviation of normal noise with the quantile of noise in a cube at ``level``.
+
+    It is at least the true standard deviation. Intervals of normal errors use it for noise in a cube. This
+    covers noise with longer tails alone. It also covers such noise plus a normal error, because sums are
+    closer to normal.
+    """
+    return max(coordinate_std(size), coordinate_quantile(size, level) / normal_quantile(level))

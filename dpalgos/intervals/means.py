@@ -2,7 +2,7 @@
 
 An interval needs two more releases. Squares estimate the variance. Shares of rows by size bound the bias of
 clipping. Entries have them per column (:mod:`dpalgos.intervals.spread`), offsets in a ball of radius r
-(:mod:`dpalgos.steps.clipping`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
+(:mod:`dpalgos.rows.ball`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ from dpalgos.intervals.tails import (
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_squares
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
 from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"
@@ -76,7 +76,12 @@ def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
 
 
 def interval_in_ball(
-    spend: Spend, level: float | None, sample: Sample, ball: Ball, offset: ReleasedOffset
+    spend: Spend,
+    level: float | None,
+    sample: Sample,
+    ball: Ball,
+    offset: ReleasedOffset,
+    unseen: Unseen = _UNSEEN_OFFSETS,
 ) -> Interval | None:
     """Return the interval of a mean of clipped offsets, released as ``offset``; None without a level."""
     if level is None:
@@ -85,7 +90,7 @@ def interval_in_ball(
         lambda group: np.asarray(ball.distances(group) * group.weights), together=True
     )
     above = shares_above(sample, distances, ball.radius)
-    spread = RowSpread(mean_squares(sample, ball), above, _UNSEEN_OFFSETS)
+    spread = RowSpread(mean_squares(sample, ball), above, unseen)
     return ball_interval(spend, level, ball, offset, spread)
 
 
@@ -104,6 +109,19 @@ def ball_interval(
         squares_std=ball.unit**2 * std,
         clipping=ball.unit * tail.moved(along * ball.radius, unseen=spread.unseen),
     )
+
+
+def interval_of_entries(
+    spend: Spend,
+    level: float,
+    sample: Sample,
+    entries: TruncatedEntries,
+    noise_std: FloatArray,
+    unseen: Unseen,
+) -> Interval:
+    """Release the spread of entries truncated to public intervals; return the interval of their mean."""
+    spread = RowSpread(entries.squares(sample), entries.shares_above(sample), unseen)
+    return entry_interval(spend, level, entries, sample.n_rows, spread, noise_std)
 
 
 def entry_interval(
@@ -167,6 +185,12 @@ ENTRY_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], box, when=with_int
 ENTRY_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
 PURE_SQUARES = Release(SCORE_MOMENTS, "0.1 of ε", interval, when=with_interval)
 PURE_TAIL = Release(TAIL, "0.3 of ε", tail_l1_sensitivity, when=with_interval)
+
+
+def far_along_axes(center: FloatArray) -> Neighbors:
+    """Return far rows along the first and the last axis from a center (d, 1)."""
+    d = len(center)
+    return pair(center.T + 1e9 * np.eye(d)[[0]], center.T + 1e9 * np.eye(d)[[d - 1]])
 
 
 def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:

@@ -41,6 +41,18 @@ def release_second_moments(
     return (axes * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(axes, 1, 2), std * square
 
 
+@dataclass(frozen=True)
+class RelativeSquares:
+    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
+
+    middle: tuple[float, ...]
+    half: tuple[float, ...]
+
+    def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
+        relative = (rows - np.array(self.middle)) / np.array(self.half)
+        return np.asarray(np.clip(relative, -bound, bound) ** 2)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TruncatedEntries:
     """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R)."""
@@ -54,6 +66,11 @@ class TruncatedEntries:
         """Return the mean, at least a twentieth of the interval away from its bounds."""
         inside = (self.upper - self.lower) / 20
         return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
+
+    def squares(self, sample: Sample) -> FloatArray:
+        """Return means of squares relative to the intervals, the same for all replicates, (d, R)."""
+        middle, half = (self.lower + self.upper)[:, 0] / 2, (self.upper - self.lower)[:, 0] / 2
+        return sample.clipped_means(RelativeSquares(tuple(middle), tuple(half)), 1.0)
 
     def shares_above(self, sample: Sample) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""

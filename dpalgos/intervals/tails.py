@@ -32,7 +32,6 @@ this column, T(1) and two standard deviations of them are then taken to lie four
 farther, outliers than these remain unseen.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -113,11 +112,6 @@ def shares_above(sample: Sample, norms: Grouped[FloatArray], clip_level: FloatAr
 def counts(sizes: FloatArray) -> FloatArray:
     """Return how many of the sizes (n, …) exceed each level, (6, …)."""
     return np.stack([(sizes > level).sum(axis=0) for level in LEVELS]).astype(float)
-
-
-def shares_by_level(sizes: Sequence[FloatArray]) -> FloatArray:
-    """Return the shares of each replicate's sizes (n_r,) above each level, (6, R)."""
-    return np.stack([counts(one[:, None])[:, 0] / len(one) for one in sizes], axis=1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

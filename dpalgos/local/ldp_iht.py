@@ -4,35 +4,34 @@
                           θ ← Π_ϱ( H_k'( θ − η mean z_i ) )
 
 Guarantee: each person is in one group and sends one report, which is ε-DP: any input against any other. θ is
-public, and made of other people's reports.
+public, and follows from other people's reports.
 
-Why it is private: a device clips what it sends. x̃ is truncated to ±τ₁ and clipped to norm R = min(r, √d τ₁),
-ỹ to ±τ₂, so that at the public θ
+Why it is private: a device clips before it reports. x̃ is truncated to ±τ₁ and clipped to norm R = min(r, √d
+τ₁), ỹ to ±τ₂. At the public θ
 
-    ‖x̃ (x̃'θ − ỹ)‖ ≤ R min( τ₃, min(τ₁‖θ‖₁, R‖θ‖₂) + τ₂ ) =: r_t,   attained by x̃ along sign(θ), ỹ = −τ₂,
+    ‖x̃ (x̃'θ − ỹ)‖ ≤ R min( τ₃, min(τ₁‖θ‖₁, R‖θ‖₂) + τ₂ ) =: r_t,   attained by x̃ along sign(θ), ỹ = −τ₂.
 
-and the report is that of a vector of norm ≤ 1, the gradient over r_t.
+The report is that of a vector of norm ≤ 1, the gradient over r_t.
 
-Iterative hard thresholding from zero. ``ldp_iht`` has defaults for covariates that are about uncorrelated
-with equal variances and coefficients of norm at most 1. ``ldp_iht_general``, a preset of it, has others for
-correlated covariates: eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high), κ =
-high/low.
+The iteration is hard thresholding from zero. ``ldp_iht`` has defaults for covariates that are about
+uncorrelated with equal variances, and coefficients of norm at most 1. ``ldp_iht_general``, a preset, has
+others for correlated covariates. Eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high),
+κ = high/low.
 
 Calibrations
-    ``tight``: radius r_t. τ₃ = ``residual_bound``, by default τ₂: a group's rows know nothing of θ, so that
-        residuals are as concentrated as responses are, and the radius loses the printed √k', which is what
-        leads to k √d in place of √(kd). By default T = 2, k' = k, η = 1/high, ϱ = 1: the 8k of the proof
-        costs √8 in noise, and every round √T; with such rows the first step arrives. The preset has
-        T = ⌈3κ⌉, at most 10, η = 2/(3 high), ϱ = 2.
-    ``paper``: entries are truncated and residuals are not clipped, and the radius, √d τ₁(ϱ √k' τ₁ + τ₂), is
-        that of the worst θ in the ball; half-space reports. By default T = 5 for the printed O(log n),
-        k' = 8k. The preset has T = ⌈5κ⌉, at most 50, for the printed O(κ log n), k' = 72 κ² k, at most d.
+    ``tight``: radius r_t. τ₃ = ``residual_bound``, by default τ₂: a group's rows do not depend on θ, so
+    residuals are as concentrated as responses are. The radius then lacks the printed √k', which leads to k √d
+    instead of √(kd). By default T = 2, k' = k, η = 1/high, ϱ = 1. The 8k of the proof would cost √8 in noise,
+    and every round √T. The preset has T = ⌈3κ⌉, at most 10, η = 2/(3 high), ϱ = 2.
+    ``paper``: entries are truncated and residuals are not clipped. The radius, √d τ₁(ϱ √k' τ₁ + τ₂), is that
+    of the worst θ in the ball; half-space reports. By default T = 5 for the printed O(log n), k' = 8k. The
+    preset has T = ⌈5κ⌉, at most 50, for the printed O(κ log n), k' = 72 κ² k, at most d.
 
-The printed theorem for correlated covariates starts within √(1/κ)/2 of the truth, which nothing here
-provides; from zero the error of the start is smaller by 1 − 2/(3κ) after every round.
+The printed theorem for correlated covariates starts within √(1/κ)/2 of the truth, which is not possible here.
+From zero, the error of the start shrinks by the factor 1 − 2/(3κ) in every round.
 
 Standard errors: noise of size s_t in a round's mean gradient gives
-se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² where a coefficient is kept.
+se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² for kept coefficients.
 
 Reference: Paper C (ICLR 2024), Algorithms 2 and 4, Theorems 6, 7 and 34.
 """
@@ -46,7 +45,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Release, register
-from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
     LocalParams,
     PublicState,
@@ -62,13 +61,13 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import project_l2_ball, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 
 class RoundDefaults(NamedTuple):
-    """What stands for the keywords of an iteration that are None."""
+    """Defaults of the keywords of an iteration."""
 
     n_rounds: int
     working_sparsity: int
@@ -142,8 +141,7 @@ class GradientRounds:
                 residual = truncate(residual, self._residual_bound)
             return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
 
-        label = f"gradient of round {state.n_rounds + 1}"
-        return (ReportPart(label=label, randomizer=self._randomizer, vectors=vectors),)
+        return (ReportPart(label=GRADIENT.label, randomizer=self._randomizer, vectors=vectors),)
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         scale = self.radius(state.coef)
@@ -203,31 +201,29 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def witnesses(params: LDPIHTParams, d: int, published: Published) -> dict[str, Neighbors]:
-    """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
+def _person_of_the_last_round(params: LDPIHTParams, d: int, published: Published) -> Neighbors:
+    """Return a person whose gradient at the last iterate has the norm r_t, against the opposite row.
 
-    Every round must be published: who is in which group depends on the number of people.
+    All rounds must be published: the group of a person depends on the number of people.
     """
     n_people = sum(len(reports) // d for reports in published)
-    rounds = algorithm(params, d, n_people)
+    rounds, state = algorithm(params, d, n_people), first_state(d)
     if len(published) < rounds.n_rounds:
-        raise IndexError("needs a whole run's history")
-    found, state = {}, first_state(d)
-    for people, reports in zip(public_groups(n_people, rounds.n_rounds), published, strict=True):
-        part = rounds.client(state)[0]
-        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d)
-        far = rounds.response_level
-        found[part.label] = neighbors(n_people, (row, -far), (-row, -far), who=int(people[-1]))
+        raise IndexError("needs the history of a whole run")
+    groups = public_groups(n_people, rounds.n_rounds)
+    for people, reports in zip(groups[:-1], published, strict=False):
         state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
-    return found
+    row, far = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d), rounds.response_level
+    return neighbors(n_people, (row, -far), (-row, -far), who=int(groups[-1][-1]))
 
+
+GRADIENT = Release("gradient", "one report per person", report_sensitivity, witness=_person_of_the_last_round)
 
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
     "no_interval": "a support that was selected is not the one that a new sample would select",
-    "releases": (Release("gradient of round t", "one report per person", "2 in the unit ball"),),
-    "witnesses": witnesses,
+    "releases": (GRADIENT,),
     "public": "n, and which group a person is in",
     "forms": {
         "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),

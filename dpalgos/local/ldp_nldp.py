@@ -6,21 +6,20 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds
 of E xx', n.
 
-Why it is private: a device sends noisy functions of vectors that are clipped on it. With x̄ of norm ≤ r and
-x̃ with entries within ±τ₁, ỹ within ±τ₂, the norms of x̄x̄'/r² and x̃ỹ/(√d τ₁τ₂) are 1; rows r e_1 and r e_2
-move the first by √2, and τ₁1 with ±τ₂ the second by 2.
+Why it is private: a device clips its vectors and sends noisy functions of them. x̄ has norm ≤ r, x̃ entries
+within ±τ₁, and ỹ lies within ±τ₂. Then the norms of x̄x̄'/r² and x̃ỹ/(√d τ₁τ₂) are at most 1. Rows r e_1 and
+r e_2 move the first by √2, and τ₁1 with ±τ₂ the second by 2.
 
 Calibrations
     ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
-        (√q g, √(1 − q) x̃ỹ/(Rτ₂)), where x̃ is truncated to ±τ₁ and clipped to R = min(r, √d τ₁), and g is
-        x̃x̃' scaled as in :mod:`dpalgos.local.noisy_moments`; q makes the sum of both noises smallest.
+    (√q g, √(1 − q) x̃ỹ/(Rτ₂)). x̃ is truncated to ±τ₁ and clipped to R = min(r, √d τ₁). g is x̃x̃' scaled as in
+    :mod:`dpalgos.local.noisy_moments`; q makes the sum of both noises smallest.
     ``tight``, ``"gaussian"``: both parts with Gaussian noise, together exactly (ε, δ) by
-        Δ₁²/σ₁² + Δ₂²/σ₂² = μ²; symmetric noise, √2 smaller off the diagonal; shares of μ² by r² and
-        2√d τ₁τ₂.
+    Δ₁²/σ₁² + Δ₂²/σ₂² = μ²; symmetric noise, √2 smaller off the diagonal; shares of μ² by r² and 2√d τ₁τ₂.
     ``paper``: σ₁ = √(32 log(2.5/δ)) r²/ε on the upper triangle, σ₂ = √(32 d log(2.5/δ)) τ₁τ₂/ε: half of
-        (ε, δ) for each, at a sensitivity of 2r² where √2 r² is exact.
+    (ε, δ) for each, at a sensitivity of 2r² instead of the exact √2 r².
 
-What the server does with the means, a floor for eigenvalues and the threshold S, is in
+The server's computations, a floor for eigenvalues and the threshold S, are in
 :mod:`dpalgos.local.noisy_moments`.
 
 Reference: Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
@@ -45,12 +44,12 @@ from dpalgos.local.noisy_moments import (
     regression,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01
@@ -85,9 +84,9 @@ def _is_pure(params: MomentParams) -> bool:
 
 _SPLIT = "in proportion to r² and 2√d τ₁τ₂"
 RELEASES = (
-    Release("xx' and xy", 1.0, "2 in the unit ball", when=_is_pure, witness=_opposite_reports),
-    Release("xx'", _SPLIT, "√2, of x̄x̄'/r²", when=_is_gaussian, witness=_orthogonal_rows),
-    Release("xy", _SPLIT, "2, of x̃ỹ/(√d τ₁τ₂)", when=_is_gaussian, witness=_opposite_responses),
+    Release("xx' and xy", 1.0, report_sensitivity, when=_is_pure, witness=_opposite_reports),
+    Release("xx'", _SPLIT, outer_product, when=_is_gaussian, witness=_orthogonal_rows),
+    Release("xy", _SPLIT, report_sensitivity, when=_is_gaussian, witness=_opposite_responses),
 )
 
 
@@ -130,7 +129,7 @@ def _share(first: float, second: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Moments(MomentRound):
-    """What both kinds of devices and servers share."""
+    """Devices and servers of both kinds."""
 
     @property
     def _row(self) -> float:
@@ -191,7 +190,7 @@ class PureMoments(_Moments):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMoments(_Moments):
-    """The two moments with Gaussian noise each, as printed or with the least that is proved."""
+    """The two moments with Gaussian noise each, as printed or with the smallest that is proved."""
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         gram, cross = self._randomizers
@@ -230,7 +229,7 @@ class GaussianMoments(_Moments):
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
         """Noise per sensitivity of the normalized parts, √2 and 2."""
-        gram_moves, cross_moves, params = outer_product(1, 1), ball_mean(1, 1), self.params
+        gram_moves, cross_moves, params = outer_product(1, 1), report_sensitivity(), self.params
         if params.calibration == "paper":
             printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
             z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)

@@ -6,20 +6,20 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
 published them, from the same population.
 
-Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁), and
-opposite responses are 2Rτ₂ apart. No private row touches Σ̂, which is what interaction-free regression pays
-most for: the error grows as √d, not d.
+Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁).
+Opposite responses are 2Rτ₂ apart. No private row affects Σ̂, the costliest part of interaction-free
+regression: the error grows as √d, not d.
 
 Calibrations
     ``tight``: the whole (ε, δ) on x̃ỹ; pure ε unless ``mechanism="gaussian"``. Public rows are clipped like
-        private ones, so that both moments are of the same rows.
-    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half;
-        entries are truncated, rows are not clipped, public ones are used as they are.
+    private ones: both moments are of the same rows.
+    ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half.
+    Entries are truncated, rows are not clipped, public ones are used as they are.
 
-Interval (``interval=.95``): the noise is known; the sampling error of the public rows is computed from them,
-and that of the private ones bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. What clipping rows does to a
-linear model is computed from the public rows, too, and widens it: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|. Responses are taken to
-lie within ±τ₂.
+Interval (``interval=0.95``): the noise is known. The sampling error of the public rows is computed from them.
+For private rows it is bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. The effect of clipping rows on a
+linear model is computed from the public rows, and widens the interval: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|. Responses are
+assumed to lie within ±τ₂.
 
 The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.noisy_moments`.
 
@@ -36,10 +36,9 @@ from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
-from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -70,7 +69,7 @@ def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Publishe
     return neighbors(n, (row, response), (row, -response))
 
 
-PRODUCTS = Release("xy", 1.0, "2, of x̃ỹ/(Rτ₂)", witness=_opposite_responses)
+PRODUCTS = Release("xy", 1.0, report_sensitivity, witness=_opposite_responses)
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
@@ -153,7 +152,7 @@ class PublicMoments(MomentRound):
         multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
         if params.calibration == "paper":
             multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-        sensitivity = ball_mean(1, 1)
+        sensitivity = report_sensitivity()
         return GaussianReport(
             noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
         )

@@ -1,4 +1,4 @@
-"""Noisy second moments: how a device writes xx', and the server of paper C's Algorithms 1 and 3.
+"""Noisy second moments: how a device encodes xx', and the server of paper C's Algorithms 1 and 3.
 
     θ̂ = S( Σ̂₊⁻¹ v̂ ),   Σ̂₊: eigenvalues below low/4 raised to it
 
@@ -6,29 +6,30 @@ All of it is post-processing of reports and public numbers.
 
 The report of xx'. A randomizer adds noise of one size to every entry of a vector of norm ≤ 1, which is
 
-    ( x_j² − c,  √s x_j x_k for j < k ) / b,   b the largest norm,
+    ( x_j² − c,  √s x_j x_k for j < k ) / b,   b the largest norm.
 
-so that noise σ on it is b σ on the diagonal of xx' and b σ/√s off it. The center c and the weight s are
-public. (c, s) = (0, 2) keeps the Frobenius norm, with b = r². Among x with ‖x‖ ≤ r and |x_j| ≤ τ there are
-better: squares lie in [0, τ²], hence around c; and √s x_j x_k may be shrunk until the diagonal binds.
+Noise σ on it is b σ on the diagonal of xx' and b σ/√s off it. The center c and the weight s are public. (c,
+s) = (0, 2) keeps the Frobenius norm, with b = r². There are better choices for x with ‖x‖ ≤ r and |x_j| ≤ τ.
+Squares lie in [0, τ²], so around c. √s x_j x_k may be shrunk until the diagonal binds.
 
-The largest norm is exact. In t_j = x_j² the squared norm is (1 − s/2) Σt² − 2c Σt + dc² + (s/2)(Σt)², convex
-for s ≤ 2, so that its maximum over {0 ≤ t_j ≤ τ², Σt ≤ r²} is at a vertex: k entries of τ², one of what is
-left of r² where all of it is used, and zeros.
+The largest norm is exact. In t_j = x_j² the squared norm is (1 − s/2) Σt² − 2c Σt + dc² + (s/2)(Σt)². It is
+convex for s ≤ 2, so its maximum over {0 ≤ t_j ≤ τ², Σt ≤ r²} is at a vertex. A vertex has k entries of τ²,
+one of the rest of r² if all of it is used, and zeros.
 
-The floor. Noise can make Σ̂ indefinite; ``low`` is a public bound on the eigenvalues of E xx', so that what
-lies below a quarter of it is noise. Notes say where that happened, and warn where the noise's spectral norm,
-about 2σ√(d/n) for entries of σ/√n, exceeds half of ``low``, that is for n below 16 σ² d/low².
+The floor. Noise can make Σ̂ indefinite. ``low`` is a public bound on the eigenvalues of E xx', so an
+eigenvalue below a quarter of it is noise. Notes say if that happened. The noise's spectral norm is about
+2σ√(d/n) for entries of σ/√n. Notes warn if it exceeds half of
+``low``, that is for n below 16 σ² d/low².
 
-The threshold S is nothing, the ``sparsity`` largest coefficients, or a soft threshold at
-λ = √(2 log 2d) √(σ² + σ_v²)/(√n low), which no data decide. (The printed prox step lacks a ½ and would
+The threshold S is the identity, the ``sparsity`` largest coefficients, or a soft threshold at
+λ = √(2 log 2d) √(σ² + σ_v²)/(√n low). It does not depend on data. (The printed prox step lacks a ½ and would
 threshold at λ/2.)
 
 Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 
-Intervals add what is public of the sampling error, a bound on its variance, which hardly widens them. They
-are for rows within the declared bounds: nobody knows who is truncated. Public rows say what truncating them
-does to a linear model, which widens the intervals.
+Intervals add a public bound on the sampling variance, which hardly widens them. They are for rows within the
+declared bounds: which rows are truncated is not known. Public rows show the effect of truncation on a linear
+model, which widens the intervals.
 
 Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 """
@@ -50,7 +51,7 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
-from dpalgos.steps.clipping import truncate
+from dpalgos.rows.clipping import truncate
 from dpalgos.typing import BoolArray, FloatArray
 
 
@@ -61,7 +62,7 @@ class MomentParams(IntervalParams, LocalParams):
     mechanism: str = mechanism_choice("gaussian")
     sparsity: int | None = count("k, number of coefficients that are kept; None: all", default=None)
     threshold: str | None = choice(
-        "'hard' keeps the sparsity largest, 'soft' shrinks by λ, 'none' (or None) leaves the answer; 'auto': "
+        "'hard' keeps the sparsity largest, 'soft' shrinks by λ, 'none' (or None) changes nothing; 'auto': "
         "'hard' with a sparsity, else 'soft' for calibration='paper' and 'none' for 'tight'",
         ("auto", "hard", "soft", "none", None),
         default="auto",
@@ -90,7 +91,7 @@ class MomentParams(IntervalParams, LocalParams):
 
 @dataclass(frozen=True, kw_only=True)
 class MomentRound:
-    """What devices and servers of these estimators share: all people report at once."""
+    """Devices and servers of these estimators: all people report at once."""
 
     params: MomentParams
     n_features: int
@@ -143,9 +144,9 @@ def regression(
 ) -> PublicState:
     """Return the estimate θ̂, its standard errors, the half-widths if requested, and notes.
 
-    For an interval, ``sampling`` turns θ̂ and directions l (R, d, d) by rows into bounds (d, R) on the
-    variance that l'(v̂ − Σ̂θ) has without the reports' noise; ``beyond`` (d, d) is what clipping rows takes
-    from E x̃x', by public rows: it moves v̂ by about that times θ̂.
+    For an interval, ``sampling`` turns θ̂ and directions l (R, d, d) by rows into bounds (d, R). They are for
+    the variance of l'(v̂ − Σ̂θ) without the reports' noise. ``beyond`` (d, d) is the effect of clipping rows
+    on E x̃x', by public rows: it moves v̂ by about that times θ̂.
     """
     gram, cross, noise, n_reports = moments
     n_features = len(cross)

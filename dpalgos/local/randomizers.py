@@ -1,25 +1,26 @@
 """Randomizers of local differential privacy, by which a device protects a vector before it sends it.
 
-Each takes any z in R^p with ‖z‖₂ ≤ r (r is public, and the caller has clipped z to it) and returns an
-unbiased report z̃ in R^p, E z̃ = z. The laws of the reports of any two z are indistinguishable:
+Each takes any z in R^p with ‖z‖₂ ≤ r and returns an unbiased report z̃ in R^p, E z̃ = z. r is public, and the
+caller has clipped z to it. The laws of the reports of any two z are indistinguishable:
 
-    HalfSpaceRandomizer   ε          a point of the sphere of radius B, likelier on z's side of it
-    CapRandomizer         ε          a Gaussian vector, likelier where it points along z further than t
-    GaussianReport        (ε, δ)     z + N(0, σ² I)
+    - :class:`HalfSpaceRandomizer`, ε: a point of the sphere of radius B, likelier on z's side of it.
+- :class:`CapRandomizer`, ε: a Gaussian vector, likelier if it points along z farther than t.
+- :class:`GaussianReport`, (ε, δ): z + N(0, σ² I).
 
-The first two have, relative to a law that does not depend on z, a density of e^ε units in a region that z
-decides and of one unit outside of it, so that any two z differ by e^ε and no more. A vector shorter than r
-is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r) (:func:`random_directions`):
-unbiased, and mixtures of laws that differ by e^ε at most do so too. One that is shorter than 10⁻⁶⁰ r counts
-as zero, whose v is the first axis: squares of shorter ones underflow, so that v would be no unit vector.
 
-``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
-sphere (or a Gaussian vector) is drawn without knowing z, which decides by one comparison only whether it is
-kept. For half-spaces a point and its opposite, which are as likely, exchange their odds with that comparison,
-so that e^ε is exact whatever is rounded; for caps rounding moves the probability of the region by less than
-one part in 1e12. Where rejection needed more than 1,000 draws (from ε of about 10 on), the component along v
-is drawn by inversion instead, and the report is rounded to a grid of 2⁻¹⁶, the same for all z: rounding
-errors move about one report in 10⁹ to a neighboring point. Gaussian reports are for research only.
+Relative to a law that does not depend on z, the first two have a density of e^ε units in a region that z
+decides. Outside of it they have one unit. Therefore any two z differ by e^ε and no more. A vector shorter
+than r is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r)
+(:func:`random_directions`). This is unbiased, and mixtures of laws that differ by at most e^ε do so too. A
+vector shorter than 10⁻⁶⁰ r counts as zero, with the first axis as its v: squares of shorter ones underflow.
+
+``exact`` draws from the operating system, and leaks nothing through the last bits of floats. A point of the
+sphere (or a Gaussian vector) is drawn without z. One comparison with z then decides whether it is kept. For
+half-spaces, a point and its opposite are equally likely and exchange their odds with that comparison.
+Therefore e^ε is exact for any rounding. For caps, rounding moves the probability of the region by less than
+one part in 1e12. If rejection needs more than 1,000 draws (ε of about 10 or more), the component along v is
+drawn by inversion. The report is then rounded to a grid of 2⁻¹⁶, the same for all z. Rounding errors move
+about one report in 10⁹ to a neighboring point. Gaussian reports are for research only.
 
 Reference: Duchi, Jordan & Wainwright (2018), Minimax optimal procedures for locally private estimation,
 section 4.2.3. Bhowmick, Duchi, Freudiger, Kapoor & Rogers (2018), Protection against reconstruction, and Asi,
@@ -38,7 +39,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -48,6 +49,12 @@ _GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
 _NUMBERS_AT_ONCE = 2**20
 _ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
 _SHORTEST = 1e-60  # of a vector that has a direction, in radii
+
+
+@lemma("2r")
+def report_sensitivity(radius: float = 1.0) -> FloatArray:
+    """Return 2r, for a vector clipped to norm r on the device: any input against any other, not one row."""
+    return ball_mean(radius, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +115,7 @@ class PureRandomizer(Randomizer):
         return RandomizerEvent(
             label=label,
             epsilon=self.epsilon,
-            sensitivity=ball_mean(self.radius, 1),
+            sensitivity=report_sensitivity(self.radius),
             norm=2.0,
             radius=self.radius,
             size=self.size,

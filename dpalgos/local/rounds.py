@@ -2,16 +2,17 @@
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
-    client   public state → what a device computes from its own row, and how it is randomized
-    server   public state, means of the reports of one group → the next public state
+    - client: public state → the function of its own row that a device computes, and its randomizer;
+- server: public state, means of the reports of one group → the next public state.
+
 
 Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
-one report, so that rounds do not add up: a person's ε is that of the one report.
+one report. Therefore rounds do not add up: a person's ε is that of the one report.
 
-:func:`run_rounds` simulates both. A real device (:func:`device_reports`) may send anything of the right form,
-so that the server (:func:`mean_reports`) shortens vectors which are longer than an honest one is, but for one
-in 1e12: whatever one person sends, a part of the mean of n reports moves by at most 2 L/n, L the randomizer's
-``largest_norm``. That is as much as an honest person moves it with half-space reports.
+:func:`run_rounds` simulates both. A real device (:func:`device_reports`) may send anything of the right
+shape. The server (:func:`mean_reports`) shortens longer vectors than a valid report has, except with
+probability 1e-12. Therefore one person moves a part of the mean of n reports by at most 2 L/n, L the
+randomizer's ``largest_norm``. A person with half-space reports moves it by as much.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +29,8 @@ from dpalgos.local.randomizers import PureRandomizer, Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20
@@ -139,9 +140,9 @@ def heavy_tail_level(
 
 
 def mechanism_choice(*more: str) -> Any:
-    """Declare which randomizer protects a report: a pure one, or one of ``more``."""
+    """Declare the randomizer that protects a report: a pure one, or one of ``more``."""
     return choice(
-        "what protects a report: 'l2' and 'privunit' are ε-DP (δ = 0), 'gaussian' is (ε, δ); 'auto': as "
+        "the randomizer of a report: 'l2' and 'privunit' are ε-DP (δ = 0), 'gaussian' is (ε, δ); 'auto': as "
         "printed for calibration='paper', else the better of the first two",
         ("auto", "l2", "privunit", *more),
         default="auto",
@@ -173,7 +174,7 @@ class ReportPart:
     """One vector of a report: its name, what protects it, and the function of a row that it holds.
 
     ``vectors`` maps rows X (m, d) and responses y (m,) to the private vectors of m people, (m, p, R) or (m,
-    p, 1), of norm at most the randomizer's radius whatever the rows are.
+    p, 1). Their norm is at most the randomizer's radius for any rows.
     """
 
     label: str
@@ -183,7 +184,7 @@ class ReportPart:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicState:
-    """What everyone knows after ``n_rounds`` rounds: the estimate so far, (d, R), and notes for its reader.
+    """Public knowledge after ``n_rounds`` rounds: the estimate so far, (d, R), and notes for its reader.
 
     ``standard_error`` (d, R) is that of the noise of the reports, which is known; other errors are not in it.
     """
@@ -252,12 +253,14 @@ def run_rounds(
     # Replicates that use different rows are different populations.
     states, intervals = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
-        alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        states.append(simulate(sample.X[rows], y[rows], alone))
-        if alone.interval is not None:
-            intervals.append(alone.interval)
-    transcript.events.extend(alone.events)
-    transcript.diagnostics.update(alone.diagnostics)
+        part_of_replicate = Transcript(
+            transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL
+        )
+        states.append(simulate(sample.X[rows], y[rows], part_of_replicate))
+        if part_of_replicate.interval is not None:
+            intervals.append(part_of_replicate.interval)
+    transcript.events.extend(part_of_replicate.events)
+    transcript.diagnostics.update(part_of_replicate.diagnostics)
     if intervals:
         transcript.interval = Interval.joined(intervals)
     return np.concatenate(states, axis=1)

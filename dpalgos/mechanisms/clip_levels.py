@@ -1,8 +1,8 @@
 """Thresholds found by a private binary search: about a target number of rows exceeds the threshold.
 
 A count of rows above a public threshold moves by 1 when a row is replaced. Each halving of m candidates is
-one Gaussian release of a count: ⌈log₂ m⌉ of them whatever the data. The result errs by about the noise of one
-count, so that the target should exceed it.
+one Gaussian release of a count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one
+count. The target should exceed that noise.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ def search_threshold(
     ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search ended
     at the last candidate: then the rows are larger than the candidates.
     """
-    found = search_by_counts(
+    index = search_by_counts(
         spend, release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target
     )[0]
-    spend.note(at_the_last_level(release.label), found == len(candidates) - 1)
-    return float(candidates[found])
+    spend.note(at_the_last_level(release.label), index == len(candidates) - 1)
+    return float(candidates[index])
 
 
 def search_by_counts(

@@ -1,17 +1,15 @@
-"""Noisy iterative hard thresholding of any loss (paper A, Algorithm 4.2; paper B, Algorithm 4).
+"""Rounds of noisy hard thresholding of any loss (paper A, Algorithm 4.2; paper B, Algorithm 4).
 
     θ ← Π( NoisyHT( θ − η ∇L_n(θ), s ) ),   t = 1 … T,   from θ = 0
 
-Why it is private. θ is public when a round begins, so that a neighbor moves the new point only by what it
-moves the gradient; the caller states by how much at most, in any coordinate. A round selects s coordinates
-and releases their values, both charged and composed adaptively over rounds. Π is post-processing.
-
-Two forms of NoisyHT:
+Why it is private. θ is public when a round begins, so a neighbor moves the new point only by the move of the
+gradient. The caller bounds that move in any coordinate. A round selects s coordinates and releases their
+values. Both are charged and composed adaptively over rounds. Π is post-processing.
 
 ``tight``
-    One Gumbel vector selects, Gaussian noise on the values; shares of ρ that grow by 1.4 from round to round
-    (30 in all at most), and a last round that spends less on its selection; then all noise is scaled down to
-    what the accountant just proves. The sensitivity may follow θ, since noise over sensitivity is fixed.
+    One Gumbel vector selects, and values get Gaussian noise. Shares of ρ grow by 1.4 from round to round (30
+    in all at most). The last round spends less on its selection. All noise is then scaled down to what the
+    accountant just proves. The sensitivity may follow θ, since noise over sensitivity is fixed.
 ``paper``
     Peeling with Laplace noise of scale η (B/n) 2 √(3 s log(T/δ)) T / ε: ε and δ split evenly.
 
@@ -24,15 +22,15 @@ Peeling as printed: a fresh Laplace vector for each of s selections, and another
 Public: λ (how far a neighbor moves any coordinate of v), s. :func:`dpalgos.mechanisms.top_k.noisy_top_k`
 does the same with less noise and one vector of it.
 
-Why it is private, by zCDP and for every s, ε and δ (the lemma cited with it needs ε ≤ .5, δ ≤ .011, s ≥ 10).
-A selection: fix the other coordinates' noise; j wins if w_j exceeds the best rival's score less |v_j|; a
-neighbor moves either by at most λ in either direction, so that level by at most 2λ: ε₀ = 2λ/b, pure.
-Bounded range does *not* hold for Laplace noise, so ε₀²/2. The release: s coordinates, given S, each moved by
-at most λ: λ/b each, pure. In all
+Why peeling is private, by zCDP and for every s, ε and δ (the lemma cited with it needs ε ≤ 0.5, δ ≤ 0.011, s
+≥ 10). For a selection, fix the other coordinates' noise: j wins if w_j exceeds the best rival's score less
+|v_j|. A neighbor moves either by at most λ in either direction, and that level by at most 2λ: ε₀ = 2λ/b,
+pure. Bounded range does *not* hold for Laplace noise, so ε₀²/2. For the release, s coordinates, given S, move
+by at most λ each: λ/b each, pure. In all
 
     ρ = s (2λ/b)²/2 + s (λ/b)²/2 = (5/2) s (λ/b)² = (5/24) ε² / log(1/δ)      for the printed b,
 
-whatever s is: at most (.3555, 1e-5) for a requested (.5, 1e-5), and less by the events of few s.
+for any s: at most (0.3555, 1e-5) for a requested (0.5, 1e-5), and less by the events of few s.
 
 References
 ----------
@@ -41,8 +39,7 @@ Algorithms 3 (NoisyHT) and 4, Lemma 4. Dwork, Su & Zhang (2021), Differentially 
 control.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -53,10 +50,13 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k, release_laplace
 from dpalgos.release.checks import check_columns, check_how_many, check_positive, check_sensitivity
+from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
-_LABEL = "step"
+# (transcript, releases, values (d, R), linf_sensitivity=…) → one round of NoisyHT.
+Round = Callable[..., SparseRelease]
+
 _SELECTION_SHARE = 0.5
 _LAST_SELECTION_SHARE = 0.3  # the last round's values are the answer
 _GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones spoil, not the reverse
@@ -84,18 +84,18 @@ def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
 
 def peeling(
     transcript: Transcript,
+    releases: tuple[Release, Release],
     values: FloatArray,
     *,
     linf_sensitivity: float | FloatArray,
     sparsity: int,
     noise_multiplier: float,
-    label: str,
 ) -> SparseRelease:
     """Release the ``sparsity`` coordinates of about largest magnitude of ``values`` (d, R), and their values.
 
-    ``linf_sensitivity`` is λ, () or (R,); witness for the selection: one coordinate up, another down; for the
-    values: all up. ``noise_multiplier`` is b/λ; :func:`printed_multiplier` for the papers' own. The events
-    are named ``"<label>: selection"`` and ``"<label>: values"``.
+    ``releases`` are those of the selection and of the values. ``linf_sensitivity`` is λ, () or (R,). Witness
+    for the selection: one coordinate up, another down; for the values: all up. ``noise_multiplier`` is b/λ;
+    :func:`printed_multiplier` is the papers' own.
     """
     values = check_columns("values", values, transcript.n_replicates)
     d, n_replicates = values.shape
@@ -107,92 +107,59 @@ def peeling(
         left = np.array(np.abs(values).T, order="C")
         support = np.empty((sparsity, n_replicates), dtype=np.intp)
         for chosen in support:
-            noisy = transcript.noise.laplace(d).T  # handed out once, so that it may be written to
+            noisy = transcript.noise.laplace(d).T  # each draw is used once, so that it may be written to
             noisy *= np.atleast_1d(scale)[:, None]
             noisy += left
             chosen[:] = noisy.argmax(axis=1)
             left[np.arange(n_replicates), chosen] = -np.inf
         return support
 
-    selection = PureEvent(
-        label=f"{label}: selection",
+    event = PureEvent(
+        label=releases[0].label,
         epsilon=2 / noise_multiplier,
         sensitivity=plain_sensitivity(linf_sensitivity),
         count=sparsity,
         norm=np.inf,
     )
-    support = transcript.choose(values, draw, selection)
+    support = transcript.choose(values, draw, event)
     released = release_laplace(
         transcript,
+        releases[1],
         np.take_along_axis(values, support, axis=0),
         linf_sensitivity=linf_sensitivity,
         epsilon=1 / noise_multiplier,
-        label=f"{label}: values",
     )
-    return SparseRelease(support=support, values=released, n_features=d)
+    return SparseRelease(support=support, values=released, n_features=d, noise_std=np.sqrt(2) * scale)
 
 
-@dataclass(frozen=True)
-class NoisyHT:
-    """One round: what selects and releases values, and their noise's standard deviation over sensitivity."""
-
-    release: Callable[..., SparseRelease]
-    noise_std: float
-
-
-def noisy_iht(
-    transcript: Transcript,
-    moved: Callable[[FloatArray], FloatArray],
-    linf_sensitivity: Callable[[FloatArray], FloatArray],
-    rounds: Sequence[NoisyHT],
-    *,
-    n_features: int,
-    project: Callable[[FloatArray], FloatArray],
-    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
-) -> FloatArray:
-    """Return the last iterate, (d, R), from θ = 0.
-
-    ``moved`` maps θ (d, R) to the private θ − η ∇L_n(θ), ``linf_sensitivity`` to how far a neighbor moves any
-    entry of that, (R,); ``rounds`` are :func:`tight_rounds` or :func:`printed_rounds`. ``project`` is applied
-    to every iterate; ``prune`` to the values (s, R) of the last round, given their noise's standard
-    deviation: post-processing.
-    """
-    coef: FloatArray = np.zeros((n_features, transcript.n_replicates))
-    for t, noisy_ht in enumerate(rounds, start=1):
-        sensitivity = linf_sensitivity(coef)
-        released = noisy_ht.release(transcript, moved(coef), linf_sensitivity=sensitivity)
-        if prune is not None and t == len(rounds):
-            released = replace(released, values=prune(released.values, noisy_ht.noise_std * sensitivity))
-        coef = project(released.dense())
-    return coef
-
-
-def tight_rounds(noise: NoisePlan, sparsity: int, n_rounds: int) -> list[NoisyHT]:
+def tight_rounds(noise: NoisePlan, sparsity: int, n_rounds: int) -> list[Round]:
     """Return rounds of Gumbel selection and Gaussian values with the noise of :func:`planned_rounds`."""
-    shared, rounds = partial(noisy_top_k, sparsity=sparsity, label=_LABEL), []
-    for t in range(n_rounds):
-        selection, values = 2 / noise.epsilon_of(f"selection {t}"), noise.multiplier(f"values {t}")
-        release = partial(shared, selection_multiplier=selection, release_multiplier=values)
-        rounds.append(NoisyHT(release, float(values * np.sqrt(sparsity))))
-    return rounds
+    return [
+        partial(
+            noisy_top_k,
+            sparsity=sparsity,
+            selection_multiplier=2 / noise.epsilon_of(f"selection {t}"),
+            release_multiplier=noise.multiplier(f"values {t}"),
+        )
+        for t in range(n_rounds)
+    ]
 
 
 def printed_rounds(
     transcript: Transcript, epsilon: float, delta: float, sparsity: int, n_rounds: int, *, excess: float
-) -> list[NoisyHT]:
+) -> list[Round]:
     """Return rounds as printed, of ε/T and δ/T each, whose B is ``excess`` times the true sensitivity.
 
-    Which of the printed proof's own conditions fail goes into the transcript's diagnostics.
+    A diagnostic lists the conditions of the printed proof that do not hold.
     """
     each = epsilon / n_rounds, delta / n_rounds
     transcript.note("conditions", unmet_conditions(*each, sparsity))
     multiplier = excess * printed_multiplier(*each, sparsity)
-    release = partial(peeling, sparsity=sparsity, noise_multiplier=multiplier, label=_LABEL)
-    return [NoisyHT(release, float(np.sqrt(2) * multiplier))] * n_rounds
+    return [partial(peeling, sparsity=sparsity, noise_multiplier=multiplier)] * n_rounds
 
 
 def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -> NoisePlan:
-    """Return the least noise of the selections and the values of every round."""
+    """Return the smallest noise of the selections and the values of every round."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
     weights = growth ** np.arange(n_rounds)
     shares = {}

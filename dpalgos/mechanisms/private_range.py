@@ -2,12 +2,12 @@
 
     P(bin b) ∝ exp(−ε c_b / 2),   c_b = max(#values below bin b, #values above it)
 
-over the bins of width w that cover [−B, B], values truncated to it. Replacing one value changes either count
-of any bin by at most 1, up for some bins and down for others, hence c_b by at most 1 (witness: a value that
-leaves bin b): log-probability ratios span at most ε, one bounded-range event per column, ε-DP.
+The bins of width w cover [−B, B], to which values are truncated. Replacing one value changes either count of
+any bin by at most 1, up for some bins and down for others. Therefore c_b changes by at most 1 (witness: a
+value that leaves bin b). Log-probability ratios span at most ε: one bounded-range event per column, ε-DP.
 
-The law is sampled exactly whatever the number of bins: c_b is constant on every run of empty bins, so that n
-values make at most n + 1 runs and n occupied bins, each drawn with weight (number of bins) · exp(−ε c_b / 2),
+The law is sampled exactly for any number of bins. c_b is constant on every run of empty bins, so n values
+make at most n + 1 runs and n occupied bins. Each is drawn with weight (number of bins) · exp(−ε c_b / 2),
 then a bin uniformly within. Indices of bins are exact integers up to 2^52.
 
 All values in one of l bins: another one is returned with probability (l − 1) / (l − 1 + e^(nε/2)). Values
@@ -18,16 +18,16 @@ References
 Levy et al., Learning with User-Level Privacy, Algorithm 6 (PrivateRange).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.checks import check_positive
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.declared import Release
+from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
@@ -39,40 +39,36 @@ _PROBES = np.arange(1, 8) / 8
 
 def private_range(
     transcript: Transcript,
-    values: Sequence[FloatArray],
+    release: Release,
+    values: FloatArray,
     *,
     bound: float,
-    bin_width: FloatArray,
+    bin_width: float,
     epsilon: float,
-    label: str,
 ) -> FloatArray:
-    """Release the middle (k, R) of a bin near the middle of every column.
+    """Release the middle (k, R) of a bin near the middle of every column of private values (n, k).
 
-    ``values`` are private arrays (n_r, k), one per replicate, which may be one and the same. Public:
-    ``bound`` B, to which values are truncated, and ``bin_width`` w (R,); more than 2^52 bins are refused.
+    Public: ``bound`` B, to which values are truncated, and ``bin_width`` w; more than 2^52 bins are refused.
     ``epsilon`` is that of each column: k events of this bounded range.
     """
-    epsilon = check_positive("epsilon", epsilon)
-    bin_width = np.asarray(bin_width, dtype=float)
-    columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
-    k = values[0].shape[1]
-    ends = (-float(bound), float(bound))
-    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=count(), count=k, support=ends)
+    epsilon, column = check_positive("epsilon", epsilon), _Columns(values, bound, bin_width)
+    k, n_replicates = values.shape[1], transcript.n_replicates
+    event = BoundedRangeEvent(
+        label=release.label,
+        epsilon=epsilon,
+        sensitivity=plain_sensitivity(release.lemma()),
+        count=k,
+        support=(-float(bound), float(bound)),
+    )
 
     def draw() -> IntArray:
-        normals = transcript.noise.normal(2, k)
-        chosen = np.empty((k, len(columns)), dtype=np.int64)
-        for column, replicates in _distinct(columns):
-            chosen[:, replicates] = column.draw(epsilon, normals[:, :, replicates])
-        return chosen
+        return column.draw(epsilon, transcript.noise.normal(2, k))
 
     if transcript.lists_candidates:
-        scores = -columns[0].costs_of_all()[..., None]
+        scores = -column.costs_of_all()[..., None]
         return bin_middles(transcript.choose_each(scores, draw, event), bound, bin_width)
-    # Costs of a few public bins stand for those of all bins in the record.
-    probes = np.empty((k * (len(_PROBES) + 1), len(columns)))
-    for column, replicates in _distinct(columns):
-        probes[:, replicates] = column.costs_at_probes()[:, None]
+    # Costs of a few public bins are recorded instead of those of all bins.
+    probes = np.repeat(column.costs_at_probes()[:, None], n_replicates, axis=1)
     released = transcript.publish(probes, lambda: draw().astype(float), event)
     return bin_middles(released, bound, bin_width)
 
@@ -82,10 +78,10 @@ def repeated_ranges(
 ) -> FloatArray:
     """Return independent middles for one column (n,), one per pair of standard normals (2, N).
 
-    Not released: for mechanisms that account for the repetitions themselves.
+    They are not released. This is for mechanisms that account for the repetitions themselves.
     """
     column = _Columns(values[:, None], bound, bin_width)
-    return bin_middles(column.draw(epsilon, normals[:, None, :])[0], bound, np.asarray(bin_width))
+    return bin_middles(column.draw(epsilon, normals[:, None, :])[0], bound, bin_width)
 
 
 def count_bins(bound: float, bin_width: float) -> int:
@@ -113,7 +109,6 @@ class _Columns:
     """Values (n, k) of one replicate in bins, sorted by column."""
 
     def __init__(self, values: FloatArray, bound: float, bin_width: float) -> None:
-        self.key = (id(values), bound, bin_width)
         self._values, self._bound, self._width = values, bound, bin_width
         self._n_bins = count_bins(bound, bin_width)
 
@@ -140,8 +135,8 @@ class _Columns:
         n, k = self._values.shape
         if self._n_bins * k > _MOST_LISTED_BINS:
             raise InputError(
-                f"hardened noise needs at most {_MOST_LISTED_BINS} bins, got {self._n_bins * k:.3g}; "
-                "declare a tighter bound or a larger concentration radius"
+                f"floating-point-safe noise needs at most {_MOST_LISTED_BINS} bins, got "
+                f"{self._n_bins * k:.3g}; declare a tighter bound or a larger concentration radius"
             )
         costs = np.empty((self._n_bins, k))
         for chosen in _slices(k):
@@ -161,8 +156,8 @@ class _Columns:
             first, n_within, log_weights = _runs(bins, self._n_bins, epsilon)
             cumulative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
             for row, j in enumerate(range(chosen.start, chosen.stop)):
-                wanted = uniforms[0, j] * cumulative[row, -1]
-                run = np.searchsorted(cumulative[row], wanted, side="right")
+                target = uniforms[0, j] * cumulative[row, -1]
+                run = np.searchsorted(cumulative[row], target, side="right")
                 within = (uniforms[1, j] * n_within[row, run]).astype(np.int64)
                 drawn[j] = first[row, run] + np.minimum(within, n_within[row, run] - 1)
         return drawn
@@ -171,8 +166,8 @@ class _Columns:
 def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArray, FloatArray]:
     """Return all runs of bins of one cost: first bin, number of bins, log-weight; each (k, 2n + 1).
 
-    Runs in order: the gap before the first value, its bin, the gap to the next value, … The bin of values
-    that tie belongs to the first of them; gaps and bins without bins of their own have weight 0.
+    Runs in order: the gap before the first value, its bin, the gap to the next value and so on. The bin of
+    values that tie belongs to the first of them. Gaps and bins without bins of their own have weight 0.
     """
     k, n = bins.shape
     edge = np.full((k, 1), -1), np.full((k, 1), n_bins)
@@ -193,18 +188,9 @@ def _runs(bins: IntArray, n_bins: int, epsilon: float) -> tuple[IntArray, IntArr
         return first, n_within, np.log(n_within) - epsilon / 2 * costs
 
 
-def bin_middles(bins: FloatArray | IntArray, bound: float, bin_width: float | FloatArray) -> FloatArray:
+def bin_middles(bins: FloatArray | IntArray, bound: float, bin_width: float) -> FloatArray:
     """Return the middles of bins, (k, R), by their numbers."""
     return np.asarray(np.minimum(-bound + (bins + 0.5) * bin_width, bound))
-
-
-def _distinct(columns: Sequence[_Columns]) -> Iterator[tuple[_Columns, IntArray]]:
-    """Yield each distinct object once, with the replicates that share it."""
-    replicates: dict[tuple[int, float, float], list[int]] = {}
-    for r, column in enumerate(columns):
-        replicates.setdefault(column.key, []).append(r)
-    for chosen in replicates.values():
-        yield columns[chosen[0]], np.array(chosen)
 
 
 def _slices(k: int) -> Iterator[slice]:

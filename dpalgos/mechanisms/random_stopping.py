@@ -1,16 +1,16 @@
 """Selection among K candidates by private scores, drawn afresh a random number of times.
 
     repeat:  J uniform among the K;  V = a fresh ε₁-DP score of candidate J;  stop with probability γ
-    release the candidate with the least V, and that V
+    release the candidate with the smallest V, and that V
 
-Costs 3ε₁ in all (δ = 0), however many scores were drawn: the count is geometric, and nobody learns the other
-scores (Liu & Talwar 2019, Theorem 3.2; Papernot & Steinke 2022 with η = 1).
+The total cost is 3ε₁ (δ = 0) for any number of scores (Liu & Talwar 2019, Theorem 3.2; Papernot & Steinke
+2022 with η = 1). The count is geometric, and the other scores stay secret.
 
-Why the count matters. Stopping at a cap, min(count, N), is best-of-N and costs up to 2Nε₁; stopping by what
-was seen costs more still. Where run time must be bounded, the count is drawn from the geometric law
-*conditioned* on count ≤ N: for any non-increasing law w_k on 1, 2, … the generating function f has
-(1 − s) f''(s) ≤ 2 f'(s), so that log f' moves by at most 2ε₁ as 1 − s changes by a factor e^ε₁; with the ε₁
-of the chosen score itself that is 3ε₁ again.
+Why the count matters. Stopping at a cap, min(count, N), is best-of-N and costs up to 2Nε₁. Stopping by the
+scores costs more still. If run time must be bounded, the count is drawn from the geometric law *conditioned*
+on count ≤ N. For any non-increasing law w_k on 1, 2, … the generating function f has (1 − s) f''(s) ≤ 2
+f'(s). Therefore log f' moves by at most 2ε₁ as 1 − s changes by a factor e^ε₁. With the ε₁ of the chosen
+score itself, that is 3ε₁ again.
 
 The best candidate is never drawn with probability γ(K − 1) / (1 + γ(K − 1)): γ = α / (5K) makes that α/5.
 
@@ -26,26 +26,27 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.release.checks import check_positive, check_probability
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
 
-# (which candidates (N,), a source for one replicate, replicate) → fresh private scores (N,), less is better.
-Scores = Callable[[IntArray, Noise, int], FloatArray]
+# (candidates (N,), a source for one replicate) → fresh private scores (N,), less is better.
+Scores = Callable[[IntArray, Noise], FloatArray]
 
 
 def select_by_random_stopping(
     transcript: Transcript,
+    release: Release,
     mean_scores: FloatArray,
     scores: Scores,
     *,
     score_epsilon: float,
     stop_probability: float,
-    label: str,
 ) -> FloatArray:
-    """Release the index and the score of the candidate with the least score, (2, R).
+    """Release the index and the score of the candidate with the smallest score, (2, R).
 
     ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
     the record alone. ``stop_probability`` is γ: 1/γ draws on average.
@@ -61,12 +62,14 @@ def select_by_random_stopping(
             n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop)
             uniforms = scipy.special.ndtr(noise.normal(n_draws))[:, 0]
             which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
-            drawn = scores(which, noise, r)
+            drawn = scores(which, noise)
             best = int(np.argmin(drawn))
             released[:, r] = which[best], drawn[best]
         return released
 
-    return transcript.publish(mean_scores, draw, ApproximateEvent(label=label, epsilon=epsilon, delta=0.0))
+    return transcript.publish(
+        mean_scores, draw, ApproximateEvent(label=release.label, epsilon=epsilon, delta=0.0)
+    )
 
 
 def number_of_draws(uniform: float, stop_probability: float) -> int:

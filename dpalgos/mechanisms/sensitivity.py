@@ -1,7 +1,7 @@
 """Lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
 
-A release passes the value of one of them, of their products with public numbers, or of a function of its own
-named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
+A release passes the value of a lemma, of products of lemmas with public numbers, or of a function named
+``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
 or released before, a number or one per replicate (R,).
 """
 
@@ -90,18 +90,30 @@ def interval(width: Number, n_rows: Number) -> FloatArray:
 def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     """Return ‖w‖₂/n, for vectors whose entries lie in intervals of widths w, (k,) or (k, R).
 
-    Attained by a row of upper ends against one of lower ends.
+    Attained by a row of upper limits against one of lower limits.
     """
     moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
     return moves
+
+
+@lemma("∞")
+def unbounded_sensitivity() -> FloatArray:
+    """Return ∞, for a release without clipping: one row moves it without limit, and no noise covers that."""
+    return np.asarray(np.inf)
+
+
+@lemma("0, except with the charged probability")
+def failure_sensitivity() -> FloatArray:
+    """Return 0, of a failure probability: it is charged to δ, and nothing is released."""
+    return np.zeros(())
 
 
 @lemma("B²")
 def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
     """Return the sensitivity B² of the smallest eigenvalue of X'X under replacing one row.
 
-    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
-    attained by the only row along an axis against one along another. The loss of a sketch depends on a row
+    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up.
+    The only row along an axis against one along another attains it. The loss of a sketch depends on a row
     through the same B² over its ridge.
     """
     return np.asarray(row_bound**2)

@@ -2,27 +2,26 @@
 
     S = the k largest of score_j + Gumbel(g), in order
 
-has the joint law of k exponential mechanisms one after the other without replacement, each with weights
-∝ exp(score_j / g) on what is left.
+S has the joint law of k exponential mechanisms without replacement. Each has weights ∝ exp(score_j / g) on
+the coordinates that are left.
 
-Why. exp(−(score_j + Gumbel(g)) / g) is an exponential variable of rate exp(score_j / g), so that S are the
-first k to ring in a race of independent clocks: the first is j with probability ∝ its rate, and after it
-the others start afresh, because exponential clocks have no memory.
+Why. exp(−(score_j + Gumbel(g)) / g) is an exponential variable of rate exp(score_j / g). Therefore S are the
+first k to ring in a race of independent clocks. The first is j with probability ∝ its rate. After it, the
+others start afresh, because exponential clocks have no memory.
 
-What it costs. Let a neighbor move every score by at most λ. A choice among what is left changes its
-log-probabilities by (Δscore_j)/g less a common constant, so their ratios span at most ε₀ = 2λ/g: an
-ε₀-bounded-range event, hence ε₀²/8 zCDP. The k choices compose adaptively: k such events. *Not* true of
-one-shot Laplace noise, whose single choice already exceeds ε₀²/8.
+The cost. Let a neighbor move every score by at most λ. A choice among the coordinates that are left changes
+its log-probabilities by (Δscore_j)/g less a common constant. Their ratios span at most ε₀ = 2λ/g: an
+ε₀-bounded-range event, with ε₀²/8 zCDP. The k choices compose adaptively: k such events. This is *not* true
+of one-shot Laplace noise, whose single choice already exceeds ε₀²/8.
 
-The selected values are then released with fresh noise; given the published support, k coordinates move by
-λ each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
+The selected values are then released with fresh noise. Given the published support, k coordinates move by λ
+each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
 
 The exponential mechanism (:func:`exponential_mechanism`) is k = 1, with g = 2λ/ε₀.
 
-:func:`batched_top_k` selects in batches of ever less noise, among what is left: the largest coordinates are
-found under any noise; it is the last ones, near the others, that need the budget. Each coordinate of the last
-of eight batches gets 32 times the ρ of one in the first. These numbers were found on simulated sparse
-regressions; only accuracy depends on them.
+:func:`batched_top_k` selects in batches of ever less noise. Large coordinates are found under any noise; the
+last ones, near the others, need the budget. Each coordinate of the last of eight batches gets 32 times the ρ
+of one in the first. These numbers come from simulated sparse regressions; only accuracy depends on them.
 
 References
 ----------
@@ -47,6 +46,8 @@ from dpalgos.release.checks import (
     check_positive,
     check_sensitivity,
 )
+from dpalgos.release.declared import Release
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
@@ -59,12 +60,14 @@ _GROWTH = 32.0
 class SparseRelease:
     """A released sparse vector of length d per replicate.
 
-    ``support`` (k, R) holds the selected coordinates in the order of selection, ``values`` (k, R) theirs.
+    ``support`` (k, R) has the selected coordinates in the order of selection, ``values`` (k, R) their values.
+    ``noise_std`` (R,) is the standard deviation of the noise in them.
     """
 
     support: IntArray
     values: FloatArray
     n_features: int
+    noise_std: FloatArray | float = np.nan
 
     def dense(self) -> FloatArray:
         """Return the vectors with their exact zeros, (d, R)."""
@@ -75,19 +78,19 @@ class SparseRelease:
 
 def gumbel_top_k(
     transcript: Transcript,
+    release: Release,
     scores: FloatArray,
     *,
     sensitivity: float | FloatArray,
     noise_multiplier: float,
     k: int,
-    label: str,
     by_magnitude: bool = False,
 ) -> IntArray:
-    """Release which k scores (d, R) are largest, in order, (k, R).
+    """Release the k largest scores (d, R), in order, (k, R).
 
     ``sensitivity`` is λ, () or (R,): how far a neighbor moves any one score. ``noise_multiplier`` is the
-    Gumbel scale over it, g/λ: k events of bounded range ε₀ = 2/noise_multiplier. With ``by_magnitude``
-    |score| decides, which moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
+    Gumbel scale over it, g/λ: k events of bounded range ε₀ = 2/noise_multiplier. With ``by_magnitude``,
+    |score| decides. It moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
     """
     scores = check_columns("scores", scores, transcript.n_replicates)
     k = check_how_many("k", k, len(scores))
@@ -107,7 +110,7 @@ def gumbel_top_k(
         return support
 
     event = BoundedRangeEvent(
-        label=label,
+        label=release.label,
         epsilon=2 / noise_multiplier,
         sensitivity=plain_sensitivity(sensitivity),
         count=k,
@@ -118,62 +121,58 @@ def gumbel_top_k(
 
 def exponential_mechanism(
     transcript: Transcript,
+    release: Release,
     scores: FloatArray,
     *,
     sensitivity: float | FloatArray,
     epsilon: float,
-    label: str,
 ) -> IntArray:
     """Release one index per replicate, (R,), with probability ∝ exp(ε score / (2λ)).
 
     ``epsilon`` is the ε₀ of the choice. Witness: one score up by λ, another down by λ.
     """
-    chosen = gumbel_top_k(
-        transcript,
-        scores,
-        sensitivity=sensitivity,
-        noise_multiplier=2 / check_positive("epsilon", epsilon),
-        k=1,
-        label=label,
+    multiplier = 2 / check_positive("epsilon", epsilon)
+    return np.asarray(
+        gumbel_top_k(transcript, release, scores, sensitivity=sensitivity, noise_multiplier=multiplier, k=1)[
+            0
+        ]
     )
-    return np.asarray(chosen[0])
 
 
 def noisy_top_k(
     transcript: Transcript,
+    releases: tuple[Release, Release],
     values: FloatArray,
     *,
     linf_sensitivity: float | FloatArray,
     sparsity: int,
     selection_multiplier: float,
     release_multiplier: float,
-    label: str,
 ) -> SparseRelease:
     """Release the coordinates of largest magnitude of (d, R) and their values: Gumbel, then Gaussian.
 
-    Takes the place of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise.
-    ``linf_sensitivity`` is λ: how far a neighbor moves any one coordinate. ``selection_multiplier`` is the
-    Gumbel scale over λ, ``release_multiplier`` the Gaussian standard deviation over √k λ, k the ``sparsity``:
-    ρ is half of k over the square of the first plus 1 over that of the second. The events are named
-    ``"<label>: selection"`` and ``"<label>: values"``.
+    It has the role of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise. ``releases``
+    are those of the selection and of the values. ``linf_sensitivity`` is λ: how far a neighbor moves any one
+    coordinate. ``selection_multiplier`` is the Gumbel scale over λ. ``release_multiplier`` is the Gaussian
+    standard deviation over √k λ, k the ``sparsity``. With the two multipliers z₁ and z₂, ρ is
+    (k/z₁² + 1/z₂²)/2.
     """
     values = check_columns("values", values, transcript.n_replicates)
+    selection, release = releases
     support = gumbel_top_k(
         transcript,
+        selection,
         values,
         sensitivity=linf_sensitivity,
         noise_multiplier=selection_multiplier,
         k=sparsity,
-        label=f"{label}: selection",
         by_magnitude=True,
     )
-    released = transcript.gaussian(
-        np.take_along_axis(values, support, axis=0),
-        l2_sensitivity=selected_l2_sensitivity(linf_sensitivity, sparsity),
-        noise_multiplier=check_positive("release_multiplier", release_multiplier),
-        label=f"{label}: values",
-    )
-    return SparseRelease(support=support, values=released, n_features=len(values))
+    multiplier = check_positive("release_multiplier", release_multiplier)
+    spend = Spend.of_multipliers(transcript, {release.label: multiplier})
+    selected = np.take_along_axis(values, support, axis=0)
+    released, std = spend(release, selected, linf_sensitivity, sparsity)
+    return SparseRelease(support=support, values=released, n_features=len(values), noise_std=std)
 
 
 @lemma("√k λ")
@@ -187,22 +186,22 @@ def selected_l2_sensitivity(linf_sensitivity: float | FloatArray, k: int) -> Flo
 
 def release_laplace(
     transcript: Transcript,
+    release: Release,
     values: FloatArray,
     *,
     linf_sensitivity: float | FloatArray,
     epsilon: float,
-    label: str,
 ) -> FloatArray:
     """Release k coordinates, each moved by at most λ, with Laplace noise of scale λ/``epsilon``.
 
-    Charged as k releases of ``epsilon`` each, i.e. k ε²/2 zCDP, where one release of ℓ1 sensitivity kλ
-    would be charged (kε)²/2. Witness: a neighbor that moves every coordinate by λ.
+    The charge is k releases of ``epsilon`` each: k ε²/2 in zCDP. One release of ℓ1 sensitivity kλ would cost
+    (kε)²/2. Witness: a neighbor that moves every coordinate by λ.
     """
     values = check_columns("values", values, transcript.n_replicates)
     epsilon = check_positive("epsilon", epsilon)
     scale = check_sensitivity("linf_sensitivity", linf_sensitivity) / epsilon
     event = PureEvent(
-        label=label,
+        label=release.label,
         epsilon=epsilon,
         sensitivity=plain_sensitivity(linf_sensitivity),
         count=len(values),
@@ -238,7 +237,7 @@ def batch_sizes(k: int) -> tuple[int, ...]:
 
 
 def batch_shares(k: int) -> tuple[float, ...]:
-    """Return the share of a selection's ρ that each batch gets, so that late coordinates get more each."""
+    """Return the share of a selection's ρ of each batch; each late coordinate gets more."""
     sizes = np.array(batch_sizes(k))
     spent = sizes * _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
     return tuple(float(one) for one in spent / spent.sum())
@@ -247,7 +246,7 @@ def batch_shares(k: int) -> tuple[float, ...]:
 def screening_multipliers(
     epsilon: float, delta: float, k: int, fits: tuple[float, ...], selection_share: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the least multipliers of the batches of k coordinates, and of fits, that are together (ε, δ)-DP.
+    """Return the smallest multipliers of the batches of k coordinates and of fits, together (ε, δ)-DP.
 
     The batches have ``selection_share`` of ρ; ``fits`` are the fits' shares of the rest.
     """
@@ -261,28 +260,28 @@ def screening_multipliers(
 
 def batched_top_k(
     transcript: Transcript,
+    release: Release,
     scores: FloatArray,
     *,
     sensitivity: float | FloatArray,
     sizes: Sequence[int],
     noise_multipliers: Sequence[float],
-    label: str,
 ) -> IntArray:
-    """Release which scores (d, R) are largest in magnitude, batch after batch, (k, R).
+    """Release the scores (d, R) of largest magnitude, batch after batch, (k, R).
 
-    ``sensitivity`` is how far a neighbor moves any one score; what a batch publishes are places among the
-    coordinates that are left, ascending.
+    ``sensitivity`` is how far a neighbor moves any one score. A batch publishes places among the coordinates
+    that are left, ascending.
     """
     support: IntArray = np.empty((0, scores.shape[1]), dtype=np.intp)
     for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
         candidates = coordinates_left(support, len(scores))
         chosen = gumbel_top_k(
             transcript,
+            release,
             np.take_along_axis(scores, candidates, axis=0),
             sensitivity=sensitivity,
             noise_multiplier=noise_multiplier,
             k=k,
-            label=label,
             by_magnitude=True,
         )
         support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])

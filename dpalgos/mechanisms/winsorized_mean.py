@@ -1,47 +1,30 @@
 """Means of values that lie close together at an unknown place: noise in proportion to how close.
 
-τ: a public radius within which all values lie, of their mean (a typical one in one dimension: of each other);
-if they do not, the answer is biased, and as private as before.
+τ is a public radius: all values lie within τ of their mean. If they do not, the estimate is biased, and as
+private as before.
 
-One dimension (:func:`winsorized_means_by_column`, ε-DP). μ̂ = the middle of a bin of width w near the middle
-of the values (:func:`dpalgos.mechanisms.private_range.private_range`); the answer is the mean of values
-truncated to μ̂ ± h, moved by at most 2h/n by one of them, with Laplace noise. As printed w = h = 2τ: it cuts
-values off that straddle the edge of a bin: a value may lie up to 2τ + w/2 from μ̂. ``tight``: w = τ/4,
-h = 2.125τ.
+    μ̂ = the middle of a bin of width w near the middle of a column (:func:`private_range`)
+    m̂ = the mean of values truncated to μ̂ ± h, moved by at most 2h/n by one of them, plus Laplace noise
 
-Several dimensions (:func:`winsorized_mean`, zero-concentrated DP). Rotated (:class:`HadamardRotation`), every
-coordinate of a vector lies within τ' = τ √(2 log(2Dn/γ)/D) of the mean's, with probability 1 − γ.
-
- 1. A range for every rotated coordinate, bins of width τ'/2: a center c with ‖c − mean‖ ≤ √D (τ' + w/2).
- 2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
- 3. The same around that answer, with radius τ + what its noise moved it by, which is the least that can be
-    had: 2r/n in place of the √D log(n) times as much that separate coordinates cost.
-
-The two balls are clipped in the original coordinates, where norms are the same and padding costs nothing. The
-privacy of each step is that of its own clipping, whatever the data and the center released before.
+A range and a mean have pure ε each. As printed w = h = 2τ. This cuts off values next to the edge of a bin: a
+value may lie up to 2τ + w/2 from μ̂. ``tight``: w = τ/4, h = 2.125τ.
 
 References
 ----------
-Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; step 3 and the radii are ours.
+Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
-from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.clipping import distinct, mean_in_ball
-from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray, IntArray
 
 _ROWS_AT_ONCE = 4096
@@ -49,34 +32,21 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """How wide bins are and how far around the chosen one values count, in units of τ, or (R,) of a column.
+    """The width of bins, and the half-width of the interval around the chosen bin's middle, in units of τ.
 
-    ``half_width`` is at least 2 + bin_width / 2 if no value is to be cut off.
+    No value is cut off if ``half_width`` is at least 2 + bin_width / 2.
     """
 
-    bin_width: Any
-    half_width: Any
+    bin_width: float
+    half_width: float
 
-    def times(self, radius: float | FloatArray) -> "Window":
-        """Return the window of columns that lie within τ = ``radius`` of their mean."""
+    def times(self, radius: float) -> "Window":
+        """Return the window of a column that lies within τ = ``radius`` of its mean."""
         return Window(bin_width=self.bin_width * radius, half_width=self.half_width * radius)
 
 
 PRINTED_WINDOW = Window(bin_width=2.0, half_width=2.0)
 FINE_WINDOW = Window(bin_width=0.25, half_width=2.125)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WinsorizedNoise:
-    """Noise of the three steps in several dimensions: ε of each range, multipliers of the two means.
-
-    ``interval_multipliers`` are those of the parts of an interval; none without one.
-    """
-
-    range_epsilon: float
-    first_multiplier: float
-    refined_multiplier: float
-    interval_multipliers: Mapping[str, float] = field(default_factory=dict)
 
 
 class HadamardRotation:
@@ -124,38 +94,30 @@ def _hadamard(bits: int) -> FloatArray:
     return np.asarray(scipy.linalg.hadamard(1 << bits), dtype=float)
 
 
-def winsorized_means_by_column(
+def winsorized_columns(
     transcript: Transcript,
-    values: Sequence[FloatArray],
+    releases: tuple[Release, Release],
+    values: FloatArray,
     *,
     bound: float,
     window: Window,
     epsilon: float,
-    label: str,
-) -> "RefinedMean":
-    """Release the mean of every column by itself, from an array (n_r, k) per replicate.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Release the mean of every column of values (n, k), (k, R), its center, and the noise in it, (R,).
 
-    Ranges are searched in ±``bound``; it and the ``window`` of each replicate's columns are public. Every
-    column's range costs ``epsilon``, and so does its mean.
+    ``releases`` are those of ranges and means. Ranges are searched in ±``bound``; ``bound`` and ``window``
+    are public. Every column's range costs ``epsilon``, and so does its mean.
     """
-    n_rows = np.array([len(X) for X in values], dtype=float)
+    ranges, mean = releases
     center = private_range(
-        transcript,
-        values,
-        bound=bound,
-        bin_width=window.bin_width,
-        epsilon=epsilon,
-        label=f"range of the {label}",
+        transcript, ranges, values, bound=bound, bin_width=window.bin_width, epsilon=epsilon
     )
-    half = window.half_width
-    means = np.empty_like(center)
-    for X, replicates in distinct(values):
-        for r in replicates:
-            means[:, r] = np.clip(X, center[:, r] - half[r], center[:, r] + half[r]).mean(axis=0)
-    sensitivity = ball_mean(half, n_rows)
-    mean = release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
-    noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
-    return RefinedMean(mean=mean, center=center, radius=half, noise_std=noise_std)
+    half, means = window.half_width, np.empty_like(center)
+    for r, middle in enumerate(center.T):
+        means[:, r] = np.clip(values, middle - half, middle + half).mean(axis=0)
+    sensitivity = mean.lemma(np.full(center.shape[1], half), float(len(values)))
+    released = release_laplace(transcript, mean, means, linf_sensitivity=sensitivity, epsilon=epsilon)
+    return released, center, np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1)
 
 
 def repeated_winsorized_means(
@@ -186,68 +148,6 @@ def repeated_winsorized_means(
     return np.asarray(means + 2 * half / len(values) / epsilon * laplace)
 
 
-def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: float) -> FloatArray:
-    """Return τ' = τ √(2 log(2Dn/γ)/D), (R,): how far rotated coordinates lie from the mean's."""
-    return np.asarray(radius * np.sqrt(2 * np.log(2 * size * n_rows / failure) / size))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RefinedMean:
-    """A released mean (d, R) of vectors clipped to a ball around a center released before; or of columns.
-
-    ``radius`` and ``noise_std`` (R,) are those of the ball, and of the noise in each coordinate of the mean.
-    """
-
-    mean: FloatArray
-    center: FloatArray
-    radius: FloatArray
-    noise_std: FloatArray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Vicinity:
-    """What is public of vectors near their mean: its ℓ2 norm is at most ``bound``, they within τ of it.
-
-    ``radius`` is τ (R,); ``failure`` is γ, of the concentration in coordinates of the ``rotation`` and of the
-    refinement, and affects accuracy only.
-    """
-
-    bound: float
-    radius: FloatArray
-    rotation: HadamardRotation
-    failure: float
-
-
-def winsorized_mean(
-    transcript: Transcript,
-    vectors: Sequence[FloatArray],
-    public: Vicinity,
-    noise: WinsorizedNoise,
-    label: str,
-) -> RefinedMean:
-    """Release the mean of vectors, an array (n_r, d) per replicate, by the three steps above."""
-    radius, rotation, failure = public.radius, public.rotation, public.failure
-    n_rows = np.array([len(X) for X in vectors], dtype=float)
-    size, d = rotation.size, rotation.n_features
-    each = rotated_radius(radius, size, n_rows, failure)
-    width = each / 2
-    rotated = {id(X): rotation.rotate(X) for X, _ in distinct(vectors)}
-    center = private_range(
-        transcript,
-        [rotated[id(X)] for X in vectors],
-        bound=public.bound,
-        bin_width=width,
-        epsilon=noise.range_epsilon,
-        label=f"range of the {label}",
-    )
-    del rotated
-    first, refined = (Release(name, "the rest", ball_mean) for name in (f"first {label}", label))
-    multipliers = {first.label: noise.first_multiplier, refined.label: noise.refined_multiplier}
-    spend = Spend.of_multipliers(transcript, multipliers)
-    reach = radius + np.sqrt(size) * (each + width / 2)
-    middle, _ = spend(first, mean_in_ball(vectors, rotation.rotate_back(center), reach), reach, n_rows)
-    noise_std = noise.first_multiplier * ball_mean(reach, n_rows)
-    moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / failure)))
-    closer = np.minimum(radius + moved, reach)
-    mean, std = spend(refined, mean_in_ball(vectors, middle, closer), closer, n_rows)
-    return RefinedMean(mean=mean, center=middle, radius=closer, noise_std=std)
+def rotated_radius(radius: float, size: int, n_rows: float, failure: float) -> float:
+    """Return τ' = τ √(2 log(2Dn/γ)/D), the largest distance of rotated coordinates from the mean's."""
+    return float(radius * np.sqrt(2 * np.log(2 * size * n_rows / failure) / size))

@@ -17,16 +17,14 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family
-from dpalgos.models.risk import Risk, minimize
+from dpalgos.models.risk import Risk, Step, minimize, newton_descent
+from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import BoolArray, FloatArray
 
 _MOST_PRODUCTS = 1000
-_MOST_HALVINGS = 40
 _LOOSEST, _TIGHTEST = 0.1, 1e-4  # how far Newton's equations are solved; the latter is safe in float32
-_ROUNDING = 1e-13
 _FEW_COLUMNS = 200  # for which Hessians are formed; otherwise they are only multiplied with
 
 
@@ -47,6 +45,7 @@ class RidgeRisk:
         for rows, block in sample.rows.blocks():
             norms[rows, 0] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=float))
         self._shortened = clip_factor(norms, row_bound)
+        self.n_rows, self.n_features = len(self._y), sample.n_features
 
     def predictor(self, coef: FloatArray) -> FloatArray:
         """Return x'β of the clipped rows, (n, R)."""
@@ -101,10 +100,8 @@ def reached_minimum(
         coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
         gradient = risk.gradient(coef)
     else:
-        wide, start = RidgeRisk(family, sample, **penalties), np.zeros_like(penalties["tilt"])
-        coef, gradient = minimize_by_products(
-            wide, start, tolerance, most_steps=n_iterations, step_size=step_size
-        )
+        wide = RidgeRisk(family, sample, **penalties)
+        coef, gradient = minimize_by_products(wide, tolerance, most_steps=n_iterations, step_size=step_size)
     if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
@@ -114,35 +111,33 @@ def reached_minimum(
 
 
 def minimize_by_products(
-    risk: RidgeRisk, start: FloatArray, tolerance: FloatArray, *, most_steps: int, step_size: float = 1.0
+    risk: RidgeRisk, tolerance: FloatArray, *, most_steps: int, step_size: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients (d, R) at which Newton's method ends, and the gradient there.
+    """Return the coefficients (d, R) at which Newton's method from zero ends, and the gradient there.
 
-    A replicate is done where the gradient's norm is at most ``tolerance`` (R,); after ``most_steps`` steps it
-    is for the caller to see. ``step_size`` is a factor on a Newton step before it is halved.
+    A replicate is done if the norm of the gradient is at most ``tolerance`` (R,). The caller checks the
+    gradient after ``most_steps`` steps. An iterate holds coefficients and the predictors (n, R) below them.
     """
-    coef = start
-    predictor = risk.predictor(coef)
-    gradient, current = risk.gradient(coef, predictor), risk.loss(coef, predictor)
-    first = np.linalg.norm(gradient, axis=0)
-    for _ in range(most_steps):
+    first: list[FloatArray] = []
+
+    def newton_step(iterate: FloatArray) -> Step:
+        coef, predictor = iterate[: risk.n_features], iterate[risk.n_features :]
+        gradient = risk.gradient(coef, predictor)
         norm = np.linalg.norm(gradient, axis=0)
-        active = norm > tolerance
-        if not active.any():
-            break
-        precision = np.clip(np.sqrt(norm / np.maximum(first, norm)), _TIGHTEST, _LOOSEST)
-        step = conjugate_gradients(risk.curvature_product(predictor), gradient, precision * norm, active)
-        along, size = risk.predictor(step), np.where(active, step_size, 0.0)
-        for _ in range(_MOST_HALVINGS):
-            moved, ahead = coef - size * step, predictor - size * along
-            after = risk.loss(moved, ahead)
-            rising = active & ~(after <= current + _ROUNDING * (1 + np.abs(current)))
-            if not rising.any():
-                break
-            size = np.where(rising, size / 2, size)
-        coef, predictor = np.where(active, moved, coef), np.where(active, ahead, predictor)
-        current, gradient = np.where(active, after, current), risk.gradient(coef, predictor)
-    return coef, gradient
+        first.append(norm)
+        precision = np.clip(np.sqrt(norm / np.maximum(first[0], norm)), _TIGHTEST, _LOOSEST)
+        product, active = risk.curvature_product(predictor), norm > tolerance
+        change = conjugate_gradients(product, gradient, precision * norm, active)
+        along = np.concatenate([change, risk.predictor(change)]) if active.any() else iterate
+        return Step(along, active, np.zeros_like(active))
+
+    def loss(iterate: FloatArray) -> FloatArray:
+        return risk.loss(iterate[: risk.n_features], iterate[risk.n_features :])
+
+    start = np.zeros((risk.n_features + risk.n_rows, len(tolerance)))
+    end = newton_descent(start, loss, newton_step, most_steps=most_steps, step_size=step_size).coef
+    coef, predictor = end[: risk.n_features], end[risk.n_features :]
+    return coef, risk.gradient(coef, predictor)
 
 
 def conjugate_gradients(

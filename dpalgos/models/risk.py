@@ -10,15 +10,17 @@ those are few.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.group import Group
+from dpalgos.rows.moments import row_moments, weighted_moments
 from dpalgos.rows.sample import GROUP_ELEMENTS, Grouped, Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 _LONG = 8  # entries of a row that cost as much as one replicate's entry
@@ -78,15 +80,9 @@ class Risk:
 
     def second_moments(self) -> FloatArray:
         """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
-        d = self._sample.n_features
-        moments = self._parts.total(
-            (self._sample.n_replicates, d, d),
-            lambda _, part: _weighted_moments(part.X, part.weights),
-            axis=0,
-        )
-        return np.asarray(
-            moments / self._sample.n_rows[:, None, None] + self._ridge[:, None, None] * np.eye(d)
-        )
+        d, n_rows = self._sample.n_features, self._sample.n_rows[:, None, None]
+        moments = row_moments(self._sample, self._row_bound)[:, :d, :d]
+        return np.asarray(moments / n_rows + self._ridge[:, None, None] * np.eye(d))
 
     def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
@@ -101,7 +97,7 @@ class Risk:
                 for b in range(a + 1):
                     both = np.outer(contrasts[:, a], contrasts[:, b])
                     weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
-                    hessians[:, a, :, b] = _weighted_moments(part.X, weights)
+                    hessians[:, a, :, b] = weighted_moments(part.X, weights)
             return hessians
 
         hessian = self._parts.total((self._sample.n_replicates, k, d, k, d), lower, axis=0)
@@ -197,47 +193,73 @@ class Minimum:
     found: BoolArray
 
 
-def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Minimum:
-    """Minimize a risk by Newton's method with step halving, from zero; deterministic.
+class Step(NamedTuple):
+    """A Newton step in the shape of the iterate; whether to take it and whether it is short, (R,)."""
 
-    At most ``most_steps`` steps, each ``step_size`` times Newton's before it is halved.
+    change: FloatArray
+    is_sound: BoolArray
+    is_short: BoolArray
 
-    Directions in which the rows do not vary get coefficient zero. Therefore a solution exists for collinear
-    columns and for more columns than rows. With classes, coefficients sum to zero over classes. A replicate
-    that has converged does not change. Therefore a batch equals a loop.
 
-    If a linear predictor separates the classes, the risk has no minimum. It falls forever along that
-    predictor, and its curvature vanishes; ``found`` is False there.
+def newton_descent(
+    start: FloatArray,
+    loss: Callable[[FloatArray], FloatArray],
+    newton_step: Callable[[FloatArray], Step],
+    *,
+    most_steps: int,
+    step_size: float = 1.0,
+) -> Minimum:
+    """Minimize a loss by Newton's method with step halving; deterministic.
+
+    Each of at most ``most_steps`` steps is ``step_size`` times Newton's, and is halved until the loss falls.
+    A replicate ends after a short step, or before a step that is not sound. It then does not change.
+    Therefore a batch equals a loop.
     """
-    contrasts = _contrasts(risk.family.classes)
-    whitening, unwhitening = _whitening(risk.second_moments())
-    coef: FloatArray = np.zeros(risk.shape)
-    converged: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
-    active = ~converged
-    current = risk.loss(coef)
+    coef, current = start, loss(start)
+    found: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
+    active = ~found
     for _ in range(most_steps):
-        step, white, sound = _newton_step(risk, coef, contrasts, whitening)
-        reached = np.einsum(
-            "red,dcr,ck->rke", unwhitening, coef.reshape(len(coef), -1, len(white)), contrasts
-        )
-        length = _norms(white) / (1 + _norms(reached))
-        active &= sound
+        step = newton_step(coef)
+        active &= step.is_sound
+        if not active.any():
+            break
         size = np.where(active, step_size, 0.0)
         for _ in range(_MOST_HALVINGS):
-            moved = coef - size * step
-            after = risk.loss(moved)
+            moved = coef - size * step.change
+            after = loss(moved)
             rising = active & ~(after <= current + _ROUNDING * (1 + np.abs(current)))
             if not rising.any():
                 break
             size = np.where(rising, size / 2, size)
         active &= ~rising
         coef, current = np.where(active, moved, coef), np.where(active, after, current)
-        arrived = active & (length <= _CLOSE)
-        converged |= arrived
-        active &= ~arrived
+        found |= active & step.is_short
+        active &= ~step.is_short
         if not active.any():
             break
-    return Minimum(coef, converged)
+    return Minimum(coef, found)
+
+
+def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Minimum:
+    """Minimize a risk by :func:`newton_descent` from zero.
+
+    Directions in which the rows do not vary get coefficient zero. Therefore a solution exists for collinear
+    columns and for more columns than rows. With classes, coefficients sum to zero over classes.
+
+    If a linear predictor separates the classes, the risk has no minimum. It falls forever along that
+    predictor, and its curvature vanishes; ``found`` is False there.
+    """
+    contrasts = _contrasts(risk.family.classes)
+    whitening, unwhitening = _whitening(risk.second_moments())
+
+    def newton_step(coef: FloatArray) -> Step:
+        change, white, sound = _newton_step(risk, coef, contrasts, whitening)
+        flat = coef.reshape(len(coef), -1, len(white))
+        white_coef = np.einsum("red,dcr,ck->rke", unwhitening, flat, contrasts)
+        return Step(change, sound, _norms(white) / (1 + _norms(white_coef)) <= _CLOSE)
+
+    start: FloatArray = np.zeros(risk.shape)
+    return newton_descent(start, risk.loss, newton_step, most_steps=most_steps, step_size=step_size)
 
 
 def _newton_step(
@@ -284,10 +306,6 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
         return np.ones((1, 1))
     centering = np.eye(classes[0]) - 1 / classes[0]
     return np.asarray(np.linalg.svd(centering)[0][:, :-1])
-
-
-def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
-    return (X.T * weights.T[:, None, :]) @ X
 
 
 def _predict(part: Group, coef: FloatArray) -> FloatArray:

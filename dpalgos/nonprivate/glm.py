@@ -1,11 +1,11 @@
-"""Maximum likelihood in a generalized linear model, what private ones are compared with.
+"""Maximum likelihood in a generalized linear model, without privacy.
 
     β̂ = argmin_β Σ_i ψ(o_i + x_i'β) − y_i x_i'β
 
-with offsets o_i = 0 unless there is an offset, by Newton's method with step halving, from zero; of Gaussian
+Offsets o_i are 0 unless there is an offset. The method is Newton's with step halving, from zero. For Gaussian
 responses it is least squares (:mod:`dpalgos.nonprivate.ols`). No intercept is added. Collinear columns share
-what they explain; an all-zero column gets coefficient zero. Responses that a linear predictor separates are
-refused: their likelihood has no maximum.
+the effect; an all-zero column gets coefficient zero. Responses that a linear predictor separates are refused:
+their likelihood has no maximum.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
     order=16,
     task="glm",
     relation=None,
-    reference="the non-private answer",
+    reference="maximum likelihood",
     summary="Newton's method on the likelihood, without privacy.",
     example={"family": "gaussian"},
 )

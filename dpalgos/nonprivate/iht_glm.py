@@ -73,7 +73,7 @@ class IHTLinearRegressionParams(HardThresholdingParams):
     order=9,
     task="linear_regression",
     relation=None,
-    reference="Blumensath & Davies (2010), the non-private answer to sparse problems",
+    reference="Blumensath & Davies (2010)",
     summary="Gradient steps that keep the largest coefficients only, without privacy.",
     example={"sparsity": 2},
 )

@@ -1,11 +1,11 @@
-"""The ℓ1-penalized generalized linear model, by scikit-learn: the comparator that most people would take.
+"""The ℓ1-penalized generalized linear model, by scikit-learn: the most common comparator.
 
     β̂ = argmin_β (1/n) Σ_i loss(x_i'β, y_i) + λ ‖β‖₁
 
 Only columns in use and those of the steepest gradients are fitted, by Newton steps, each a lasso of weighted
-rows. Then the gradients of all columns are taken, for all replicates in one pass, and more columns
-are let in, until every gradient balances the penalty to a thousandth of λ: |∂_j| ≤ 1.001 λ where β_j = 0, and
-within .001 λ of ∓λ elsewhere. No intercept is added.
+rows. Then one pass computes the gradients of all columns for all replicates, and more columns are let in. The
+end is reached if every gradient balances the penalty to a thousandth of λ: |∂_j| ≤ 1.001 λ where β_j = 0, and
+within 0.001 λ of ∓λ elsewhere. No intercept is added.
 
 Reference: Tibshirani (1996), Regression shrinkage and selection via the lasso. Friedman, Hastie & Tibshirani
 (2010), Regularization paths for generalized linear models via coordinate descent.

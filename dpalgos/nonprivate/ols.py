@@ -1,10 +1,10 @@
-"""Ordinary least squares, the non-private answer that private regressions are compared with.
+"""Ordinary least squares, without privacy.
 
     β̂ = argmin_β ‖y − Xβ‖₂
 
 No intercept is added. Rank-deficient problems get the minimum-norm solution. Replicates are solved from their
-Gram matrices, which are one matrix product; those too ill-conditioned for ten correct digits, and single
-runs, go through a singular value decomposition.
+Gram matrices, which are one matrix product. A singular value decomposition solves single runs, and replicates
+too ill-conditioned for ten correct digits.
 """
 
 from functools import reduce
@@ -18,8 +18,8 @@ from dpalgos.nonprivate.robust_intervals import (
     robust_interval,
 )
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _LARGEST_CONDITION = 1e5
@@ -30,11 +30,11 @@ _LARGEST_CONDITION = 1e5
     order=1,
     task="linear_regression",
     relation=None,
-    reference="the non-private answer",
+    reference="least squares",
     summary="Least squares without privacy.",
 )
 def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
-    """Return the least-squares coefficients, (d, R)."""
+    """Return the coefficients, (d, R)."""
     sample.check_response()
     if params.interval is not None:
         transcript.interval = robust_interval(sample, least_squares_half_widths(params.interval))
@@ -58,9 +58,9 @@ def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) ->
 
 
 def _of_all_rows(sample: Sample) -> FloatArray:
-    """Return the least-squares coefficients of all rows, (d,); of streamed ones by their triangular factor.
+    """Return the coefficients of all rows, (d,); of streamed ones by their triangular factor.
 
-    [X, y] and the factor R of its QR decomposition have the same products of columns, hence the same answer.
+    [X, y] and the factor R of its QR decomposition have the same products of columns.
     """
     if not sample.rows.streamed:
         X, y = sample.X, sample.response()

@@ -1,7 +1,7 @@
-"""Intervals of the non-private answers, heteroscedasticity-robust, by statsmodels.
+"""Heteroscedasticity-robust intervals of non-private estimates, by statsmodels.
 
 Least squares: HC3. Means: Student's t of every column. Other generalized linear models: the sandwich (HC0),
-which is all that statsmodels has for them. What private intervals are compared with.
+the only one that statsmodels has for them.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,14 @@ class RobustIntervalParams(Params):
 
 
 def robust_interval(sample: Sample, half_widths: HalfWidths) -> Interval:
-    """Return the interval of each replicate's answer; NaN where half-widths are not defined."""
+    """Return the interval of each replicate's estimate; NaN where half-widths are not defined."""
     X, y = sample.X, sample.y
     with np.errstate(all="ignore"):
         if sample.row_mask is None:
-            found = [half_widths(X, y)] * sample.n_replicates
+            each = [half_widths(X, y)] * sample.n_replicates
         else:
-            found = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
-    widths = np.stack(found, axis=1)
+            each = [half_widths(X[rows], None if y is None else y[rows]) for rows in sample.row_mask.T]
+    widths = np.stack(each, axis=1)
     return Interval(half_width=np.where(np.isfinite(widths), widths, np.nan))
 
 

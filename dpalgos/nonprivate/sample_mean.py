@@ -1,11 +1,14 @@
-"""The sample mean, the non-private answer that private means are compared with.
+"""The sample mean, without privacy.
 
 m = (1/n) Σ_i x_i
 """
 
+import numpy as np
+
 from dpalgos.catalog import register
 from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, robust_interval
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -15,11 +18,11 @@ from dpalgos.typing import FloatArray
     order=7,
     task="mean",
     relation=None,
-    reference="the non-private answer",
+    reference="the mean",
     summary="The mean without privacy.",
 )
 def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
     """Return the mean of each replicate's rows, (d, R)."""
     if params.interval is not None:
         transcript.interval = robust_interval(sample, mean_half_widths(params.interval))
-    return sample.mean_of(lambda X: X)
+    return sample.clipped_means(truncate, np.inf).copy()

@@ -11,6 +11,7 @@ from dpalgos.catalog import register
 from dpalgos.params import Params, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -27,15 +28,14 @@ class SparseSampleMeanParams(Params):
     order=8,
     task="mean",
     relation=None,
-    reference="the non-private answer to sparse problems",
+    reference="hard thresholding",
     summary="The entries of the mean that are largest in magnitude, without privacy.",
     example={"sparsity": 2},
 )
 def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:
     """Return the thresholded mean of each replicate's rows, (d, R)."""
-    return hard_threshold(
-        sample.mean_of(lambda X: X), check_how_many("sparsity", params.sparsity, sample.n_features)
-    )
+    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
+    return hard_threshold(sample.clipped_means(truncate, np.inf), sparsity)
 
 
 def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:

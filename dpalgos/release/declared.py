@@ -23,13 +23,12 @@ class Release:
     Attributes
     ----------
     label : str
-        Label of its events; the number of a round is written "t".
+        Label of its events.
     share : float, str or callable
         Share of μ², or of ρ where not all noise is Gaussian: a number, words, or a function of ``params``.
-    lemma : callable or str
+    lemma : callable
         The function that bounds how far one row moves the release. It is from
-        :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``. If a mechanism has its own
-        proof, it is a text.
+        :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``.
     when : callable
         ``(params) -> bool``, whether the release is made; None if n and d decide, too.
     witness : callable or None
@@ -39,14 +38,14 @@ class Release:
 
     label: str
     share: Share | Callable[[Any], Share]
-    lemma: Callable[..., FloatArray] | str
+    lemma: Callable[..., FloatArray]
     when: Callable[[Any], bool | None] = lambda params: True
     witness: Witness | None = None
 
     @property
     def sensitivity(self) -> str:
         """The sensitivity as a formula."""
-        return self.lemma if isinstance(self.lemma, str) else str(getattr(self.lemma, "formula", ""))
+        return str(getattr(self.lemma, "formula", ""))
 
     def share_for(self, params: Any) -> Share:
         return self.share(params) if callable(self.share) else self.share

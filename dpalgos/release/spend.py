@@ -123,7 +123,7 @@ class Spend:
             Another lemma than the release's own, where what is released may be of two kinds.
         """
         allowance = self._allow(release)
-        sensitivity = (lemma or release.lemma)(*sizes)  # type: ignore[operator]
+        sensitivity = (lemma or release.lemma)(*sizes)
         transcript, label = self._transcript, release.label
         columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
         if allowance.noise_multiplier is not None:

@@ -83,12 +83,7 @@ class Rows(ABC):
 
     def taken(self, chosen: BoolArray) -> "HeldRows":
         """Return some of the rows (n,), which are not validated again; refused if they are streamed."""
-        some = object.__new__(HeldRows)
-        some._array = self.array()[chosen]
-        some._array.flags.writeable = False
-        some._by_column = {}
-        some.shape, some.dtype, some.largest = some._array.shape, self.dtype, self.largest
-        return some
+        return HeldRows.trusted(self.array()[chosen], self.largest)
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return a copy of some columns, (n, k)."""
@@ -112,6 +107,15 @@ class HeldRows(Rows):
         _check_shape(self.shape)
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
         self._by_column: dict[int, FloatArray] = {}  # blocks (d, m) by their first row
+
+    @classmethod
+    def trusted(cls, array: FloatArray, largest: float = np.inf) -> "HeldRows":
+        """Return rows that are not validated: some of validated rows, or vectors computed from them."""
+        rows = object.__new__(cls)
+        array.flags.writeable = False
+        rows._array, rows._by_column = array, {}
+        rows.shape, rows.dtype, rows.largest = array.shape, array.dtype, largest
+        return rows
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         for start in range(0, len(self), self.block_size):
@@ -176,7 +180,7 @@ class StreamedRows(Rows):
         """Yield the rows and their responses."""
         start, size = 0, min(self.block_size, len(self))
         X, y = np.empty((0, self.shape[1]), self.dtype), np.empty(0)
-        for values, responses in self._given():
+        for values, responses in self._checked_blocks():
             X = np.concatenate([X, values]) if len(X) else values.astype(self.dtype, copy=False)
             if responses is not None:
                 y = np.concatenate([y, responses])
@@ -186,7 +190,7 @@ class StreamedRows(Rows):
         if len(X):
             yield slice(start, start + len(X)), X, y if self.responds else None
 
-    def _given(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    def _checked_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Yield what the stream gives, checked; refuse more or fewer rows."""
         n = 0
         for values, responses in map(_parted, self._read()):

@@ -10,7 +10,9 @@ Their partial sums are added in the order of the rows.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count, islice
@@ -19,9 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.rows.blocks import Rows
-from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+S = TypeVar("S")
 T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
@@ -71,16 +73,16 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
     return block if bound is None else np.clip(block, -bound, bound)
 
 
-def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[FloatArray]:
+def row_sums(rows: Rows, requests: Sequence[RowSum], threads: int = 1) -> list[FloatArray]:
     """Return the sums (R, d) in one pass; the number of threads does not change a bit of them."""
     kinds: dict[tuple[str, float | None, int, int], list[int]] = {}
-    for place, one in enumerate(wanted):
+    for place, one in enumerate(requests):
         kinds.setdefault(one.entries, []).append(place)
-    totals: list[FloatArray] = [np.empty(0)] * len(wanted)
+    totals: list[FloatArray] = [np.empty(0)] * len(requests)
     for places in kinds.values():
-        alike = [wanted[place] for place in places]
-        total: FloatArray = np.zeros((alike[0].n_columns, len(alike), rows.shape[1]))
-        products = partial(_products, rows, alike, _few(rows, alike))
+        same_kind = [requests[place] for place in places]
+        total: FloatArray = np.zeros((same_kind[0].n_columns, len(same_kind), rows.shape[1]))
+        products = partial(_products, rows, same_kind, _few(rows, same_kind))
         for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
             for chosen, product in parts:
                 if chosen is None:
@@ -94,16 +96,19 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
 
 
 def _products(
-    rows: Rows, alike: Sequence[RowSum], few: Few, span: Span
+    rows: Rows, same_kind: Sequence[RowSum], few: Few, span: Span
 ) -> list[tuple[IntArray | None, FloatArray]]:
     """Return which columns the rows of each block are added to (None: all), and what is, (R, K, d)."""
-    mask, dtype, bound = alike[0].mask, alike[0].dtype, alike[0].bound
+    mask, dtype, bound = same_kind[0].mask, same_kind[0].dtype, same_kind[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
     every = slice(span[0][0].start, span[-1][0].stop)
     marked = None if mask is None else mask[every]
-    predictors = _predictors(rows, alike, few, span, entries)
+    predictors = _predictors(rows, same_kind, few, span, entries)
     factors = np.stack(
-        [one.factors(u, every).T.astype(dtype, copy=False) for one, u in zip(alike, predictors, strict=True)],
+        [
+            one.factors(u, every).T.astype(dtype, copy=False)
+            for one, u in zip(same_kind, predictors, strict=True)
+        ],
         axis=1,
     )
     ends = np.cumsum([len(block) for block in entries])
@@ -111,9 +116,9 @@ def _products(
     for i, (block, own) in enumerate(zip(entries, np.split(factors, ends[:-1], axis=2), strict=True)):
         chosen: IntArray | None = None
         if marked is not None:
-            given = marked[ends[i] - len(block) : ends[i]].T
-            chosen = np.flatnonzero(given.any(axis=1))  # not all where a replicate has none of these rows
-            own = own[chosen] * given[chosen, None]
+            marks = marked[ends[i] - len(block) : ends[i]].T
+            chosen = np.flatnonzero(marks.any(axis=1))  # not all where a replicate has none of these rows
+            own = own[chosen] * marks[chosen, None]
         products.append(
             (chosen, (own.reshape(-1, len(block)) @ block).reshape(*own.shape[:2], block.shape[1]))
         )
@@ -127,25 +132,25 @@ def _spans(rows: Rows) -> Iterator[Span]:
         yield span
 
 
-def _few(rows: Rows, alike: Sequence[RowSum]) -> Few:
+def _few(rows: Rows, same_kind: Sequence[RowSum]) -> Few:
     """Return the sparse coefficients of all sums, and which columns they are of."""
     from scipy.sparse import csr_array
 
-    coefs = [one.coef.T for one in alike if one.coef is not None and one.sparse]
+    coefs = [one.coef.T for one in same_kind if one.coef is not None and one.sparse]
     if not coefs:
         return None
     every = np.concatenate(coefs)
     used: IntArray | slice = np.flatnonzero(every.any(axis=0))
-    if rows.keeps_columns and alike[0].bound is None and alike[0].dtype == rows.dtype:
+    if rows.keeps_columns and same_kind[0].bound is None and same_kind[0].dtype == rows.dtype:
         used = slice(None)  # all columns are used where they lie
     return csr_array(every[:, used]), used
 
 
 def _predictors(
-    rows: Rows, alike: Sequence[RowSum], few: Few, span: Span, entries: Sequence[FloatArray]
+    rows: Rows, same_kind: Sequence[RowSum], few: Few, span: Span, entries: Sequence[FloatArray]
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all with sparse coefficients, one for others."""
-    dense = [one.coef for one in alike if one.coef is not None and not one.sparse]
+    dense = [one.coef for one in same_kind if one.coef is not None and not one.sparse]
     products: dict[bool, FloatArray] = {}
     if dense:
         coef = np.concatenate(dense, axis=1)
@@ -153,10 +158,10 @@ def _predictors(
     if few is not None:
         weights, used = few
         columns = [rows.some_columns(which, block, used) for which, block in span]
-        dtype, bound = alike[0].dtype, alike[0].bound
+        dtype, bound = same_kind[0].dtype, same_kind[0].bound
         products[True] = np.concatenate([(weights @ truncated(each, dtype, bound)).T for each in columns])
     places = {
-        kind: iter(range(0, product.shape[1], alike[0].n_columns)) for kind, product in products.items()
+        kind: iter(range(0, product.shape[1], same_kind[0].n_columns)) for kind, product in products.items()
     }
 
     def of(one: RowSum) -> FloatArray | None:
@@ -165,7 +170,25 @@ def _predictors(
         start = next(places[one.sparse])
         return products[one.sparse][:, start : start + one.n_columns]
 
-    return list(map(of, alike))
+    return list(map(of, same_kind))
+
+
+def in_order(function: Callable[[S], T], parts: Iterable[S], threads: int) -> Iterator[T]:
+    """Yield what a function returns for each part; threads are a few parts ahead.
+
+    The order does not depend on the number of threads. Neither does a sum of the results.
+    """
+    if threads == 1:
+        yield from map(function, parts)
+        return
+    ahead: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="rows") as pool:
+        for part in parts:
+            ahead.append(pool.submit(function, part))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def side_by_side(
@@ -189,7 +212,7 @@ def side_by_side(
             left = [run for run in runs if not run.ended]
             if not left:
                 break
-            _answer(rows, [run for run in left if run.wanted is not None], threads())
+            _answer(rows, [run for run in left if run.request is not None], threads())
             passed(n_passes)
             for run in left:
                 run.resume()
@@ -205,12 +228,12 @@ def side_by_side(
     return [(run.result, run.seconds) for run in runs]
 
 
-def row_sum(rows: Rows, wanted: RowSum, owner: object) -> FloatArray:
+def row_sum(rows: Rows, request: RowSum, owner: object) -> FloatArray:
     """Return a sum (R, d): at once, or when all functions that run side by side with this one wait too."""
     run = threading.current_thread()
     if isinstance(run, _Run) and run.owner is owner:
-        return run.wait_for(wanted)
-    return row_sums(rows, [wanted])[0]
+        return run.wait_for(request)
+    return row_sums(rows, [request])[0]
 
 
 class _PassAbandoned(BaseException):
@@ -223,7 +246,7 @@ class _Run(threading.Thread):
     def __init__(self, function: Callable[[], Any], owner: object) -> None:
         super().__init__(daemon=True)
         self.owner = owner
-        self.wanted: RowSum | None = None
+        self.request: RowSum | None = None
         self.answer: FloatArray = np.empty(0)
         self.ended = False
         self.result: Any = None
@@ -252,8 +275,8 @@ class _Run(threading.Thread):
         self._abandoned = True
         self._turn.release()
 
-    def wait_for(self, wanted: RowSum) -> FloatArray:
-        self.wanted = wanted
+    def wait_for(self, request: RowSum) -> FloatArray:
+        self.request = request
         self._stopped.release()
         self._wait()
         return self.answer
@@ -268,11 +291,11 @@ def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
     if not waiting:
         return
     began = time.perf_counter()
-    wanted = [run.wanted for run in waiting if run.wanted is not None]
-    numbers = sum(np.count_nonzero(one.coef) for one in wanted if one.coef is not None and one.sparse)
+    requests = [run.request for run in waiting if run.request is not None]
+    numbers = sum(np.count_nonzero(one.coef) for one in requests if one.coef is not None and one.sparse)
     rows.keeps_columns |= bool(numbers > rows.shape[1])  # each of which is a search through all rows
-    sums = row_sums(rows, wanted, threads)
+    sums = row_sums(rows, requests, threads)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):
-        run.wanted, run.answer = None, answer
+        run.request, run.answer = None, answer
         run.seconds += seconds / len(waiting)

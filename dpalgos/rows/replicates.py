@@ -20,6 +20,6 @@ def each_replicate(
         transcript.renew_noise()
         return fit(0, sample.for_replicate(0), transcript)
     parts = [transcript.for_replicate(r) for r in range(transcript.n_replicates)]
-    found = [fit(r, sample.for_replicate(r), part) for r, part in enumerate(parts)]
+    estimates = [fit(r, sample.for_replicate(r), part) for r, part in enumerate(parts)]
     transcript.join(parts)
-    return np.concatenate(found, axis=-1)
+    return np.concatenate(estimates, axis=-1)

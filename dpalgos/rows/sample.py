@@ -23,7 +23,7 @@ from dpalgos.rows.blocks import (
 )
 from dpalgos.rows.group import Group
 from dpalgos.rows.partitions import PartitionedRows, total_of
-from dpalgos.rows.passes import RowSum, row_sum, side_by_side
+from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -118,10 +118,10 @@ class Sample:
         y.flags.writeable = False
         return y
 
-    def once(self) -> "Sample":
-        """Return the same rows for a single replicate, where replicates do not differ."""
-        assert self.row_mask is None
-        return Sample(self.rows, self._held_y, user_ids=self.user_codes)
+    @classmethod
+    def of_vectors(cls, vectors: FloatArray, n_replicates: int = 1) -> "Sample":
+        """Return vectors (n, d) that were computed from validated rows, such as means over users, as rows."""
+        return cls(HeldRows.trusted(vectors), n_replicates=n_replicates)
 
     def derived(
         self,
@@ -159,6 +159,8 @@ class Sample:
         else:
             taken = self.derived(rows=self.row_mask[:, r], n_replicates=1)
         taken.n_rows, taken.planned_rows = self.n_rows[[r]], self.planned_rows
+        if self.user_codes is not None:
+            taken.planned_users = self.planned_users
         return taken
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
@@ -196,18 +198,31 @@ class Sample:
         """The number of rows by which a budget is split: the smallest over the replicates of a run."""
         return float(self.n_rows.min())
 
+    @property
+    def users(self) -> UserRows:
+        """The rows of a sample of one replicate, user by user."""
+        assert self.row_mask is None
+        return UserRows(self.X, self.y, self._codes)
+
     @cached_property
-    def users(self) -> list[UserRows]:
-        """Every replicate's rows user by user, one and the same object where replicates do not differ."""
+    def n_users(self) -> IntArray:
+        """Number of users of each replicate, (R,)."""
+        masks = [slice(None)] if self.row_mask is None else self.row_mask.T
+        counts = [len(np.unique(self._codes[rows])) for rows in masks]
+        return np.broadcast_to(counts, (self.n_replicates,))
+
+    @cached_property
+    def planned_users(self) -> int:
+        """The number of users by which phases are planned: the smallest over the replicates of a run."""
+        return int(self.n_users.min())
+
+    @property
+    def _codes(self) -> IntArray:
         if self.user_codes is None:
             raise InputError(
                 "user_ids is required by this estimator, got None; pass whose row it is as an (n,) array"
             )
-        if self.row_mask is None:
-            return [UserRows(self.X, self.y, self.user_codes)] * self.n_replicates
-        X, y, codes = self.X, self.y, self.user_codes
-        used = (self.row_mask[:, r] for r in range(self.n_replicates))
-        return [UserRows(X[rows], None if y is None else y[rows], codes[rows]) for rows in used]
+        return self.user_codes
 
     def moved_cells(self, group: Group) -> BoolArray | None:
         """Return which cells of a group's X were clipped to a bound, (n_group, d); None: none was."""
@@ -226,31 +241,14 @@ class Sample:
 
     def responses(self) -> Iterator[FloatArray]:
         """Yield y, or refuse if there is none: at once, or block by block where rows are streamed."""
-        if self.rows.streamed:
-            self.check_response()
-            yield from (group.y for group in self.together())
-        else:
-            yield self.response()
+        self.check_response()
+        yield from (group.y for group in self.together())
 
     def response(self) -> FloatArray:
         """Return y, or refuse if there is none."""
         self.check_response()
         assert self.y is not None
         return self.y
-
-    def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return the means over each replicate's rows of a function of X, or of a block of it, (k, R)."""
-        if not self.rows.streamed:
-            values = made(self.X)
-            if self.float_mask is None:
-                return np.repeat(values.mean(axis=0)[:, None], self.n_replicates, axis=1)
-            return np.asarray(values.T @ self.float_mask / self.n_rows)
-
-        def total(part: Sample) -> FloatArray:
-            sums = (np.repeat(made(g.X).T @ g.weights, part._per_group(g), axis=1) for g in part.together())
-            return np.asarray(sum(sums))
-
-        return np.asarray(self.total(total) / self.n_rows)
 
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
         """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
@@ -296,10 +294,6 @@ class Sample:
         (`dpalgos.rows.passes`).
         """
         return side_by_side(self.rows, functions, self, passed, threads)
-
-    def row_sum(self, wanted: RowSum) -> FloatArray:
-        """Return a sum over all rows, (R, d)."""
-        return row_sum(self.rows, wanted, owner=self)
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
@@ -361,9 +355,6 @@ class Sample:
                 used = self.row_mask[rows, 0]
                 X, y, weights = X[used], y[used], weights[used]
             yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
-
-    def _per_group(self, group: Group) -> int:
-        return self.n_replicates if group.weights.shape[1] == 1 else 1
 
     @cached_property
     def float_mask(self) -> FloatArray | None:

@@ -93,14 +93,16 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
     An id is a whole number below 2^53 or text, compared as it is: ``"7"`` and ``"007"`` are two users.
     """
     # A list of numbers and text would become text.
-    given: Any = unmasked("user_ids", user_ids)
-    ids = np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
+    values: Any = unmasked("user_ids", user_ids)
+    ids = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
     if ids.dtype == object:
         entries = ids.tolist()
-        alike = any(all(isinstance(one, allowed) for one in entries) for allowed in (str, int | np.integer))
-        if not alike or any(isinstance(one, bool) for one in entries):
+        is_one_kind = any(
+            all(isinstance(one, allowed) for one in entries) for allowed in (str, int | np.integer)
+        )
+        if not is_one_kind or any(isinstance(one, bool) for one in entries):
             raise InputError(
                 "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "
                 "ones; correct the column"

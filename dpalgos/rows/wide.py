@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, is_sparse, truncated
+from dpalgos.rows.passes import RowSum, is_sparse, row_sum, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -76,7 +76,7 @@ class Design:
         factors: Callable[..., FloatArray],
         coef: FloatArray | None = None,
     ) -> FloatArray:
-        wanted = RowSum(
+        request = RowSum(
             n_columns=n_columns,
             dtype=self.dtype,
             bound=self._bound,
@@ -84,7 +84,7 @@ class Design:
             coef=coef,
             mask=self._mask,
         )
-        return np.asarray(self._sample.row_sum(wanted).T / self._n_used)
+        return np.asarray(row_sum(self._rows, request, owner=self._sample).T / self._n_used)
 
     def _truncated(self, block: FloatArray) -> FloatArray:
         return truncated(block, self.dtype, self._bound)

@@ -20,9 +20,9 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.checks import check_positive
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.declared import Release
+from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _PROBES = np.arange(1, 8) / 8
@@ -36,7 +36,7 @@ def exponential_quantiles(
     lower: float,
     upper: float,
     epsilon: float,
-    label: str,
+    release: Release,
     row_mask: BoolArray | None = None,
     columns: IntArray | None = None,
 ) -> FloatArray:
@@ -83,9 +83,9 @@ def exponential_quantiles(
         for q, level in enumerate(levels):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
     event = BoundedRangeEvent(
-        label=label,
+        label=release.label,
         epsilon=epsilon,
-        sensitivity=count(),
+        sensitivity=plain_sensitivity(release.lemma()),
         count=m * len(levels),
         support=(float(lower), float(upper)),
     )

@@ -43,18 +43,21 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import interval
+from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.truncation import share_setting
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-LABEL, PRINTED = "sparsity", "printed cross-validation"
 N_FOLDS = 5
+CHOICE = Release("sparsity", "the keyword sparsity_share", interval, when=lambda params: params.is_chosen)
+PRINTED_CHOICE = Release(
+    "printed cross-validation", "none proved", unbounded_sensitivity, when=lambda params: params.is_printed
+)
 
 _CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
 _CHOICE_PART = 0.2  # of the share of cross-validation; the fits of the folds divide the rest
@@ -154,10 +157,10 @@ class Loss(ABC):
         """Release the index of a model of the grid with small total loss (len(grid), R), (R,)."""
         return exponential_mechanism(
             transcript,
+            CHOICE,
             -totals / n_rows,
-            sensitivity=interval(self.length, n_rows),
+            sensitivity=CHOICE.lemma(self.length, n_rows),
             epsilon=epsilon,
-            label=LABEL,
         )
 
     @abstractmethod
@@ -244,8 +247,8 @@ def with_chosen_sparsity(
         return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
     if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or chosen inside the fit
         return fit(sample, params, transcript)
-    planned = least_noise(noise(params).after_selections(LABEL, 1, params.choice_shares), holds=False)
-    epsilon = planned.epsilon_of(LABEL)
+    planned = least_noise(noise(params).after_selections(CHOICE.label, 1, params.choice_shares), holds=False)
+    epsilon = planned.epsilon_of(CHOICE.label)
     factors = iter([planned.factor / float(np.sqrt(share)) for share in params.choice_shares[1:]])
 
     def path(rows: Sample) -> list[FloatArray]:
@@ -301,9 +304,5 @@ def as_printed(
             drawn[:, r] = estimator(part, settings, inner)[:, 0]
         return drawn
 
-    event = UnprotectedEvent(label=PRINTED)
+    event = UnprotectedEvent(label=PRINTED_CHOICE.label)
     return transcript.publish(-totals / sample.n_rows, draw, event)
-
-
-CHOICE = Release(LABEL, "the keyword sparsity_share", "of a loss", when=lambda params: params.is_chosen)
-PRINTED_CHOICE = Release(PRINTED, "none proved", "unbounded", when=lambda params: params.is_printed)

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
@@ -106,7 +106,7 @@ def _quantiles(
         lower=-bound,
         upper=bound,
         epsilon=epsilon,
-        label=LABEL,
+        release=_QUANTILES,
         row_mask=sample.row_mask,
         columns=columns,
     )
@@ -185,7 +185,7 @@ def _far_responses(params: Any, d: int, _: Published) -> Neighbors:
 
 
 _QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", count, when=_truncates("private_quantiles"))
-_NONE = Release("untruncated entries", "none proved", "unbounded", when=_truncates("none"))
+_NONE = Release("untruncated entries", "none proved", unbounded_sensitivity, when=_truncates("none"))
 COLUMN_RELEASES = replace(_QUANTILES, witness=_far_entries), _NONE
 RESPONSE_RELEASES = (
     replace(_QUANTILES, share=f"about {RESPONSE_SHARE}", witness=_far_responses),

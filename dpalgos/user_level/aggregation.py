@@ -1,23 +1,36 @@
-"""How the mean over users of one vector each is released, once or at every step of an optimization.
+"""The mean over users of one vector each, released once or at every step of an optimization.
 
-    "winsorized"     a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`): noise ∝ the radius τ
-    "clipped"        vectors clipped to the public norm B, Gaussian noise: noise ∝ B, whatever τ is; Laplace
-                     noise on a single number that is released once
-    "group_privacy"  noise for rows at (ε/m, δ / (m e^((m−1)ε/m))), which m rows of a user add up to (ε, δ)
+- ``"winsorized"``: a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`), noise ∝ the radius τ.
+- ``"clipped"``: vectors clipped to the public norm B, noise ∝ B for any τ. The noise is Gaussian, or Laplace
+on
+  a single number that is released once.
+- ``"group_privacy"``: noise for rows at (ε/m, δ / (m e^((m−1)ε/m))); m rows of a user add up to (ε, δ).
 
-Replacing a user replaces one vector. The first two are calibrated for that; the third is what a row-level
-mechanism has to pay, and exists as printed only: calibrated exactly it is the second.
+Replacing a user replaces one vector. The first two are calibrated for that. The third is the cost of a
+row-level mechanism, and exists as printed only: with exact calibration it is the second.
 
-``tight``: zero-concentrated DP split .1 to ranges, .15 to first means, .75 to refined ones (in one dimension
-ε is split evenly), then all noise scaled down to what is proved. ``paper``: Algorithms 1 and 2, with what
-Theorem 3 gives each of T queries, ε / (2√(2T log(2/δ))) and δ/(2T).
+Several dimensions, ``tight``. Rotated coordinates of a vector lie within τ' of the mean's with probability
+1 − γ (:class:`dpalgos.mechanisms.winsorized_mean.HadamardRotation`). Three steps follow.
 
-Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3.
+ 1. A range for every rotated coordinate, bins of width w = τ'/2: a center c with ‖c − mean‖ ≤ √D (τ' + w/2).
+ 2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
+ 3. The same around the mean of step 2, with radius τ + a bound on its noise. The noise is 2r/n instead of the
+    √D log(n) times as much that separate coordinates cost.
+
+The balls of steps 2 and 3 clip the original coordinates. The guarantee of each step follows from its own
+clipping, for any data and any released center. If τ is too small, the estimate is biased, and as private as
+before.
+
+``tight``: shares of ρ, 0.1 for ranges, 0.15 for first means, 0.75 for refined ones (in one dimension ε is
+split evenly). All noise is then scaled down to what is proved. ``paper``: Algorithms 1 and 2;
+each of T queries has ε / (2√(2T log(2/δ))) and δ/(2T) (Theorem 3).
+
+Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Theorems 2 and 3; step 3 and the
+radii are ours.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +39,7 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, s
 from dpalgos.accounting.events import Event, PureEvent
 from dpalgos.catalog import Release
 from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
     CUBE_SHARE,
     INTERVAL,
@@ -33,44 +47,39 @@ from dpalgos.intervals.means import (
     UNSEEN_ENTRIES,
     ReleasedOffset,
     RowSpread,
-    ball_interval,
     entry_interval,
+    interval_in_ball,
     pure_spend,
 )
 from dpalgos.intervals.spread import TruncatedEntries
-from dpalgos.intervals.tails import shares_by_level
-from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.intervals.tails import NONE_UNSEEN
+from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.sensitivity import count as row_count
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
     HadamardRotation,
-    RefinedMean,
-    Vicinity,
     Window,
-    WinsorizedNoise,
     rotated_radius,
-    winsorized_mean,
-    winsorized_means_by_column,
+    winsorized_columns,
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.release.declared import Witness
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import Ball, ball_squares, mean_in_ball
-from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.typing import FloatArray
 
 _SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
 PUBLIC_SEED = 0  # of the random rotation and other public choices
-_LEAVING = 0.01  # γ, of vectors leaving τ in rotated coordinates; affects accuracy only
+LEAVING = 0.01  # γ, probability that vectors leave τ in rotated coordinates; affects accuracy only
 
 
-def _check_allowed(name: str, value: Any) -> float:
+def _check_failure(name: str, value: Any) -> float:
     return 1.0 if value == 1 else check_probability(name, value)
 
 
@@ -80,11 +89,28 @@ class UserLevelParams(PrivateParams):
 
     concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
     samples_per_user: int | None = count(
-        "m, public: the most rows of a user that count; which, does not depend on values", default=None
+        "m, public: at most m rows of a user are used; the choice does not depend on values", default=None
     )
     range_failure: float = checked(
-        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
+        "largest accepted probability of missing the range; 1: any", _check_failure, default=0.05
     )
+
+    def users(self, sample: Sample) -> UserRows:
+        """Return at most ``samples_per_user`` rows of each user; a refusal would disclose their number."""
+        users = sample.users
+        return users if self.samples_per_user is None else users.at_most(self.samples_per_user)
+
+    def check_range(self, n_users: float, n_bins: int, epsilon: float, times: float) -> None:
+        """Refuse too few users to find as many ranges of ε each; all of these numbers are public."""
+        allowed = self.range_failure
+        if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
+            return
+        needed = values_needed(n_bins, epsilon, allowed / times)
+        raise InputError(
+            f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are "
+            "needed at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a "
+            f"larger range_failure than {allowed:g}, the accepted probability of missing it"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,41 +135,26 @@ class AggregationParams(UserLevelParams):
                 raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
 
 
-def users_of(sample: Sample, params: UserLevelParams) -> list[UserRows]:
-    """Return every replicate's users, each with at most ``samples_per_user`` rows.
+class MeanReleases(NamedTuple):
+    """The releases of a mean over users."""
 
-    A refusal instead would tell, at no cost, how many rows some user has.
-    """
-    most = params.samples_per_user
-    if most is None:
-        return sample.users
-    users = {id(one): one.at_most(most) for one in set(sample.users)}
-    return [users[id(one)] for one in sample.users]
-
-
-def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: float, allowed: float) -> None:
-    """Refuse too few users to find as many ranges of ε each; n is public, and so is all else here."""
-    if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
-        return
-    needed = values_needed(n_bins, epsilon, allowed / times)
-    raise InputError(
-        f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are needed "
-        "at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a larger "
-        f"range_failure than {allowed:g}, the chance of missing it that is allowed"
-    )
+    ranges: Release
+    first: Release
+    last: Release
 
 
 class UserAggregation:
     """Releases means over users, ``n_queries`` times under one budget.
 
-    Vectors are clipped to the ℓ2 norm ``bound`` B, public. ``interval`` is the level of the intervals of a
-    mean that is released once. Where vectors are clipped only, a ``budget`` may be given: its part "steps" is
+    Vectors are clipped to the public ℓ2 norm ``bound`` B. ``interval`` is the level of the intervals of a
+    mean that is released once. If vectors are only clipped, a ``budget`` may be given. Its part "steps" is
     for these releases, and the caller spends the others.
     """
 
     def __init__(
         self,
         params: AggregationParams,
+        releases: MeanReleases,
         *,
         bound: float,
         n_features: int,
@@ -151,158 +162,138 @@ class UserAggregation:
         interval: float | None = None,
         budget: SplitBudget | None = None,
     ) -> None:
-        self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
+        self._params, self._releases, self._bound, self._n_queries = params, releases, bound, n_queries
+        self._interval, self._is_one_number = interval, n_features == n_queries == 1 and budget is None
         self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
-        self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
 
     def check(self, n_users: float) -> None:
-        """Refuse too few users to find the ranges; says how many are needed."""
-        params, size = self._params, self._rotation.size
-        if params.aggregation != "winsorized":
+        """Refuse too few users to find the ranges. The message states the number needed."""
+        size = self._rotation.size
+        if self._params.aggregation != "winsorized":
             return
-        some: FloatArray = np.array([n_users])
         if self._in_a_ball:
-            tau: FloatArray = np.array([params.concentration_radius])
-            width = float(rotated_radius(tau, size, some, _LEAVING)[0]) / 2
-            epsilon = self._steps.range_epsilon
+            width = rotated_radius(self._params.concentration_radius, size, n_users, LEAVING) / 2
+            epsilon = planned_steps(self._params, size, self._n_queries, self._interval).epsilon_of("ranges")
         else:
-            window, epsilon = self._columns(some)
-            width = float(window.bin_width[0])
-        n_bins, times = count_bins(self._bound, width), size * self._n_queries
-        check_range_is_found(n_users, n_bins, epsilon, times, params.range_failure)
+            window, epsilon = self._columns(n_users)
+            width = window.bin_width
+        self._params.check_range(n_users, count_bins(self._bound, width), epsilon, size * self._n_queries)
 
     @property
     def _in_a_ball(self) -> bool:
-        """Whether winsorized vectors are clipped as such; otherwise rotated coordinates are, one by one."""
-        return self._rotation.size > 1 and self._params.calibration == "tight"
+        """Whether winsorized vectors are clipped to a ball; otherwise rotated coordinates are, one by one."""
+        is_tight = self._params.aggregation == "winsorized" and self._params.calibration == "tight"
+        return is_tight and self._rotation.size > 1
 
-    def mean(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
-        """Release the mean of each replicate's vectors (n_r, d), (d, R).
+    def mean(self, transcript: Transcript, vectors: FloatArray) -> FloatArray:
+        """Release the mean of vectors (n, d) that replicates share, (d, R); refuse too few for a range."""
+        self.check(len(vectors))
+        if self._params.aggregation == "winsorized" and not self._in_a_ball:
+            return self._by_column(transcript, vectors)
+        users = Sample.of_vectors(vectors, transcript.n_replicates)
+        return (self._refined if self._in_a_ball else self._clipped)(transcript, users)
 
-        Too few users to find the range are refused, with the number that is needed.
-        """
-        n_users = np.array([len(X) for X in vectors], dtype=float)
-        for n in set(n_users.tolist()):
-            self.check(n)
-        if self._params.aggregation != "winsorized":
-            return self._clipped(transcript, vectors, n_users, label)
-        if self._in_a_ball:
-            return self._refined(transcript, vectors, label)
-        return self._by_column(transcript, vectors, n_users, label)
-
-    def _clipped(
-        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
-    ) -> FloatArray:
-        """Release the mean of vectors clipped to B; that of a single number, released once, with pure ε."""
-        center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
-        radius = np.full(len(vectors), self._bound)
-        clipped, release = mean_in_ball(vectors, center, radius), Release(label, "the rest", ball_mean)
-        pure = self._params.aggregation == "clipped" and self._alone
-        if pure:
-            squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
-            budget = self._params.split_budget({"mean": 1.0}, squares)
-            spend = Spend(transcript, {label: Allowance(epsilon=budget.split_epsilon("mean"))})
+    def _clipped(self, transcript: Transcript, users: Sample) -> FloatArray:
+        """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
+        params, radius = self._params, np.full(users.n_replicates, self._bound)
+        ball = Ball(np.zeros((users.n_features, 1)), radius)
+        is_pure, last = params.aggregation == "clipped" and self._is_one_number, self._releases.last
+        if is_pure:
+            budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self._interval else {})
+            spend = Spend(transcript, {last.label: Allowance(epsilon=budget.split_epsilon("mean"))})
         else:
-            spend = Spend.of_multipliers(transcript, {label: self._clipped_multiplier()})
-        mean, noise_std = spend(release, clipped, radius, n_users)
-        released = RefinedMean(mean=mean, center=center, radius=radius, noise_std=noise_std)
-        if pure:
-            spent = budget.split_epsilon(INTERVAL) if squares else 0.0
-            return self._column_mean_with_interval(transcript, vectors, released, spent)
-        return self._mean_with_interval(transcript, vectors, released, self._budget.gaussian_multiplier)
+            multipliers = {part: self._budget.gaussian_multiplier(part) for part in self._parts}
+            multipliers |= {last.label: self._clipped_multiplier()}
+            spend = Spend.of_multipliers(transcript, multipliers)
+        mean, std = spend(last, mean_offset(users, ball), radius, users.n_rows)
+        if is_pure and self._interval:
+            self._column_interval(transcript, users, ball, mean, std, budget.split_epsilon(INTERVAL))
+        elif not is_pure:
+            self._ball_interval(transcript, spend, users, ball, ReleasedOffset(mean, std, users.n_rows))
+        return mean
 
-    def _column_mean_with_interval(
-        self, transcript: Transcript, vectors: Sequence[FloatArray], one: RefinedMean, epsilon: float
-    ) -> FloatArray:
-        """Return the mean of a single column, and record its half-width where requested."""
-        if self._interval is None:
-            return one.mean
-        n_users = np.array([len(X) for X in vectors], dtype=float)
-        squares, _ = ball_squares(vectors, one.center, one.radius)
-        entries = TruncatedEntries(
-            lower=one.center - one.radius, upper=one.center + one.radius, mean=one.mean
+    def _refined(self, transcript: Transcript, users: Sample) -> FloatArray:
+        """Release the mean by the three steps of the module."""
+        rotation, n_users = self._rotation, len(users.X)
+        tau, (d, size) = self._params.concentration_radius, (rotation.n_features, rotation.size)
+        ranges, first, refined = self._releases
+        noise = planned_steps(self._params, size, self._n_queries, self._interval)
+        multipliers = {part: noise.multiplier(part) for part in self._parts}
+        multipliers |= {first.label: noise.multiplier("first means")}
+        multipliers |= {refined.label: noise.multiplier("refined means")}
+        spend = Spend.of_multipliers(transcript, multipliers)
+        each = rotated_radius(tau, size, n_users, LEAVING)
+        rotated, epsilon = rotation.rotate(users.X), noise.epsilon_of("ranges")
+        center = private_range(
+            transcript, ranges, rotated, bound=self._bound, bin_width=each / 2, epsilon=epsilon
         )
-        above = shares_by_level([entries.sizes(X, r)[:, 0] for r, X in enumerate(vectors)])
-        transcript.interval = entry_interval(
-            pure_spend(transcript, epsilon),
-            self._interval,
-            entries,
-            n_users,
-            RowSpread(squares / one.radius**2, above, UNSEEN_ENTRIES),
-            one.noise_std * normal_equivalent(1, self._interval) / coordinate_std(1),
-        )
-        return one.mean
+        radius = np.full(users.n_replicates, tau + np.sqrt(size) * (each + each / 4))
+        ball = Ball(rotation.rotate_back(center), radius)
+        offset, _ = spend(first, mean_offset(users, ball), ball.radius, users.n_rows)
+        noise_std = noise.multiplier("first means") * ball_mean(ball.radius, users.n_rows)
+        moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / LEAVING)))
+        ball = Ball(ball.center + offset, np.minimum(tau + moved, ball.radius))
+        offset, std = spend(refined, mean_offset(users, ball), ball.radius, users.n_rows)
+        self._ball_interval(transcript, spend, users, ball, ReleasedOffset(offset, std, users.n_rows))
+        return ball.center + offset
 
-    def _refined(self, transcript: Transcript, vectors: Sequence[FloatArray], label: str) -> FloatArray:
-        public = Vicinity(
-            bound=self._bound,
-            radius=np.full(len(vectors), self._params.concentration_radius),
-            rotation=self._rotation,
-            failure=_LEAVING,
+    def _by_column(self, transcript: Transcript, vectors: FloatArray) -> FloatArray:
+        """Release rotated coordinates one by one: as printed, and in one dimension."""
+        (window, epsilon), rotated = self._columns(len(vectors)), self._rotation.rotate(vectors)
+        ranges, _, last = self._releases
+        mean, center, std = winsorized_columns(
+            transcript, (ranges, last), rotated, bound=self._bound, window=window, epsilon=epsilon
         )
-        refined = winsorized_mean(transcript, vectors, public, self._steps, label)
-        return self._mean_with_interval(
-            transcript, vectors, refined, lambda part: self._steps.interval_multipliers[part]
-        )
+        if self._rotation.size == 1 and self._interval:
+            users, half = Sample.of_vectors(rotated, center.shape[1]), window.half_width
+            spent = planned_halves(self._params, self._n_queries, self._interval)[1]
+            self._column_interval(
+                transcript, users, Ball(center, np.full(center.shape[1], half)), mean, std, spent
+            )
+        return self._rotation.rotate_back(mean)
 
     @property
-    def _steps(self) -> WinsorizedNoise:
-        return planned_steps(self._params, self._rotation.size, self._n_queries, self._interval)
+    def _parts(self) -> tuple[str, ...]:
+        """The releases for an interval in a ball."""
+        return tuple(SHARES) if self._interval else ()
 
-    def _mean_with_interval(
+    def _ball_interval(
+        self, transcript: Transcript, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset
+    ) -> None:
+        """Record the half-widths, if requested; the sampled units are users."""
+        transcript.interval = interval_in_ball(spend, self._interval, users, ball, offset, NONE_UNSEEN)
+
+    def _column_interval(
         self,
         transcript: Transcript,
-        vectors: Sequence[FloatArray],
-        refined: RefinedMean,
-        multiplier: Callable[[str], float],
-    ) -> FloatArray:
-        """Return the mean, and record its half-widths where requested; the sampled units are users."""
-        if self._interval is None:
-            return refined.mean
-        n_users = np.array([len(X) for X in vectors], dtype=float)
-        squares, sizes = ball_squares(vectors, refined.center, refined.radius)
-        transcript.interval = ball_interval(
-            Spend.of_multipliers(transcript, {part: multiplier(part) for part in SHARES}),
-            self._interval,
-            Ball(refined.center, refined.radius),
-            ReleasedOffset(refined.mean - refined.center, refined.noise_std, n_users),
-            RowSpread(squares, shares_by_level(sizes)),
+        users: Sample,
+        ball: Ball,
+        mean: FloatArray,
+        std: FloatArray,
+        epsilon: float,
+    ) -> None:
+        """Record the half-width of the mean of a single column, whose noise is Laplace's."""
+        assert self._interval is not None
+        entries = TruncatedEntries(
+            lower=ball.center - ball.radius, upper=ball.center + ball.radius, mean=mean
         )
-        return refined.mean
+        squares = mean_squares(users, ball) / ball.radius**2
+        spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
+        reach = std / np.sqrt(2) * normal_equivalent(1, self._interval)
+        spend = pure_spend(transcript, epsilon)
+        transcript.interval = entry_interval(spend, self._interval, entries, users.n_rows, spread, reach)
 
-    def _by_column(
-        self, transcript: Transcript, vectors: Sequence[FloatArray], n_users: FloatArray, label: str
-    ) -> FloatArray:
-        """Release rotated coordinates one by one: as printed, and in one dimension."""
-        window, epsilon = self._columns(n_users)
-        rotated = {id(X): self._rotation.rotate(X) for X in vectors}
-        turned = [rotated[id(X)] for X in vectors]
-        released = winsorized_means_by_column(
-            transcript,
-            turned,
-            bound=self._bound,
-            window=window,
-            epsilon=epsilon,
-            label=label,
-        )
-        if self._rotation.size == 1:
-            self._column_mean_with_interval(transcript, turned, released, self._halves[1])
-        return self._rotation.rotate_back(released.mean)
-
-    def _columns(self, n_users: FloatArray) -> tuple[Window, float]:
+    def _columns(self, n_users: float) -> tuple[Window, float]:
         """Return the window of columns, and the ε of a column's range and of its mean."""
-        params, size = self._params, self._rotation.size
-        radius = np.full(len(n_users), params.concentration_radius)
+        params, size, radius = self._params, self._rotation.size, self._params.concentration_radius
         if params.calibration == "tight":
-            return FINE_WINDOW.times(radius), self._halves[0]
-        if size > 1:
-            radius = printed_radius(radius, size, n_users, _LEAVING)
-        return PRINTED_WINDOW.times(radius), self._printed_epsilon() / 2
-
-    @property
-    def _halves(self) -> tuple[float, float]:
-        return planned_halves(self._params, self._n_queries, self._interval)
+            return FINE_WINDOW.times(radius), planned_halves(params, self._n_queries, self._interval)[0]
+        epsilon, delta = self._printed_budget()
+        if size > 1:  # τ' of Algorithm 2
+            radius = 10 * radius * float(np.sqrt(np.log(size * n_users / LEAVING) / size))
+            epsilon /= float(np.sqrt(8 * size * np.log(1 / delta)))
+        return PRINTED_WINDOW.times(radius), epsilon / 2
 
     def _clipped_multiplier(self) -> float:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
@@ -323,25 +314,13 @@ class UserAggregation:
         epsilon, delta, queries = self._params.epsilon, self._params.delta, self._n_queries
         if queries == 1:
             return epsilon, delta
-        return epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta))), delta / (2 * queries)
-
-    def _printed_epsilon(self) -> float:
-        epsilon, delta = self._printed_budget()
-        size = self._rotation.size
-        return epsilon if size == 1 else float(epsilon / np.sqrt(8 * size * np.log(1 / delta)))
+        return float(epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta)))), delta / (2 * queries)
 
 
-def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:
-    """Return τ' = 10 τ √(log(Dn/γ)/D) of Algorithm 2, (R,)."""
-    return np.asarray(10 * radius * np.sqrt(np.log(size * n_users / failure) / size))
+def planned_steps(params: AggregationParams, size: int, n_queries: int, interval: float | None) -> NoisePlan:
+    """Return the smallest noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
 
-
-def planned_steps(
-    params: AggregationParams, size: int, n_queries: int, interval: float | None
-) -> WinsorizedNoise:
-    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
-
-    With an interval, what it releases is among them.
+    The releases for an interval are included.
     """
     reserved = SHARES if interval else {}
     plan = split_plan(
@@ -349,20 +328,11 @@ def planned_steps(
         selected={"ranges": n_queries * size},
         released=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
     )
-    noise = least_noise(plan, many=True)
-    return WinsorizedNoise(
-        range_epsilon=noise.epsilon_of("ranges"),
-        first_multiplier=noise.multiplier("first means"),
-        refined_multiplier=noise.multiplier("refined means"),
-        interval_multipliers={part: noise.multiplier(part) for part in reserved},
-    )
+    return least_noise(plan, many=True)
 
 
 def planned_halves(params: AggregationParams, n_queries: int, interval: float | None) -> tuple[float, float]:
-    """Return the ε of each range, and of each mean, of T winsorized means of one column; and of squares.
-
-    The latter are for an interval of a single mean.
-    """
+    """Return the ε of each range and of each mean of T winsorized means of one column, and of an interval."""
     reserved = {INTERVAL: CUBE_SHARE} if interval else {}
     budget = params.split_budget({"ranges": 0.5, "means": 0.5}, reserved)
     half = budget.split_epsilon("means", n_queries)
@@ -374,24 +344,21 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
 
 
-def mean_releases(
-    name: str, of: str = "", *, bins: Witness, first: Witness, last: Witness
-) -> tuple[Release, ...]:
-    """Return the releases of means over users called ``name``, with their witnesses.
+def mean_releases(name: str, of: str, bins: Witness, rows: Witness) -> MeanReleases:
+    """Return the releases of a mean over users called ``name``, with their witnesses.
 
-    ``of`` says of what their shares are.
+    ``of`` is what their shares are parts of.
     """
-    ranges, first_share, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
-    return (
-        Release(f"range of the {name}", ranges, row_count, when=_has_range, witness=bins),
-        Release(f"first {name}", first_share, ball_mean, when=_is_refined, witness=first),
-        Release(name, "the rest", ball_mean, witness=last),
+
+    def has_range(params: Any) -> bool:
+        return bool(params.aggregation == "winsorized")
+
+    def is_refined(params: Any) -> bool:
+        return has_range(params) and params.calibration == "tight"
+
+    ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
+    return MeanReleases(
+        Release(f"range of the {name}", ranges, row_count, when=has_range, witness=bins),
+        Release(f"first {name}", first, ball_mean, when=is_refined, witness=rows),
+        Release(name, "the rest", ball_mean, witness=rows),
     )
-
-
-def _has_range(params: Any) -> bool:
-    return bool(params.aggregation == "winsorized")
-
-
-def _is_refined(params: Any) -> bool:
-    return _has_range(params) and params.calibration == "tight"

@@ -2,23 +2,23 @@
 
     x̄_u = the mean of user u's rows;   m̂ = a winsorized mean of x̄_1, …, x̄_n
 
-Guarantee: (ε, δ) under replacing one user with all of that user's rows, whatever their number; the number n
-of users is public. Public: ``value_bound`` B on every coordinate of the mean, and ``concentration_radius`` τ,
-the ℓ2 distance within which users' means lie of their common mean: about σ√(d + 2√(ds) + 2s)/√m for m rows of
-standard deviation σ each, s = log(n/γ). A τ that is too small costs accuracy, never privacy.
+Guarantee: (ε, δ) under replacing one user with all of that user's rows, for any number of rows. The number n
+of users is public. Public: ``value_bound`` B on every coordinate of the mean, and ``concentration_radius`` τ.
+Users' means lie within the ℓ2 distance τ of their common mean. For m rows of standard deviation σ each, this
+is about σ√(d + 2√(ds) + 2s)/√m, s = log(n/γ). A τ that is too small costs accuracy, never privacy.
 
-Noise is in proportion to τ, hence to 1/√m, where clipping at B costs the same for every m: beyond a few dozen
-rows a user the first is smaller.
+Noise is in proportion to τ, and so to 1/√m. Clipping at B costs the same for every m. Beyond a few dozen rows
+a user, the noise by τ is smaller.
 
-Users of unequal m count the same, once each: the estimate is the mean of users' means. One who holds half of
-all rows moves it as much as any other. τ has to suit the users with fewest rows.
+Each user counts once: the estimate is the mean of users' means. A user with half of all rows moves it as much
+as any other. τ must suit the users with fewest rows.
 
-Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
-(:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
+Why it is private. Replacing a user replaces one vector x̄_u. The rest is the proof of the aggregation
+(:mod:`dpalgos.user_level.aggregation`). Ranges have scores of sensitivity 1. Means of clipped vectors move by
 at most twice the radius over n.
 
-Interval (:mod:`dpalgos.intervals.means`): users are what is sampled. In a single column, whose noise is
-Laplace's, a share of ε pays for both releases (:mod:`dpalgos.intervals.means`).
+Interval (:mod:`dpalgos.intervals.means`): users are sampled. In a single column, whose noise is Laplace's, a
+share of ε pays for both releases.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
@@ -32,17 +32,18 @@ from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_int
 from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation, rotated_radius
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import (
+    LEAVING,
     PUBLIC_SEED,
     AggregationParams,
     UserAggregation,
     mean_releases,
-    users_of,
 )
 
 
@@ -71,11 +72,12 @@ def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatA
     """Return the last released center as a row (1, d)."""
     if params.aggregation != "winsorized" or params.calibration != "tight":
         return np.zeros((1, d))
-    if d > 1:
-        return published[1][:, :1].T
+    rotation, bound = HadamardRotation(d, PUBLIC_SEED), np.sqrt(d) * params.value_bound
     width = FINE_WINDOW.bin_width * params.concentration_radius
-    middle = bin_middles(published[0][:1, :1], params.value_bound, width)
-    return HadamardRotation(1, PUBLIC_SEED).rotate_back(middle).T
+    if d > 1:
+        width = rotated_radius(params.concentration_radius, rotation.size, 2, LEAVING) / 2
+    center = rotation.rotate_back(bin_middles(published[0][:, :1], bound, width))
+    return (center if d == 1 else center + published[1][:, :1]).T
 
 
 def _users_along_axes(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
@@ -89,12 +91,13 @@ def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) 
 
 
 def _maybe(params: UserLevelMeanParams) -> bool | None:
-    """With one column, noise is Laplace's: d decides."""
+    """Return None with an interval: the noise of a single column is Laplace's, so d decides."""
     return None if with_interval(params) else False
 
 
+MEAN_RELEASES = mean_releases("mean", " of the rest", _all_bins_left, _opposite_users)
 RELEASES = (
-    *mean_releases("mean", " of the rest", bins=_all_bins_left, first=_opposite_users, last=_opposite_users),
+    *MEAN_RELEASES,
     replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),
     replace(PURE_TAIL, when=_maybe, witness=_user_and_center),
     replace(BALL_SQUARES, witness=_users_along_axes),
@@ -122,13 +125,15 @@ RELEASES = (
 )
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    users = users_of(sample, params)
-    means = {id(one): one.means(one.X) for one in set(users)}
+    if sample.row_mask is not None:  # replicates with different rows have different users
+        return each_replicate(sample, transcript, lambda _, own, part: user_level_mean(own, params, part))
+    users = params.users(sample)
     aggregation = UserAggregation(
         params,
+        MEAN_RELEASES,
         bound=float(np.sqrt(sample.n_features)) * params.value_bound,
         n_features=sample.n_features,
         n_queries=1,
         interval=params.interval,
     )
-    return aggregation.mean(transcript, [means[id(one)] for one in users], "mean")
+    return aggregation.mean(transcript, users.means(users.X))

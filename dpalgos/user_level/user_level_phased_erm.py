@@ -1,19 +1,19 @@
-"""Regression in phases, each with users of its own and a stronger pull to where the last one ended.
+"""Regression in phases, each with users of its own and a stronger pull to the end of the previous phase.
 
     phase t: n_t users, λ_t = 4^t λ;   θ̂_t ≈ argmin of their mean loss + (λ_t/2)‖θ − θ̂_(t−1)‖², in a ball
 
-by gradient steps on winsorized means of users' gradients, of step 1/(H + λ_t), H = curvature · covariate²
-bound. The pull is public and added after the release: λ = √(Gτ/n + dτ²/(nε)²) / radius, with Gτ/(n√m) in the
-first term where ``samples_per_user`` is m, as printed.
+The steps use winsorized means of users' gradients and have size 1/(H + λ_t), H = curvature · covariate²
+bound. The pull is public and added after the release: λ = √(Gτ/n + dτ²/(nε)²) / radius. If
+``samples_per_user`` is m, the first term is Gτ/(n√m), as printed.
 
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public. A user
-is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
+is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. The users of a phase are
 drawn in public.
 
 ``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
-phases, stopped where n_t users cannot find a range any more: printed phases end with less than one user.
-Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is
-strongly convex. Where it is not, the pull is what makes each phase stable.
+phases. It stops if n_t users cannot find a range any more, because printed phases end with less than one
+user. Equal phases have the same rate from ⌈T/2⌉ on. Fewer are better in practice, and one if the loss is
+strongly convex. Otherwise the pull makes each phase stable.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
 """
@@ -29,7 +29,7 @@ from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GRADIENT_RELEASES, GradientStepParams
 
@@ -49,9 +49,10 @@ class UserLevelPhasedERMParams(GradientStepParams):
     order=32,
     task="linear_regression",
     relation=Relation.USER,
+    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
+    no_interval="the distance of the last iterate from the minimum is not known",
     example={
         "loss": "squared",
         "gradient_bound": 20.0,
@@ -67,20 +68,16 @@ class UserLevelPhasedERMParams(GradientStepParams):
 def user_level_phased_erm(
     sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript
 ) -> FloatArray:
-    """Return the answer of the last phase, (d, R)."""
-    users = users_of(sample, params)
-    d, loss = sample.n_features, LINEAR_LOSSES[params.loss]
-    sizes = {one.n_users for one in users}
-    shares = {n: phase_sizes(n, d, params) for n in sizes}
-    n_phases = min(len(phases) for phases in shares.values())
-    coef: FloatArray = np.zeros((d, sample.n_replicates))
-    groups = {id(one): _groups(one.n_users, shares[one.n_users], PUBLIC_SEED) for one in users}
-    ridge = printed_regularization(min(sizes), d, params)
+    """Return the iterate at the end of the last phase, (d, 1)."""
+    users, d = params.users(sample), sample.n_features
+    n_phases = len(phase_sizes(sample.planned_users, d, params))
+    ridge = printed_regularization(sample.planned_users, d, params)
+    groups = _groups(users.n_users, phase_sizes(users.n_users, d, params))
+    coef: FloatArray = np.zeros((d, 1))
     for t in range(n_phases):
-        taken = {id(one): one.taken(groups[id(one)] == t) for one in users}
         pull = 4.0 ** (t + 1) * ridge
         objective = UserObjective(
-            users=[taken[id(one)] for one in users], loss=loss, radius=params.radius, ridge=pull
+            users=users.taken(groups == t), loss=LINEAR_LOSSES[params.loss], radius=params.radius, ridge=pull
         )
         aggregation = params.aggregation_of_gradients(d)
         step, n_steps = 1 / (1 / params.step_size + pull), params.n_iterations
@@ -111,19 +108,17 @@ def _is_enough(aggregation: UserAggregation, n_users: int) -> bool:
 
 
 def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParams) -> float:
-    """Return λ = √(G G̲/(nm) + G̃²d/(n²mε²)) / radius, where τ stands for G̃/√m = σ√(d/m), and G̲ = min(G, G̃)."""
+    """Return λ = √(G̲ G/(nm) + G̃²d/(n²mε²)) / radius, where τ = G̃/√m = σ√(d/m) and G̲ = min(G, G̃)."""
     tau, m = params.concentration_radius, params.samples_per_user or 1
     least = min(params.gradient_bound, tau * np.sqrt(m))
     statistical = params.gradient_bound * least / (n_users * m)
     return float(np.sqrt(statistical + d * (tau / (n_users * params.epsilon)) ** 2) / params.radius)
 
 
-def _groups(n_users: int, sizes: list[int], seed: int) -> IntArray:
+def _groups(n_users: int, sizes: list[int]) -> IntArray:
     """Return the phase of every user, −1 for those of none, drawn in public."""
     groups = np.full(n_users, -1)
-    order = np.random.default_rng(seed).permutation(n_users)
-    start = 0
-    for t, size in enumerate(sizes):
-        groups[order[start : start + size]] = t
-        start += size
+    order = np.random.default_rng(PUBLIC_SEED).permutation(n_users)
+    for t, part in enumerate(np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])):
+        groups[part] = t
     return groups

@@ -27,7 +27,7 @@ from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
-from dpalgos.mechanisms.sensitivity import interval
+from dpalgos.mechanisms.sensitivity import interval, lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
@@ -37,7 +37,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, users_of
+from dpalgos.user_level.aggregation import UserLevelParams
 from dpalgos.user_level.first_order import LINEAR_LOSSES
 
 
@@ -46,8 +46,8 @@ def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     array = np.eye(value) if columns else np.asarray(value)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
         raise InputError(
-            f"{name} must be at least two vectors of coefficients, as a (K, d) array of finite numbers, or "
-            f"their number where each is one column of X, got {array.dtype} {array.shape}"
+            f"{name} must be at least two vectors, a (K, d) array of finite numbers, or the number of "
+            f"columns of X, got {array.dtype} {array.shape}"
         )
     return tuple(map(tuple, array.astype(float).tolist()))
 
@@ -83,7 +83,16 @@ def _no_loss_and_largest(params: UserLevelSelectionParams, d: int, _: Published)
     return pair(X, X, params.candidates[0][0], 1e9)
 
 
-CHOICE = Release("choice", 1.0, "B/n, or 1 by ranges", witness=_no_loss_and_largest)
+@lemma("B/n")
+def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
+    """Return B/n, for mean losses in [0, B]: a user of no loss against one of the largest.
+
+    With random stopping, a score is a winsorized mean that is ε/3-DP by its own releases, for any losses.
+    """
+    return np.asarray(interval(loss_bound, n_users))
+
+
+CHOICE = Release("choice", 1.0, loss_sensitivity, witness=_no_loss_and_largest)
 
 
 @register(
@@ -91,6 +100,7 @@ CHOICE = Release("choice", 1.0, "B/n, or 1 by ranges", witness=_no_loss_and_larg
     order=33,
     task="linear_regression",
     relation=Relation.USER,
+    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
     summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
     no_interval="a support that was selected is not the one that a new sample would select",
@@ -108,65 +118,65 @@ CHOICE = Release("choice", 1.0, "B/n, or 1 by ranges", witness=_no_loss_and_larg
 def user_level_selection(
     sample: Sample, params: UserLevelSelectionParams, transcript: Transcript
 ) -> FloatArray:
-    """Return the chosen candidate, (d, R)."""
-    users = users_of(sample, params)
+    """Return the chosen candidate, (d, 1)."""
     candidates = np.array(params.candidates)
     if candidates.shape[1] != sample.n_features:
         raise InputError(
             f"candidates must have one number per column of X ({sample.n_features}), got "
             f"{candidates.shape[1]}"
         )
-    losses_by_users = {id(one): _losses(one, candidates, params) for one in users}
-    losses = [losses_by_users[id(one)] for one in users]
-    means = np.stack([one.mean(axis=0) for one in losses], axis=1)
-    if params.rule == "exponential":
-        n_users = np.array([len(one) for one in losses], dtype=float)
-        epsilon = params.epsilon
-        if params.calibration == "tight":
-            plan = NoisePlan(epsilon, params.delta, {CHOICE.label: selections(epsilon)})
-            epsilon = least_noise(plan).epsilon_of(CHOICE.label)
-        chosen = exponential_mechanism(
-            transcript,
-            -means,
-            sensitivity=interval(params.loss_bound, n_users),
-            epsilon=epsilon,
-            label=CHOICE.label,
-        )
-        return np.asarray(candidates[chosen].T)
-    return np.asarray(candidates[_stopped(transcript, losses, means, params)].T)
+    losses = _losses(params.users(sample), candidates, params)
+    select = _by_exponential_mechanism if params.rule == "exponential" else _by_random_stopping
+    return np.asarray(candidates[select(transcript, losses, params)].T)
 
 
-def _stopped(
-    transcript: Transcript, losses: list[FloatArray], means: FloatArray, params: UserLevelSelectionParams
+def _by_exponential_mechanism(
+    transcript: Transcript, losses: FloatArray, params: UserLevelSelectionParams
 ) -> IntArray:
-    """Return the candidates chosen by random stopping, (R,), and note their released losses."""
-    window = PRINTED_WINDOW if params.calibration == "paper" else FINE_WINDOW
-    window = window.times(params.concentration_radius)
-    each = params.epsilon / SCORE_FACTOR
-    n_bins = count_bins(params.loss_bound, window.bin_width)
-    for n_users in {len(one) for one in losses}:
-        check_range_is_found(n_users, n_bins, each / 2, 1 / params.stop_probability, params.range_failure)
+    """Return the candidate chosen by mean losses of users (n, K), (1,)."""
+    epsilon = params.epsilon
+    if params.calibration == "tight":
+        plan = NoisePlan(epsilon, params.delta, {CHOICE.label: selections(epsilon)})
+        epsilon = least_noise(plan).epsilon_of(CHOICE.label)
+    return exponential_mechanism(
+        transcript,
+        CHOICE,
+        -losses.mean(axis=0)[:, None],
+        sensitivity=loss_sensitivity(params.loss_bound, float(len(losses))),
+        epsilon=epsilon,
+    )
 
-    def scores(which: IntArray, noise: Noise, replicate: int) -> FloatArray:
+
+def _by_random_stopping(
+    transcript: Transcript, losses: FloatArray, params: UserLevelSelectionParams
+) -> IntArray:
+    """Return the candidate chosen by random stopping, (1,), and note its released loss."""
+    window = PRINTED_WINDOW if params.calibration == "paper" else FINE_WINDOW
+    window, each = window.times(params.concentration_radius), params.epsilon / SCORE_FACTOR
+    n_bins = count_bins(params.loss_bound, window.bin_width)
+    params.check_range(len(losses), n_bins, each / 2, 1 / params.stop_probability)
+
+    def scores(candidates: IntArray, noise: Noise) -> FloatArray:
         return repeated_winsorized_means(
-            losses[replicate], which, noise, bound=params.loss_bound, window=window, epsilon=each / 2
+            losses, candidates, noise, bound=params.loss_bound, window=window, epsilon=each / 2
         )
 
-    released = select_by_random_stopping(
+    chosen, loss = select_by_random_stopping(
         transcript,
-        means,
+        CHOICE,
+        losses.mean(axis=0)[:, None],
         scores,
         score_epsilon=each,
         stop_probability=params.stop_probability,
-        label=CHOICE.label,
     )
-    transcript.note("mean loss of the chosen candidate", released[1])
-    return np.asarray(released[0].astype(np.int64))
+    transcript.note("mean loss of the chosen candidate", loss)
+    return np.asarray(chosen.astype(np.int64))
 
 
 def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
+    """Return each user's mean truncated loss of each candidate, (n_users, K)."""
     value, losses = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
-        lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
-        losses[:, k] = users.means(lost[:, None])[:, 0]
+        truncated = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
+        losses[:, k] = users.means(truncated[:, None])[:, 0]
     return losses

@@ -25,6 +25,7 @@ import dpalgos
 from data.formats.row_groups import RowBlocks
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.central.dp_sparse_glm import SELECTION, VALUES
 from dpalgos.mechanisms.top_k import noisy_top_k
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -192,7 +193,7 @@ def _top_k(d: int, k: int, n_replicates: int) -> tuple[Callable[[], object], Cal
     public = {"linf_sensitivity": 1e-3, "selection_multiplier": 40.0, "release_multiplier": 5.0}
 
     def call() -> object:
-        return noisy_top_k(Transcript(Noise(rngs)), values, sparsity=k, **public, label="top").values
+        return noisy_top_k(Transcript(Noise(rngs)), (SELECTION, VALUES), values, sparsity=k, **public).values
 
     def draw() -> None:
         noise = Noise(rngs)

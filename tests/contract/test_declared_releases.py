@@ -25,10 +25,6 @@ IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES i
 each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + IN_FAMILIES, **IDS)
 
 
-def label(event):
-    return re.sub(r"round \d+$", "round t", event.label)
-
-
 def released(estimator, calibration, monkeypatch, d=3):
     """Run a form; return its events, and each release that was spent with its lemma, sizes and event."""
     spent, spend = [], Spend.__call__
@@ -49,9 +45,9 @@ def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
     events, spent = released(estimator, calibration, monkeypatch)
     possible = [one for one in estimator.releases if one.when(params) is not False]
     certain = {one.label for one in possible if one.when(params)}
-    assert certain <= {label(event) for event in events} <= {one.label for one in possible}
+    assert certain <= {event.label for event in events} <= {one.label for one in possible}
     for one in possible:
-        share, own = one.share_for(params), [event for event in events if label(event) == one.label]
+        share, own = one.share_for(params), [event for event in events if event.label == one.label]
         sampled = any(hasattr(event, "sampling_rate") for event in own)
         if calibration == "tight" and own and not sampled and not isinstance(share, str):
             part = spending(own).rho / spending(events).rho

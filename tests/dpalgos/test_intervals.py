@@ -8,7 +8,7 @@ from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from dpalgos.intervals.half_widths import half_widths
+from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.means import CUBE_SHARE
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
 from dpalgos.models.newton_steps import NewtonSteps
@@ -16,7 +16,6 @@ from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import coordinate_quantile, coordinate_std, normal_equivalent
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])

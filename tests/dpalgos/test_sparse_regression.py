@@ -12,6 +12,8 @@ from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.central.dp_sparse_linear_regression import _fitted
 from dpalgos.hardened_release import draw_release, rehearse_release
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -223,7 +225,7 @@ def test_an_audit_sees_that_no_truncation_is_not_private(name):
 
 
 PAID = [  # estimator, keywords, the label of what is paid for, and its share
-    (name, {"sparsity_choice": choice, "sparsity_share": share}, sparsity.LABEL, share / part)
+    (name, {"sparsity_choice": choice, "sparsity_share": share}, sparsity.CHOICE.label, share / part)
     for name in SPARSE
     for choice, part in (("holdout", 1), ("cross_validation", 5))
     for share in (0.1, 0.4)
@@ -283,7 +285,13 @@ def test_a_tuned_answer_can_be_released(name, choice):
 def test_replicates_ask_about_columns_of_their_own():
     X = np.random.default_rng(0).standard_normal((400, 5)) + 10 * np.arange(5)
     columns = np.array([[4, 0, 2], [1, 3, 0]])
-    options = {"levels": (0.5,), "lower": -60, "upper": 60, "epsilon": 20.0, "label": "quantiles"}
+    options = {
+        "levels": (0.5,),
+        "lower": -60,
+        "upper": 60,
+        "epsilon": 20.0,
+        "release": Release("quantiles", 1.0, count),
+    }
     transcript = Transcript(Noise(np.random.default_rng(1).spawn(3)))
     medians = exponential_quantiles(transcript, X, columns=columns, **options)[:, 0]
     np.testing.assert_allclose(medians, 10 * columns, atol=0.5)

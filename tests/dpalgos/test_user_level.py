@@ -123,7 +123,7 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     X = np.arange(len(ids), dtype=float)[:, None]
 
     def kept_of(chosen_rows):
-        users = Sample(X[chosen_rows], user_ids=ids[chosen_rows]).users[0].at_most(3)
+        users = Sample(X[chosen_rows], user_ids=ids[chosen_rows]).users.at_most(3)
         return users.n_rows.tolist(), users.X[:, 0].tolist()
 
     sizes, rows = kept_of(slice(None))

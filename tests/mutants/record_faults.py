@@ -18,7 +18,7 @@ RECORD_FAULTS = {
     "the steps of a generalized linear model are not composed": Fault("dpalgos/central/dp_glm.py", "DPGLMParams.released_family", {"self.n_iterations": "1"}, certified("dp_glm-tight")),
     "printed noise leaves out the number of steps": Fault("dpalgos/central/dp_glm.py", "NoisyDescentParams.printed_noise_std", {"epsilon))": "epsilon)) / self.n_iterations"}, "test_printed_noise"),
     "a predictor is bounded by the wrong norm of the coefficients": Fault("dpalgos/central/dp_sparse_glm.py", "largest_residual", {"coef, 1)": "coef, 2)"}, witness("dp_sparse_linear_regression: sparsity=2-tight")),
-    "sparse iterates are not projected": Fault("dpalgos/central/dp_sparse_glm.py", "sparse_descent", {"lambda coef: projected(params,": "(lambda coef:"}, witness("dp_sparse_linear_regression-paper")),
+    "sparse iterates are not projected": Fault("dpalgos/central/dp_sparse_glm.py", "sparse_descent", {"coef = projected(params, released.dense())": "coef = released.dense()"}, witness("dp_sparse_linear_regression-paper")),
     "the rounding of single precision is not counted": Fault("dpalgos/central/dp_sparse_glm.py", "sparse_descent", {"design.rounding * ": ""}, "test_sensitivities_count_the_rounding"),
     "responses beyond their level count as much as they are": Fault("dpalgos/models/families/gaussian.py", "TruncatedGaussian.gradient_radius", {" + np.sqrt(np.square(largest) + 8 * np.square(a))": ""}, witness("dp_linear_regression-tight")),
     "the ledger sets aside what its charges take": Fault("tasks/release/spending.py", "spent_epsilon", {"set_aside)": "None)"}, "test_no_tree_of_choices_exceeds_delta"),

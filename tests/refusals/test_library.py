@@ -17,17 +17,20 @@ from dpalgos.hardened_release import rehearse_release
 from dpalgos.local import ldp_nldp
 from dpalgos.local.rounds import device_reports, first_state, mean_reports
 from dpalgos.mechanisms.private_range import private_range
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import exponential_mechanism, gumbel_top_k
+from dpalgos.release.declared import Release
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
-from dpalgos.steps.moments import row_moments
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
+CHOICE = Release("choice", 1.0, count)
 LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
@@ -78,8 +81,8 @@ def users(ids):
 
 
 def top(scores=ONES[:3, :1], **changes):
-    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, "label": "x", **changes}
-    return gumbel_top_k(TRANSCRIPT, scores, **given)
+    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, **changes}
+    return gumbel_top_k(TRANSCRIPT, CHOICE, scores, **given)
 
 
 def split(**changes):
@@ -189,8 +192,8 @@ ROWS = [
     (InputError, "noise_multiplier", lambda: top(noise_multiplier=np.nan)),
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
     *[(InputError, "scores", lambda scores=scores: top(scores)) for scores in SHAPES],
-    *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon, label="x")) for epsilon in (0, None)],
-    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, [ONES[:, :1]], bound=1e16, bin_width=np.ones(1), epsilon=1.0, label="range")),
+    *[(InputError, "epsilon", lambda epsilon=epsilon: exponential_mechanism(TRANSCRIPT, CHOICE, ONES[:3, :1], sensitivity=1.0, epsilon=epsilon)) for epsilon in (0, None)],
+    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, CHOICE, ONES[:, :1], bound=1e16, bin_width=1.0, epsilon=1.0)),
     # Releases that have no floating-point-safe sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),

@@ -13,7 +13,7 @@ import numpy as np
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
-from dpalgos.steps.denoising import james_stein
+from dpalgos.models.shrinkage import james_stein
 from dpalgos.typing import FloatArray
 
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %

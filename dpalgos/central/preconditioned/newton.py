@@ -30,8 +30,8 @@ from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import normal_curvature
+from dpalgos.models.shrinkage import james_stein
 from dpalgos.release.spend import Noisy
-from dpalgos.steps.denoising import james_stein
 from dpalgos.typing import FloatArray
 
 _SPREAD = 3.0  # times √d and the spread of residuals: about the threshold of scores

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.models.families import Family
+from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import clip_factor, row_lengths
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 2**24  # numbers in white rows that are kept between steps

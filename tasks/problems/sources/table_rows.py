@@ -28,7 +28,7 @@ class UserDraw(Draw):
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         if dpalgos.get_estimator(cell.estimator).private:
             return super().answer(cell, replicates)
-        users, y = self.sample.users[0], self.sample.y
+        users, y = self.sample.users, self.sample.y
         if y is None:
             rows = dpalgos.Sample(users.means(users.X))
         else:

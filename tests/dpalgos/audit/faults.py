@@ -16,8 +16,8 @@ from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.params import PrivateParams
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.user_level import aggregation
 
 
@@ -119,8 +119,8 @@ def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
     bound = np.sqrt(sample.n_features) * params.value_bound
     means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
-    unclipped = lambda vectors, *_: np.stack([v[0] for v in vectors], axis=1)  # noqa: E731
-    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_in_ball", unclipped):
+    unclipped = lambda users, _: np.repeat(users.X.T, users.n_replicates, axis=1)  # noqa: E731
+    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_offset", unclipped):
         return run(sample, params, transcript)
 
 
@@ -128,7 +128,14 @@ def rows_clipped_one_by_one(run, sample, params, transcript):
 def range_not_charged(run, sample, params, transcript):
     """The range is taken for public: it is released as exactly as can be, and costs nothing."""
     planned = aggregation.planned_steps
-    with patch.object(aggregation, "planned_steps", lambda *a: replace(planned(*a), range_epsilon=40.0)):
+
+    def exact(*plan):
+        noise = planned(*plan)
+        return replace(
+            noise, events={**noise.events, "ranges": replace(noise.events["ranges"], epsilon=40.0)}
+        )
+
+    with patch.object(aggregation, "planned_steps", exact):
         return run(sample, params, Tampered(transcript, publish=free_of_charge))
 
 
@@ -136,7 +143,7 @@ def free_of_charge(transcript):
     return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=1e-9))
 
 
-ROW_MOMENTS = "dpalgos.steps.moments"
+ROW_MOMENTS = "dpalgos.rows.moments"
 HALF_DELTA = lambda params, sample: replace(params, delta=0.5)  # noqa: E731
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}

@@ -18,8 +18,10 @@ from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector, pairs
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release import hardened_noise
+from dpalgos.release.declared import Release
 from dpalgos.tuning.quantiles import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
 from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered, audit_toy, column_sums
@@ -80,9 +82,12 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
+CHOICE = Release("choice", 1.0, count)
+
+
 def choice(sample, params, transcript, overspent=1):
-    budget = {"sensitivity": 1 / overspent, "epsilon": params.epsilon, "label": "choice"}
-    return exponential_mechanism(transcript, column_sums(sample), **budget)[None, :].astype(float)
+    budget = {"sensitivity": 1 / overspent, "epsilon": params.epsilon}
+    return exponential_mechanism(transcript, CHOICE, column_sums(sample), **budget)[None, :].astype(float)
 
 
 @pytest.mark.parametrize("overspent", [1, 2])
@@ -110,13 +115,13 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
         moved = np.exp(each) if sample.X[0, 0] > 0 else 1.0
         best, middle = 0.07 * moved, 0.05 / moved
 
-        def scores(which, noise, replicate):
+        def scores(which, noise):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        asked = {"score_epsilon": each, "stop_probability": 1e-5 if capped else 1 / 100, "label": "choice"}
+        asked = {"score_epsilon": each, "stop_probability": 1e-5 if capped else 1 / 100}
         means = np.zeros((1, sample.n_replicates))
-        return random_stopping.select_by_random_stopping(transcript, means, scores, **asked)
+        return random_stopping.select_by_random_stopping(transcript, CHOICE, means, scores, **asked)
 
     result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
@@ -130,7 +135,7 @@ def test_quantiles_whose_law_no_event_states(overspent):
 
     def quantile(sample, params, transcript):
         epsilon = params.epsilon * overspent
-        options = {"levels": [0.99], "lower": -1.0, "upper": 1.0, "epsilon": epsilon, "label": "quantile"}
+        options = {"levels": [0.99], "lower": -1.0, "upper": 1.0, "epsilon": epsilon, "release": CHOICE}
         return exponential_quantiles(Tampered(transcript, publish=charged_two), sample.X[:, :1], **options)[0]
 
     result = audit_toy(quantile, ([[-0.95]], [[0.95]]), n_trials=20_000)

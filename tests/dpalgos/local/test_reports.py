@@ -207,7 +207,7 @@ def test_without_noise_the_iteration_finds_the_coefficients():
 def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
     X, y, _ = people(1003, 3)
     result = estimate("ldp_iht", X, y, sparsity=2, n_rounds=4)
-    assert [event.label for event in result.events] == [f"gradient of round {t}" for t in (1, 2, 3, 4)]
+    assert [event.label for event in result.events] == ["gradient"] * 4
     assert len({event.group for event in result.events}) == 4
     assert 0.999 < result.certified_epsilon <= 1.0
 

@@ -14,11 +14,16 @@ from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
-from dpalgos.mechanisms.top_k import gumbel_top_k, noisy_top_k
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.top_k import gumbel_top_k, noisy_top_k, selected_l2_sensitivity
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
+
+TOP = Release("top", 1.0, count)
+SPARSE = TOP, Release("values", 1.0, selected_l2_sensitivity)
 
 
 def seeded(seed=0, n_replicates=1):
@@ -33,8 +38,8 @@ def many(n_replicates):
 def test_the_range_of_log_ratios_is_what_the_event_says():
     """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
     scores, transcript = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2]), seeded()
-    asked = {"sensitivity": 0.4, "noise_multiplier": 3.0, "k": 1, "label": "top"}
-    gumbel_top_k(transcript, scores[:, None], **asked)
+    asked = {"sensitivity": 0.4, "noise_multiplier": 3.0, "k": 1}
+    gumbel_top_k(transcript, TOP, scores[:, None], **asked)
     (event,) = transcript.events
     assert isinstance(event, BoundedRangeEvent)
     corners = scores + 0.4 * (2 * np.array(list(np.ndindex(*(2,) * len(scores)))) - 1)
@@ -50,8 +55,8 @@ def test_the_range_of_log_ratios_is_what_the_event_says():
 )
 def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon, delta, certified):
     transcript, multiplier = seeded(), printed_multiplier(epsilon, delta, sparsity)
-    asked = {"linf_sensitivity": 0.1, "noise_multiplier": multiplier, "label": "peel"}
-    peeling(transcript, np.zeros((400, 1)), sparsity=sparsity, **asked)
+    asked = {"linf_sensitivity": 0.1, "noise_multiplier": multiplier}
+    peeling(transcript, SPARSE, np.zeros((400, 1)), sparsity=sparsity, **asked)
     assert [event.count for event in transcript.events] == [sparsity, sparsity]
     rho = sum(event.count * event.epsilon**2 / 2 for event in transcript.events)
     assert rho == pytest.approx(5 / 24 * epsilon**2 / np.log(1 / delta), rel=1e-12)
@@ -61,10 +66,9 @@ def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon
         assert proved == pytest.approx(certified, rel=5e-3)
 
 
-SPARSE = {"sparsity": 4, "label": "sparse"}
 MECHANISMS = {
-    "gumbel": partial(noisy_top_k, selection_multiplier=2.0, release_multiplier=3.0, **SPARSE),
-    "peeling": partial(peeling, noise_multiplier=2.0, **SPARSE),
+    "gumbel": partial(noisy_top_k, selection_multiplier=2.0, release_multiplier=3.0, sparsity=4),
+    "peeling": partial(peeling, noise_multiplier=2.0, sparsity=4),
 }
 both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 
@@ -89,9 +93,9 @@ def test_sensitivities_on_replayed_neighbors(mechanism):
         corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
         move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
         first = RecordingTranscript(Noise([np.random.default_rng(trial)]))
-        released = mechanism(first, values, linf_sensitivity=sensitivity)
+        released = mechanism(first, SPARSE, values, linf_sensitivity=sensitivity)
         second = RecordingTranscript(Noise([np.random.default_rng(99)]), script=first.published)
-        again = mechanism(second, values + sensitivity * move, linf_sensitivity=sensitivity)
+        again = mechanism(second, SPARSE, values + sensitivity * move, linf_sensitivity=sensitivity)
         np.testing.assert_array_equal(released.support, again.support)
         np.testing.assert_array_equal(released.dense(), again.dense())
         ratios = moved(first.events, first.values, second.values)
@@ -104,7 +108,7 @@ def test_sensitivities_on_replayed_neighbors(mechanism):
 def test_noise_zero_gives_hard_thresholding(mechanism):
     values = np.random.default_rng(1).standard_normal((12, 3))
     silent = Transcript(NoNoise(np.random.default_rng(0).spawn(3)))
-    dense = mechanism(silent, values, linf_sensitivity=0.1).dense()
+    dense = mechanism(silent, SPARSE, values, linf_sensitivity=0.1).dense()
     largest = np.argsort(-np.abs(values), axis=0)[:4]
     expected = np.zeros_like(values)
     np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
@@ -120,8 +124,8 @@ def test_peeling_has_the_scale_of_its_event():
     def wins(b):
         return np.exp(-gap / b) * (2 + gap / b) / 4
 
-    asked = {"linf_sensitivity": 0.4, "noise_multiplier": scale / 0.4, "label": "p"}
-    released = peeling(many(n), values, sparsity=1, **asked)
+    asked = {"linf_sensitivity": 0.4, "noise_multiplier": scale / 0.4}
+    released = peeling(many(n), SPARSE, values, sparsity=1, **asked)
     observed = (released.support[0] == 1).mean()
     error = 4 * np.sqrt(0.25 / n)
     assert abs(observed - wins(scale)) < error
@@ -141,11 +145,11 @@ def test_the_number_of_draws_is_geometric():
 def test_the_record_is_one_pure_event_of_three_scores():
     values, window = np.random.default_rng(1).random((100, 20)), FINE_WINDOW.times(0.2)
 
-    def scores(which, noise, replicate):
+    def scores(which, noise):
         return repeated_winsorized_means(values, which, noise, bound=1.0, window=window, epsilon=0.1)
 
-    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001, "label": "choice"}
-    select_by_random_stopping(transcript, values.mean(axis=0)[:, None], scores, **asked)
+    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001}
+    select_by_random_stopping(transcript, TOP, values.mean(axis=0)[:, None], scores, **asked)
     (event,) = transcript.events
     assert isinstance(event, ApproximateEvent)
     assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
@@ -164,9 +168,7 @@ def law(values, bound, width, n_bins, epsilon):
 
 
 def middles(transcript, values, *, width, **asked):
-    r = transcript.n_replicates
-    widths, columns = np.full(r, width), [values[:, None]] * r
-    return private_range(transcript, columns, bin_width=widths, label="range", **asked)[0]
+    return private_range(transcript, TOP, values[:, None], bin_width=width, **asked)[0]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_the_number_of_values_needed_makes_a_miss_unlikely():
     assert miss_probability(1, 1, 0.3) == values_needed(1, 0.3, 0.01) == 0
 
 
-RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
+RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "release": TOP}
 
 
 def log_density(z, values, level, epsilon, lower, upper):
@@ -241,7 +243,7 @@ def test_the_law_is_the_exponential_mechanism():
 
 def test_large_epsilon_gives_the_empirical_quantile():
     values = np.random.default_rng(4).uniform(-1, 1, (999, 1))
-    asked = {"levels": [0.25], "lower": -1, "upper": 1, "label": "q"}
+    asked = {"levels": [0.25], "lower": -1, "upper": 1, "release": TOP}
     silent = Transcript(NoNoise([np.random.default_rng(0)]))
     for transcript, epsilon, most in ((seeded(), 1e3, 1), (silent, 10.0, 2)):
         found = exponential_quantiles(transcript, values, epsilon=epsilon, **asked)[0, 0]

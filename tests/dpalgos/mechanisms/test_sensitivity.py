@@ -22,10 +22,10 @@ from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import mean_in_ball
-from dpalgos.steps.moments import row_moments
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
@@ -87,19 +87,19 @@ def test_outliers_that_the_noise_hides_count():
     assert tail.excess(unseen=Unseen(near=0.0, far=100.0)) > 2 * tail.excess()
 
 
-HALF = {"epsilon": 0.5, "label": "mean"}
+RELEASES = Release("range", "half", count), Release("mean", "half", ball_mean)
 
 
-def by_column(transcript, values, tau, window, bound=100.0):
-    window = window.times(np.full(len(values), tau))
-    return winsorized.winsorized_means_by_column(transcript, values, bound=bound, window=window, **HALF).mean
+def by_column(transcript, values, tau, window):
+    settings = {"bound": 100.0, "window": window.times(tau), "epsilon": 0.5}
+    return winsorized.winsorized_columns(transcript, RELEASES, values, **settings)[0]
 
 
 def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
     """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
     values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
     windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Transcript(BatchNoise(rng, 400))
-    printed, fine = (by_column(many, [values] * 400, 1.0, window)[0] - 1.05 for window in windows)
+    printed, fine = (by_column(many, values, 1.0, window)[0] - 1.05 for window in windows)
     assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
     assert abs(fine.mean()) < 0.003
 
@@ -118,15 +118,17 @@ def test_the_rotation_keeps_norms_and_comes_back(d):
 def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sensitivity():
     rng = np.random.default_rng(4)
     X, centers, radius = 3 * rng.standard_t(2, (6, 4)), rng.normal(size=(4, 3)), np.array([0.5, 2.0, 50.0])
-    means = mean_in_ball([X] * 3, centers, radius)
+    ball = Ball(centers, radius)
+    means, squares = (mean(Sample(X, n_replicates=3), ball) for mean in (mean_offset, mean_squares))
     for r in range(3):
         offsets = X - centers[:, r]
         offsets *= np.minimum(1, radius[r] / np.linalg.norm(offsets, axis=1))[:, None]
-        np.testing.assert_allclose(means[:, r], centers[:, r] + offsets.mean(axis=0))
+        np.testing.assert_allclose(means[:, r], offsets.mean(axis=0))
+        np.testing.assert_allclose(squares[:, r], (offsets**2).mean(axis=0))
     other = X.copy()
     other[0] = 1e6
     X[0] = -1e6
-    one, two = (mean_in_ball([rows] * 3, centers, radius) for rows in (X, other))
+    one, two = (mean_offset(Sample(rows, n_replicates=3), ball) for rows in (X, other))
     moved = np.linalg.norm(one - two, axis=0)
     bound = ball_mean(radius, np.full(3, 6.0))
     assert (moved <= bound * (1 + 1e-9)).all()

@@ -1,11 +1,8 @@
-"""Second moments of rows: symmetric matrices as vectors, and sums of z z' over rows in memory or streamed.
+"""Sums of z z' over rows, in memory or streamed.
 
-svec(M) = (M_ii, √2 M_ij for i < j) is an isometry from the Frobenius norm to ℓ2, so that Gaussian noise of
-standard deviation σ on svec(M) is σ on the diagonal and σ/√2 off it, and the matrix stays symmetric.
-
-Rows are clipped before they are summed, in double precision (:mod:`dpalgos.rows.blocks` on rounding), so that
-X'X and X'y move by what rows and responses within the bounds can move them. Every row is multiplied by its
-factor, also where that is 1, so that the time does not tell how many rows are long.
+Rows are clipped before they are summed, in double precision (:mod:`dpalgos.rows.blocks` on rounding).
+Therefore X'X and X'y move by what rows and responses within the bounds can move them. Every row is multiplied
+by its factor, also if that is 1. Therefore the time does not depend on the number of long rows.
 """
 
 from collections.abc import Callable
@@ -14,26 +11,10 @@ import numpy as np
 import scipy
 
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
-
-_SHORT = 16  # columns of which all products of pairs are worth forming
-
-
-def _weighted_square(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    return np.asarray((rows * weights[:, None]).T @ rows)
-
-
-def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
-    p = Z.shape[1]
-    if p > _SHORT or weights.shape[1] == 1:
-        return np.stack([_weighted_square(Z, column) for column in weights.T])
-    first, second, _ = svec_layout(p)
-    columns = np.ascontiguousarray(Z.T)
-    return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
 
 def row_moments(
@@ -99,3 +80,8 @@ def squared_error_gradient(
         return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
 
     return at
+
+
+def weighted_moments(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_ir x_i x_i' for rows (n, d) and weights (n, R), (R, d, d)."""
+    return (rows.T * weights.T[:, None, :]) @ rows
