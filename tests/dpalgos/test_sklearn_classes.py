@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dpalgos
 from data.collections.league import columns_of
-from dpalgos import InputError, PrivacyWarning, formula
+from dpalgos import AccuracyWarning, InputError, PrivacyWarning, formula
 from dpalgos import sklearn as ours
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
@@ -197,7 +197,7 @@ def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         ours.DPLinearRegression(**BUDGET, random_state=0).fit(X, y)
-    said = [str(each.message) for each in warned if each.category is UserWarning]
+    said = [str(each.message) for each in warned if each.category is AccuracyWarning]
     assert [part for part, sentence in zip(wrong, said, strict=True) if part in sentence] == wrong
 
 
