@@ -113,20 +113,6 @@ class PrintedRow:
 
 
 @dataclass(frozen=True)
-class StudyTable:
-    """A table that the study's file declares: see `tasks.study.spec.TableSpec`."""
-
-    title: str
-    text: str
-    rows: tuple[str, ...]
-    metric: str = ""
-    exhibit: str = ""
-    columns: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
-    summaries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class AttackFacts:
     """The facts about attacks that the results table does not hold, by cell and metric.
 
@@ -186,7 +172,7 @@ class StudyPage:
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
-    tables: tuple[StudyTable, ...] = ()
+    tables: tuple[Mapping[str, Any], ...] = ()  # that the study's file declares
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors

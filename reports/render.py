@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from reports import palette
 from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, vega_library
 from reports.writing import environment, words
 
@@ -26,8 +25,8 @@ class TableCell:
     """A cell of a table.
 
     ``note`` is shown below the text, and ``title`` where the pointer rests. ``flags`` are letters of the
-    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``slot`` is an estimator's color, which
-    is ``hollow`` with the paper's calibration.
+    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``color`` is that of an estimator, whose
+    mark is ``hollow`` with the paper's calibration.
     """
 
     text: str
@@ -35,7 +34,7 @@ class TableCell:
     kind: str = ""
     title: str = ""
     flags: str = ""
-    slot: int | None = None
+    color: str = ""
     hollow: bool = False
 
 
@@ -123,10 +122,7 @@ def render_page(
     page = (
         _environment("html")
         .get_template(template)
-        .render(
-            values
-            | {"charts": Markup(data.replace("<", "\\u003c")) if charts else "", "colors": palette.SERIES}
-        )
+        .render(values | {"charts": Markup(data.replace("<", "\\u003c")) if charts else ""})
     )
     text = _environment("markdown").get_template("report.md.jinja").render(values)
     return page.encode(), (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
@@ -136,7 +132,7 @@ def render_table(table: PageTable, form: str) -> str:
     """Return one table as "html" or "markdown", with its notes."""
     env = _environment(form)
     template = "table.html.jinja" if form == "html" else "table.md.jinja"
-    macro = env.get_template(template, globals={"colors": palette.SERIES}).module.table  # type: ignore[attr-defined]
+    macro = env.get_template(template).module.table  # type: ignore[attr-defined]
     return re.sub(r"\n{3,}", "\n\n", str(macro(table))).strip() + "\n"
 
 

@@ -153,6 +153,14 @@ def words(items: Iterable[str]) -> str:
     return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
+def among(xs: Sequence[float], sizes: Sequence[float]) -> str:
+    """Write some of the sizes: "100 to 500" if more than two follow each other, else all."""
+    first = sizes.index(xs[0])
+    if len(xs) > 2 and list(xs) == list(sizes[first : first + len(xs)]):
+        return f"{setting(xs[0])} to {setting(xs[-1])}"
+    return words(setting(x) for x in xs)
+
+
 def rule_text(rule: str, symbol: str = "n") -> str:
     """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
 
@@ -199,7 +207,8 @@ def environment(**options: Any) -> Environment:
 def macros() -> Any:
     env = environment()
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
-    env.filters.update(rows=rows, percent=percent, repaired=repaired)
+    env.filters.update(rows=rows, percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar)
+    env.filters.update(among=among, when=when)
     env.filters["between_times"] = lambda limits: between(limits, times)
     env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
     env.tests["finite"] = math.isfinite

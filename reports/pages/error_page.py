@@ -3,127 +3,156 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.exhibits import draw_exhibits
-from reports.headline import PageHeadline, build_headline, guides_of
+from reports.page import StudyPage
 from reports.ranking import (
-    HALF,
+    SHARES,
+    Headline,
+    best_by_size,
+    dense_wins,
     enough_epsilon,
     fitted_slope,
+    guide_at,
+    guides_of,
+    index_errors,
     new_sample_error,
-    privacy_part,
+    paper_noise,
     rows_for_the_same,
+    slopes,
 )
 from reports.render import PageTable, Section
-from reports.series import Series, Setting, View
 from reports.table import error_table, setting_title
-from reports.writing import error_bar, render_sentence, slope_text
+from reports.writing import render_sentence, slope_text, times
 
 
 @dataclass(frozen=True)
-class LayoutContent:
-    """The parts of a page that a layout makes: headline, figures, the chart's caption, first sections."""
+class Layout:
+    """The parts of a page that its kind of study makes.
 
-    headline: PageHeadline
-    pictures: Pictures
-    caption: str
+    These are the sentence on top, the number to quote with its caption, the figures, the chart's caption, the
+    first sections, the errors that the index compares, and answers to the page's own question.
+    """
+
+    sentence: str
     sections: Sequence[Section]
+    pictures: Pictures = field(default_factory=Pictures)
+    number: tuple[str, str] | None = None
+    caption: str = ""
+    errors: Mapping[str, tuple[float, float]] | None = None
     answers: Sequence[str] = ()
 
 
-def numbers_section(headline: PageHeadline, *more: str) -> Section:
+def numbers_section(details: str, facts: Sequence[str]) -> Section:
     """Return the other key numbers, folded."""
-    facts = (headline.verdict, headline.data, headline.noise, *headline.limits, *more)
-    bullets = [fact for fact in facts if fact]
-    return Section("More numbers", headline.details, bullets=bullets, folded=True, id="numbers")
+    return Section("More numbers", details, bullets=list(filter(None, facts)), folded=True, id="numbers")
 
 
-def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    headline, pictures, head = build_headline(view), draw_study(view, summary), view.headline
-    exhibits = draw_exhibits(view, summary) if head else ()
-    shown = (*exhibits, *slope_table(view)) if head else ()
-    enough, rows = enough_sentence(view), rows_sentence(view)
-    more = [
-        Section("At which ε does privacy stop mattering?", enough, id="enough"),
-        Section("How many more rows make up for privacy?", rows, id="rows"),
-    ]
+def headline_sentence(page: StudyPage, head: Headline) -> str:
+    """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol except ε."""
+    return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
+
+
+def number_to_quote(page: StudyPage, head: Headline) -> tuple[str, str] | None:
+    """Return the factor where the sentence has it, else the best private error, and its caption."""
+    cost, is_share = head.cost, page.metric in SHARES
+    best = cost.ranking.best
+    if best is None:
+        return None
+    if cost.is_larger and not is_share:
+        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
+    return render_sentence("mean", row=best), render_sentence("quoted_error", page=page, head=head)
+
+
+def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
+    if head is None:
+        nothing = render_sentence("no_headline")
+        return Layout(nothing, [Section("Which estimator should I use?", nothing, id="which")])
+    errors, where = errors_of(cells, page), head.where
+    pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
+    enough, rows = enough_epsilon(head, page, cells), rows_for_the_same(head, page)
     others = [
-        Section(setting_title(view, each), table=error_table(view, each), folded=True)
-        for each in view.settings
-        if each != head
-    ]
-    told = [headline.choice if head else render_sentence("no_headline")]
-    links = [
-        ("every cell: summary.csv", "summary.csv"),
-        ("every repetition: results.parquet", "results.parquet"),
+        Section(setting_title(page, each), table=error_table(page, rows_at(errors, each), each), folded=True)
+        for each in settings_of(errors, page)[1:]
     ]
     which = Section(
         "Which estimator should I use?",
-        told,
-        table=error_table(view, head) if head else None,
-        links=links,
-        parts=[*others, *shown],
+        render_sentence(
+            "best_by_size", page=page, head=head, **best_by_size(head), dense=dense_wins(head, page)
+        ),
+        table=error_table(page, head.rows, where),
+        links=[
+            ("every cell: summary.csv", "summary.csv"),
+            ("every repetition: results.parquet", "results.parquet"),
+        ],
+        parts=[*others, *exhibits, *_slope_table(page, head)],
         id="which",
     )
-    caption = ""
-    if head is not None and view.headline_size is not None:
-        as_new = new_sample_error(view, head, view.headline_size) is not None
-        title, left_out = setting_title(view, head), pictures.left_out
-        caption = render_sentence("caption", title=title, left_out=left_out, of_new_sample=as_new)
-    sections = [numbers_section(headline), which, *(each for each in more if each.text)]
-    answers = [section.answer for section in exhibits if section.answer]
-    return LayoutContent(headline, pictures, caption, sections, answers)
-
-
-def enough_sentence(view: View) -> str:
-    found = enough_epsilon(view)
-    if not found:
-        return ""
-    sample = found["sample"]
-    return render_sentence("enough_epsilon", **found, sample_error=error_bar(sample.error, sample.value))
-
-
-def rows_sentence(view: View) -> str:
-    found = rows_for_the_same(view)
-    return render_sentence("rows_for_the_same", **found) if found else ""
-
-
-def slope_table(view: View) -> tuple[Section, ...]:
-    """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
-    where, page = view.headline, view.page
-    if where is None or page.axis.column != "n":
-        return ()
-    rows, every = [], view.series(where)
-    for series in every:
-        largest = (
-            HALF * page.population[0] if series.role == "nonprivate" and page.population[0] else math.inf
-        )
-        points = [p for p in series.points if p.answered and p.x <= largest]
-        measured = fitted_slope([(p.x, p.mean, p.se) for p in points])
-        if series.role != "zero" and measured is not None:
-            rows.append((series.label, slope_text(measured), _privacy_slope(view, where, series)))
-    if not rows:
-        return ()
-    predicted = [
-        f"{guide.label}: {fit[0]:.2f}".replace("-", "−")
-        for guide in guides_of(page, where)
-        if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
+    more = [
+        Section(
+            "At which ε does privacy stop mattering?",
+            render_sentence("enough_epsilon", page=page, head=head, **enough) if enough else "",
+            id="enough",
+        ),
+        Section(
+            "How many more rows make up for privacy?",
+            render_sentence("rows_for_the_same", page=page, head=head, **rows) if rows else "",
+            id="rows",
+        ),
     ]
-    text = render_sentence("slopes", symbol=page.axis.symbol, epsilon=where.epsilon, predicted=predicted)
-    columns = ("Estimator", "error", "privacy term")
+    caption = render_sentence("caption", page=page, head=head, left_out=pictures.left_out)
+    return Layout(
+        headline_sentence(page, head),
+        [
+            numbers_section(_details(page, head), _numbers(page, head)),
+            which,
+            *(each for each in more if each.text),
+        ],
+        pictures,
+        number_to_quote(page, head),
+        caption,
+        index_errors(head, page),
+        [section.answer for section in exhibits if section.answer],
+    )
+
+
+def _details(page: StudyPage, head: Headline) -> str:
+    sample = new_sample_error(head.rows, head.x, page)
+    return render_sentence("details", page=page, head=head, sample=sample)
+
+
+def _numbers(page: StudyPage, head: Headline) -> list[str]:
+    """Return what is known of the data, of the paper's noise, and of what theory and the data allow."""
+    theory = [(guide.label, guide_at(guide, head.x)) for guide in guides_of(page, head.where)]
+    return [
+        render_sentence("about_data", page=page),
+        render_sentence("noise", epsilon=head.where.epsilon, **paper_noise(head)),
+        *(
+            render_sentence("theory_line", page=page, head=head, label=label, value=value)
+            for label, value in theory
+            if math.isfinite(value)
+        ),
+        *(render_sentence("finding", finding=each) for each in page.findings),
+    ]
+
+
+def _slope_table(page: StudyPage, head: Headline) -> list[Section]:
+    """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
+    rows = [
+        (label, slope_text(fit), slope_text(part) if part else "") for label, fit, part in slopes(head, page)
+    ]
+    if not rows:
+        return []
+    fits = [
+        (guide.label, fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)]))
+        for guide in guides_of(page, head.where)
+    ]
+    text = render_sentence("slopes", page=page, head=head, fits=[each for each in fits if each[1]])
     heading = "How fast does the error fall?"
-    return (Section(heading, text, table=PageTable(columns, rows, heading)),)
-
-
-def _privacy_slope(view: View, where: Setting, series: Series) -> str:
-    """Write the slope of what privacy adds; empty for answers without it."""
-    if series.role != "private":
-        return ""
-    parts = [(p.x, privacy_part(view, where, p)) for p in series.points if p.answered]
-    fit = fitted_slope([(x, part.value, part.error) for x, part in parts])
-    return "" if fit is None else slope_text(fit)
+    return [Section(heading, text, table=PageTable(("Estimator", "error", "privacy term"), rows, heading))]

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from reports.charts.lines import profile_picture
-from reports.charts.study import Pictures
-from reports.headline import PageHeadline, data_sentence
 from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
@@ -22,11 +20,12 @@ from reports.league import (
     ratios_of,
     violated,
 )
-from reports.pages.error_page import LayoutContent
+from reports.page import StudyPage
+from reports.pages.error_page import Layout
 from reports.palette import look
+from reports.ranking import Headline
 from reports.render import PageTable, Section
 from reports.results import Mean
-from reports.series import View
 from reports.writing import error_bar, num, render_sentence
 
 FAMILIES = {
@@ -35,11 +34,10 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def content(view: View, summary: pd.DataFrame) -> LayoutContent:
+def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
     """Return what only the page of the league's study shows."""
-    league, page = cast("Mapping[str, Any]", view.page.layout_facts), view.page
-    sections = league_sections(league)
-    return LayoutContent(PageHeadline(sections[0].answer, data_sentence(page)), Pictures(), "", sections)
+    sections = league_sections(cast("Mapping[str, Any]", page.layout_facts))
+    return Layout(sections[0].answer, sections)
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:

@@ -14,13 +14,14 @@ from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
+from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
 from reports.page import StudyPage
 from reports.pages import attack_page, error_page, league
 from reports.pages.data_card import render_data_card
+from reports.ranking import Headline, headline_of
 from reports.render import SCRIPT, PageTable, Section, facts, render_page
 from reports.results import summarize
-from reports.series import View
 from reports.table import failure_table, summary_csv
 from reports.writing import (
     count_of,
@@ -56,14 +57,16 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     `figures/*.svg` and `*.png`. The same input gives the same bytes.
     """
     summary = summarize(results)
-    view = View.build(summary, page)
-    layout = LAYOUTS[page.layout](view, summary)
-    headline, pictures = layout.headline, layout.pictures
+    cells = cells_of(summary, page)
+    errors, head = errors_of(cells, page), headline_of(cells, page)
+    layout = LAYOUTS[page.layout](page, cells, head)
+    pictures, (low, most) = layout.pictures, repetitions(errors)
+    run = render_sentence("run", page=page, low=low, high=most)
     sections = [
         *layout.sections,
-        _trust(view, pictures.certified),
-        _origin(view),
-        _failures(results, view),
+        _trust(page, head, pictures.certified),
+        _origin(page, errors, run),
+        _failures(results, page),
         _again(page),
     ]
     files: dict[str, bytes] = {}
@@ -71,21 +74,20 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
-    most = view.repetitions[1]
     few = render_sentence("few_repetitions", n=most) if 0 < most <= _FEW else ""
     html, markdown = render_page(
         page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs",
-        headline.sentence,
+        layout.sentence,
         sections,
         heading=page.title,
         links_on_top=[("All studies", "../index.html")],
         banner=banner(page.data_source) or page.warning or few,
-        sentence=headline.sentence,
-        number=headline.number,
+        sentence=layout.sentence,
+        number=layout.number,
         main=pictures.main,
         charts=pictures.live,
         caption=layout.caption,
-        lead=[page.question, *layout.answers, _run_line(view)],
+        lead=[page.question, *layout.answers, run],
         script=f"../{SCRIPT}",
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
@@ -93,22 +95,21 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[card.file] = render_data_card(card, banner(card.read["data_source"]) or page.warning)
     about = {
         "title": page.title,
-        "headline": headline.sentence,
+        "headline": layout.sentence,
         "data_source": page.source_of(str(page.headline["panel"])),
         "kind": page.kind.replace("_", " "),
         "datasets": [card.dataset.name for card in page.data_cards],
         "estimators": [info.title for info in page.estimators],
-        "errors": headline.errors,
+        "errors": layout.errors,
         "figure": pictures.card is not None,
     }
     return Report(files, about)
 
 
-def _trust(view: View, certified: Picture | None) -> Section:
-    page, head = view.page, view.headline
+def _trust(page: StudyPage, head: Headline | None, certified: Picture | None) -> Section:
     parts = [Section("What ε means as a risk", page.risk)] if page.risk else []
     if certified is not None:
-        audited = any(p.audited == p.audited for s in view.series(head) for p in s.points)
+        audited = head is not None and any(row.audited == row.audited for row in head.rows)
         text = render_sentence("certified", audited=audited)
         parts.append(Section("Certified and audited ε", text, certified, id="certified"))
     if split := budget_split(page):
@@ -133,9 +134,8 @@ def _trust(view: View, certified: Picture | None) -> Section:
     return Section("Can I trust it?", measured, bullets=bullets, parts=parts, id="trust")
 
 
-def _origin(view: View) -> Section:
-    page = view.page
-    steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(view)]
+def _origin(page: StudyPage, errors: pd.DataFrame, run: str) -> Section:
+    steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(page, errors, run)]
     table = PageTable(("Step", "What is known"), steps, "From the data to this page", 2, stacked=True)
     cards = [(f"Data card: {card.dataset.title}", card.file) for card in page.data_cards]
     earlier = [
@@ -145,9 +145,9 @@ def _origin(view: View) -> Section:
     return Section("Where did this come from?", table=table, bullets=earlier, links=cards, id="from")
 
 
-def _failures(results: pd.DataFrame, view: View) -> Section:
-    table = failure_table(results, view)
-    n_answers = int((results["metric"] == view.page.metric).sum())
+def _failures(results: pd.DataFrame, page: StudyPage) -> Section:
+    table = failure_table(results, page)
+    n_answers = int((results["metric"] == page.metric).sum())
     text = render_sentence("failures", n_answers=n_answers, any=bool(table.rows))
     return Section("Failures and refusals", text, table=table if table.rows else None, id="failed")
 
@@ -197,9 +197,9 @@ def origin_of(entry: Estimator) -> str:
     return f"from outside dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
-def lineage(view: View) -> list[tuple[str, list[str]]]:
+def lineage(page: StudyPage, errors: pd.DataFrame, run: str) -> list[tuple[str, list[str]]]:
     """Return the steps from the raw file to the page, with what is known of each."""
-    page, manifest, steps = view.page, view.page.manifest, []
+    manifest, steps = page.manifest, []
     for card in page.data_cards:
         read, dataset = card.read, card.dataset
         mended = repaired(card.repairs)
@@ -210,16 +210,20 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         steps.append(("Table", [rows, mended, checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.simulated, "anew in every repetition"]))
-    panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
+    panels = [
+        f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .")
+        for name in panels_of(errors, page)
+        if name
+    ]
     if panels:
         steps.append(("Designs", panels[:4]))
-    cells = count_of(view.table["cell"].nunique(), "cell")
+    cells = count_of(errors["cell"].nunique(), "cell")
     seed = f"seed {manifest['seed']}" if "seed" in manifest else ""
     made = manifest.get("blocks")
     blocks = (
         f"{count_of(made['computed'], 'block')} computed, {made['stored']} from the cache" if made else ""
     )
-    steps.append(("Blocks of cells", [cells, blocks, _run_line(view).rstrip("."), seed]))
+    steps.append(("Blocks of cells", [cells, blocks, run.rstrip("."), seed]))
     commit = f"commit {str(manifest['commit'])[:12]}" if manifest.get("commit") else ""
     return [*steps, ("This page", [when(manifest.get("finished", "")), commit])]
 
@@ -260,9 +264,3 @@ def budget_split(page: StudyPage) -> list[tuple[str, str]]:
         parts = [f"{label} {percent(share / total)}" for label, share in shares.items()]
         found.append((name, ", ".join(parts)))
     return found
-
-
-def _run_line(view: View) -> str:
-    (low, high), manifest = view.repetitions, view.page.manifest
-    profile, finished = manifest.get("profile", ""), when(manifest.get("finished", ""))
-    return render_sentence("run", profile=profile, low=low, high=high, finished=finished)

@@ -9,6 +9,7 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
+from reports.cells import nearest_value
 from reports.page import (
     Assumption,
     Axis,
@@ -17,9 +18,7 @@ from reports.page import (
     Guide,
     PrintedRow,
     StudyPage,
-    StudyTable,
 )
-from reports.series import nearest_value
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -92,7 +91,7 @@ def build_page(
             for row in spec.printed
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
-        tables=tuple(StudyTable(**each.model_dump()) for each in spec.tables),
+        tables=tuple(each.model_dump() for each in spec.tables),
         exhibits=exhibits,
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),
