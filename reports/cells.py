@@ -54,25 +54,22 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     cells["answered"] = (cells["n_ok"] > 0) & np.isfinite(cells["mean"])
     keys = list(dict.fromkeys(cells[_KEYS].itertuples(index=False, name=None)))
     forms = {name: sorted({key[2] for key in keys if key[0] == name}) for name, *_ in keys}
-    lines = []
+    known: list[dict[str, Any]] = []
     for estimator, noise, form, role in keys:
         info, place = page.estimator(estimator), forms[estimator].index(form)
         name = with_form(info.title, form)
         bare = "not private" if role == "unprotected" else None
-        lines.append({
+        known.append({
+            **dict(zip(_KEYS, (estimator, noise, form, role), strict=True)),
             "name": name,
             "label": comma(name, CALIBRATION_WORDS.get(noise)),
             "line": comma(name, _BRIEF_WORDS.get(noise), bare),
             "look": look(role, info.order, place, noise),
-            "rank": (_ROLES.index(role), info.order, estimator, place, _NOISE.index(noise)),
+            "order": (_ROLES.index(role), info.order, estimator, place, _NOISE.index(noise)),
         })  # fmt: skip
-    order = sorted(each["rank"] for each in lines)
-    for each in lines:
-        each["rank"] = order.index(each["rank"])
-    known = pd.DataFrame(keys, columns=_KEYS).join(
-        pd.DataFrame(lines, columns=["name", "label", "line", "look", "rank"])
-    )
-    return cells.merge(known, on=_KEYS, how="left")
+    known.sort(key=lambda line: line["order"])
+    lines = pd.DataFrame(known, columns=[*_KEYS, "name", "label", "line", "look"])
+    return cells.merge(lines.rename_axis("rank").reset_index(), on=_KEYS, how="left")
 
 
 def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:

@@ -29,15 +29,6 @@ class Guide:
 
 
 @dataclass(frozen=True)
-class Assumption:
-    """An assumption about public facts: its name, value and source."""
-
-    what: str
-    value: str
-    source: str
-
-
-@dataclass(frozen=True)
 class DataCard:
     """A dataset's public record, and the manifest's entry about the table that a study read."""
 
@@ -163,7 +154,7 @@ class StudyPage:
     sparse: frozenset[str] = frozenset()  # estimators one of whose keywords is how few columns they keep
     panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
-    assumptions: tuple[Assumption, ...] = ()
+    assumptions: tuple[tuple[str, str, str], ...] = ()  # what is public, its value and its source
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)

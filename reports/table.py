@@ -139,7 +139,8 @@ def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
     bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
     found = []
     keys = ["estimator", "calibration", "form", "status", "message"]
-    for (name, noise, form, status, message), group in bad.groupby(keys, sort=False):
+    for key, group in bad.groupby(keys, sort=False):
+        name, noise, form, status, message = map(str, key)
         places = [f"{page.axis.symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
         if epsilons := sorted({float(e) for e in group["epsilon"].dropna()}):
             places.append(f"ε = {words(setting(e) for e in epsilons)}")
@@ -147,7 +148,7 @@ def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
             places.append(f"{page.panel_word} {words(panels)}")
         n = len(group.drop_duplicates(["cell", "replicate"]))
         label = comma(with_form(page.estimator(name).title, form), CALIBRATION_WORDS.get(noise))
-        found.append((n, (label, str(status), str(message), "; ".join(places), f"{n:,}")))
+        found.append((n, (label, status, message, "; ".join(places), f"{n:,}")))
     found.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
     return PageTable(columns, [row for _, row in found], "Failures and refusals", 4, stacked=True)

@@ -200,24 +200,27 @@ def environment(**options: Any) -> Environment:
     """Return Jinja's environment of the templates, with options of its own."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # not every command writes sentences
 
-    return Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined, **options)
+    loader, extensions = PackageLoader("reports", "templates"), ["jinja2.ext.do"]
+    env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
+    env.filters.update(
+        num=num, setting=setting, times=times, words=words, count=count_of, span=span, rows=rows, when=when,
+        percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar, among=among,
+        slope=slope_text, duration=duration, with_form=with_form,
+        between_times=lambda limits: between(limits, times),
+        between_rows=lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}"))),
+    )  # fmt: skip
+    env.tests["finite"] = math.isfinite
+    return env
 
 
 @cache
-def macros() -> Any:
-    env = environment()
-    env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
-    env.filters.update(rows=rows, percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar)
-    env.filters.update(among=among, when=when)
-    env.filters["between_times"] = lambda limits: between(limits, times)
-    env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
-    env.tests["finite"] = math.isfinite
-    return env.get_template("sentences.jinja").module
+def _sentences() -> Any:
+    return environment().get_template("sentences.jinja").module
 
 
 def render_sentence(macro: str, **values: Any) -> str:
     """Return the sentence that a macro makes of some values, as one line."""
-    return " ".join(getattr(macros(), macro)(**values).split())
+    return " ".join(getattr(_sentences(), macro)(**values).split())
 
 
 def spreadsheet_text(value: Any) -> Any:

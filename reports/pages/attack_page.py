@@ -14,10 +14,10 @@ from reports.charts.drawing import Picture
 from reports.charts.lines import Line, guide, roc_picture
 from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
 from reports.page import AttackFacts, Guide, StudyPage
-from reports.pages.error_page import Layout, numbers_section
+from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID
 from reports.ranking import Headline
-from reports.render import PageTable, Section, TableCell
+from reports.render import PageTable, TableCell
 from reports.results import AUC, POOLED_AUC
 from reports.writing import error_bar, num, render_sentence, setting
 
@@ -61,8 +61,9 @@ def attacks_by_panel(page: StudyPage, cells: pd.DataFrame) -> Panels:
     for cell, metric, mean, se in cells[["cell", "metric", "mean", "se"]].itertuples(index=False, name=None):
         means.setdefault(cell, {})[metric] = (mean, se)
     found: dict[tuple[str, int], list[Attack]] = {}
-    for row in errors_of(cells, page).itertuples():
-        found.setdefault((str(row.panel), int(row.n)), []).append(Attack(row, means[row.cell]))
+    rows: Sequence[Row] = list(errors_of(cells, page).itertuples())
+    for row in rows:
+        found.setdefault((row.panel, row.n), []).append(Attack(row, means[row.cell]))
     names = sorted(
         dict.fromkeys(panel for panel, _ in found), key=lambda name: name != page.headline["panel"]
     )
@@ -185,57 +186,29 @@ def _value(facts: AttackFacts, attack: Attack, metric: str) -> TableCell:
     return TableCell(num(attack.mean(metric)), ", ".join(filter(None, parts)))
 
 
-def _limits(facts: AttackFacts, other: Attack | None, best: Attack | None) -> list[str]:
-    limits = []
-    if other is not None and other.row.cell in facts.predicted:
-        known = {"predicted": facts.predicted[other.row.cell], "measured": other.mean()}
-        limits.append(render_sentence("attacks_predicted", **known))
-    if best is not None:
-        key = (best.row.cell, AUC)
-        allowed, gaussian = facts.allowed.get(key, math.nan), facts.allowed_gaussian.get(key, math.nan)
-        limits.append(
-            render_sentence("attacks_allowed", best=best, allowed=allowed, gaussian=gaussian, coin=CHANCE)
-        )
-    return limits
-
-
-def _panels_sentence(panels: Panels, epsilon: float) -> str:
-    both = [(without_privacy(attacks), best_private(attacks, epsilon)) for attacks in first_sizes(panels)]
-    found = [(best.title, other.mean(), best.mean()) for other, best in both if other and best]
-    return render_sentence("attack_panels", epsilon=epsilon, found=found)
-
-
 def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
-        return Layout(render_sentence("no_attack"), [])
+        return Layout("No attack has run in this study yet.")
     facts, epsilon = _facts(page), head.where.epsilon
     other, best = without_privacy(panels[0]), best_private(panels[0], epsilon)
-    pictures = draw_attacks(page, cells, head, panels)
-    drawn = zip(first_sizes(panels), pictures.more, strict=False)
-    rocs = [Section(attacks[0].title, picture=picture) for attacks, picture in drawn]
-    tables = [
-        Section(attacks[0].title, table=attack_table(page, attacks), folded=i > 0)
-        for i, attacks in enumerate(panels)
-    ]
-    parts = [Section("The whole ROC curve", render_sentence("attack_roc_about"), parts=rocs)]
-    parts.append(Section("In numbers", render_sentence("attack_numbers"), parts=tables))
-    broken = list(dict.fromkeys(cell for cell, _ in facts.exceeding))
-    numbers = [
-        render_sentence("attacks_verdict", broken=broken),
-        render_sentence("about_data", page=page),
-        *_limits(facts, other, best),
-        _panels_sentence(panels, epsilon),
-    ]
+    pictures, key = draw_attacks(page, cells, head, panels), (best.row.cell, AUC) if best else ("", "")
+    both = [(without_privacy(attacks), best_private(attacks, epsilon)) for attacks in first_sizes(panels)]
+    titles = [attacks[0].title for attacks in first_sizes(panels)]
     return Layout(
         render_sentence("attack_headline", without=other, epsilon=epsilon, best=best),
-        [
-            numbers_section(
-                render_sentence("attacks_found", page=page, head=head, without=other, best=best), numbers
-            ),
-            Section("Every attack", parts=parts, id="which"),
-        ],
         pictures,
-        number=best and (best.with_error(), render_sentence("attack_quoted", best=best)),
-        caption=render_sentence("attack_caption"),
+        (best.with_error(), render_sentence("attack_quoted", best=best)) if best else None,
+        render_sentence("attack_caption"),
+        facts={
+            "without": other,
+            "best": best,
+            "broken": list(dict.fromkeys(cell for cell, _ in facts.exceeding)),
+            "predicted": facts.predicted.get(other.row.cell, math.nan) if other else math.nan,
+            "allowed": facts.allowed.get(key, math.nan),
+            "gaussian": facts.allowed_gaussian.get(key, math.nan),
+            "by_panel": [(b.title, a.mean(), b.mean()) for a, b in both if a and b],
+            "curves": list(zip(titles, pictures.more, strict=False)),
+            "tables": [(attacks[0].title, attack_table(page, attacks)) for attacks in panels],
+        },
     )

@@ -13,9 +13,9 @@ from reports.charts.lines import Axes, Line, line_picture
 from reports.page import StudyPage
 from reports.palette import HUES
 from reports.ranking import headline_of
-from reports.render import PageTable, Section, render_page
+from reports.render import render_page
 from reports.results import compare_results, summarize
-from reports.writing import num, render_sentence, when
+from reports.writing import render_sentence
 
 
 @dataclass(frozen=True)
@@ -29,57 +29,21 @@ class ComparedRun:
 
 def render_comparison(runs: Sequence[ComparedRun]) -> bytes:
     """Return the page of at least two runs of one study; all are compared with the first."""
-    first = runs[0]
-    rows: list[tuple[str, ...]] = []
-    for other in runs[1:]:
-        found = compare_results(first.results, other.results)
-        rows += [
-            (
-                other.name,
-                row["cell"],
-                row["metric"],
-                num(row["first"]) if row["first"] is not None else "none",
-                num(row["second"]) if row["second"] is not None else "none",
-                "; ".join(row["reasons"]),
-            )
-            for row in found["different"]
-        ]
-    about = [
-        (
-            run.name,
-            when(run.page.manifest.get("finished", "")),
-            str(run.page.manifest.get("commit", ""))[:12],
-            f"{run.page.manifest.get('profile', '')}, {run.page.manifest.get('replicates', '')}",
-            str(run.page.manifest.get("seed", "")),
-        )
-        for run in runs
+    differences = [
+        (other.name, row)
+        for other in runs[1:]
+        for row in compare_results(runs[0].results, other.results)["different"]
     ]
-    differ = "numbers differ" if len(rows) > 1 else "number differs"
-    said = f"{len(rows)} {differ}" if rows else "No number differs"
-    chart = _overlay(runs)
-    names = ("Run", "finished", "commit", "profile, repetitions", "seed")
-    sections = [Section("", chart.alt, chart)] if chart else []
-    sections.append(Section("Runs", table=PageTable(names, about, "Runs", 5, stacked=True)))
-    if rows:
-        columns = ("Run", "cell", "metric", first.name, "this run", "why")
-        sections.append(
-            Section("What differs", table=PageTable(columns, rows, "Differences", 3, stacked=True))
-        )
-    return render_page(
-        f"{first.page.title}: {len(runs)} runs",
-        f"{len(runs)} runs of {first.page.name}, compared",
-        sections,
-        banner=next((run.page.warning for run in runs if run.page.warning), ""),
-        sentence=f"{said} from those of {first.name} by more than three standard errors.",
-    )[0]
+    return render_page("pages/comparison.jinja", runs=runs, differences=differences, picture=_overlay(runs))[
+        0
+    ]
 
 
 def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
     """Draw the best private line of the first run and the same line of all others, a color for each run."""
     found = [cells_of(summarize(run.results), run.page) for run in runs]
     page, head = runs[0].page, headline_of(found[0], runs[0].page)
-    best = head and head.cost.ranking.best
-    if head is None or best is None:
+    if head is None or (best := head.cost.ranking.best) is None:
         return None
     lines = []
     for i, (run, cells) in enumerate(zip(runs, found, strict=True)):

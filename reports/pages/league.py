@@ -37,7 +37,7 @@ FAMILIES = {
 def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
     """Return what only the page of the league's study shows."""
     sections = league_sections(cast("Mapping[str, Any]", page.layout_facts))
-    return Layout(sections[0].answer, sections)
+    return Layout(sections[0].answer, exhibits=sections, facts={"sections": sections})
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
@@ -85,10 +85,10 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     answer = render_sentence("league_answer", counted=counted[:1], complete=results["complete"])
     if not found:
         return Section(title, answer, id=name, answer=answer)
-    sentences = [
+    text = " ".join(
         render_sentence("league_counts", each=each, complete=results["complete"], developed=developed)
         for each in counted
-    ]
+    )
     losses = sorted(
         (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
     )
@@ -98,7 +98,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     ]
     columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
     table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
-    return Section(title, sentences, table=table, id=name, answer=answer)
+    return Section(title, text, table=table, id=name, answer=answer)
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> dict[str, Any]:
@@ -119,11 +119,8 @@ def _bar(mean: Mean | None) -> str:
 def _audits(results: Mapping[str, Any]) -> Section:
     """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
     found = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
-    sentences = [
-        render_sentence("league_violation", one=one)
-        for one in found
-        if one.get("violated") or one.get("violated_replay")
-    ] or [render_sentence("league_no_violation")]
+    violations = [one for one in found if one.get("violated") or one.get("violated_replay")]
+    text = " ".join(render_sentence("league_violation", one=one) for one in violations)
     rows = [
         [
             one["method"],
@@ -134,7 +131,12 @@ def _audits(results: Mapping[str, Any]) -> Section:
     ]
     columns = ("method", "an attack: ε is at least", "a replay: ε is at most")
     title = "The ε that an audit finds, at ε = 1"
-    return Section(title, sentences, table=PageTable(columns, rows, title), id="audits")
+    return Section(
+        title,
+        text or "No attack and no replay contradicts a claim.",
+        table=PageTable(columns, rows, title),
+        id="audits",
+    )
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, whole: bool) -> Section | None:

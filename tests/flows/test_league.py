@@ -327,7 +327,7 @@ def test_the_page_counts_losses_with_their_errors_and_claims_nothing_of_methods_
     found["tables"]["t"] |= {"source": "somewhere", "n": 100, "d": 2}
     for complete in (True, False):
         sections = league_sections(found | {"complete": complete})
-        first, sentences = sections[0], " ".join(sections[0].text)
+        first, sentences = sections[0], sections[0].text
         assert ("Among the methods and tables of this run" in sentences) is not complete
         assert "in 0 of 1 settings" in sentences
         assert len(first.answer.split()) <= 30

@@ -192,7 +192,7 @@ WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
     facts = [page.question, *page.notes, *(each.text for each in page.findings)]
-    facts += [text for each in page.assumptions for text in (each.what, each.value, each.source)]
+    facts += [text for each in page.assumptions for text in each]
     facts += page.panels_and_forms.values()
     facts += [page.manifest[key] for key in ("command", "machine", "commit")]
     facts += page.manifest["rerun_commands"]

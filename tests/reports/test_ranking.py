@@ -81,7 +81,7 @@ def chance(m):
 
 @pytest.fixture
 def rows_of_chance(results, page):
-    """A function that returns a page, its cells and its headline, of estimates to which privacy adds an error, on rows of a population."""
+    """A function that returns a page, its cells and its headline, where privacy adds an error."""
 
     def build(privacy, sizes=SIZES):
         rows = results[results["panel"].eq("public") & results["n"].isin([100, 1000, 10_000, 20_000])].copy()
