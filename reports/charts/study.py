@@ -162,7 +162,7 @@ class StudyChart:
         sizes = {
             name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
         }
-        looks = dict(
+        looks: dict[str, Look] = dict(
             cells.sort_values("rank").drop_duplicates("line")[["line", "look"]].itertuples(index=False)
         )
         rows = cells.head(MOST_ROWS).drop(columns="look")

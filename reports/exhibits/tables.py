@@ -58,8 +58,9 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | No
         errors = line["se"].reindex(columns) if "se" in line else means * np.nan
         places = place if isinstance(place, tuple) else (place,)
         labels = [_label(key, value) for key, value in zip(about["rows"], places, strict=True)]
-        cells = [_cell(means, errors, each, bold=about["columns"] in _COMPETING) for each in columns]
-        lines.append([*labels, *cells, *(_summary(each, means, errors) for each in about["summaries"])])
+        is_bold = about["columns"] in _COMPETING
+        numbers = [_cell(means, errors, each, bold=is_bold) for each in columns]
+        lines.append([*labels, *numbers, *(_summary(each, means, errors) for each in about["summaries"])])
     named = [_name(about, about["columns"], value) for value in columns]
     heads = [about["names"].get(key, key) for key in about["rows"]]
     return PageTable((*heads, *named, *about["summaries"]), lines, about["title"], len(heads))
