@@ -37,9 +37,8 @@ from reports.writing import render_sentence, times
 class Layout:
     """The parts of a page that its kind of study makes.
 
-    These are the sentence on top, the figures, the number to quote with its caption, the chart's caption, the
-    exhibits, answers to the page's own question, the errors that the index compares, and facts for the
-    template.
+    ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
+    page's own question. The index compares ``errors``, and the template of this kind has ``facts``.
     """
 
     sentence: str

@@ -235,7 +235,7 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
-def test_every_line_is_drawn_and_named_at_its_end_or_in_the_legend():
+def test_every_line_is_drawn_and_named_in_the_legend():
     ends = (("a", 0.1), ("b", 0.105))
     looks = [palette.look("private", order) for order in range(2)]
     lines = [
