@@ -102,7 +102,7 @@ def render_page(
         .render(_ON_TOP | embedded | context | {"skeleton": skeleton, "skin": skin, "contents": []})
         for form, (skeleton, skin) in _SKELETONS.items()
     )
-    return page.encode(), _close_up(text).encode()
+    return _close_up(page).encode(), _close_up(text).encode()
 
 
 def render_table(table: PageTable, form: str) -> str:
