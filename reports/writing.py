@@ -96,8 +96,8 @@ def rows(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage: ``4.1 %``, ``37 %``."""
-    return f"{short(100 * share)} %"
+    """Write a share as a percentage: ``4.1%``, ``37%``."""
+    return f"{short(100 * share)}%"
 
 
 def span(values: Sequence[float]) -> str:

@@ -100,13 +100,13 @@ def profile_picture(
         x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
         inside = x <= largest
         corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        shown.append(Line(label, [*corners, (largest, float(y[inside].max()))], look))
+        shown.append(Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape="")))
     return line_picture(shown, axes, name, text, source)
 
 
 def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
     """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
-    diagonal = guide("a coin", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
+    diagonal = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
     log, ends = least > 0, (least, 1.0) if least else None
     axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
     shown = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -246,7 +247,7 @@ class StudyChart:
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         label, log = metric_words(metric, page)[0], self.is_log(metric)
         warning, whole, lines_of_label = map(
-            json.dumps, (banner("stand-in") + "\n", label, label.replace(" (", "\n("))
+            json.dumps, (banner("stand-in") + "\n", label, label.replace(", ", ",\n").replace(" (", "\n("))
         )
         title = {
             "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
@@ -302,11 +303,18 @@ def _axis_words(page: StudyPage, axis: str) -> str:
 def _guides(page: StudyPage, cells: pd.DataFrame, panels: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
     axis, errors = page.axis.column, errors_of(cells, page)
+    labels = dict.fromkeys(guide.label for guide in page.guides)
+    dashes = dict(zip(labels, itertools.cycle(palette.GUIDE_DASHES), strict=False))
     for guide in page.guides:
         panel, _, n = guide.panel.partition(":")
         more: dict[str, float] = {"n": int(n)} if n else {}
         more |= {"epsilon": guide.epsilon} if guide.epsilon else {}
-        here = {"line": guide.label, "metric": page.metric, "look": guide_look(palette.SOLID), "panel": panel}
+        here = {
+            "line": guide.label,
+            "metric": page.metric,
+            "look": guide_look(dashes[guide.label]),
+            "panel": panel,
+        }
         for x, value in zip(guide.n, guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
     for finding in page.findings:

@@ -21,9 +21,9 @@ from reports.writing import render_sentence
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
 _CELL = ["estimator", "name", "panel", "form", "calibration", "epsilon", "n", "rank", "color"]
-_SHARES = ("without the noise, %", "no interval, %")
+_SHARES = ("without the noise", "no interval")
 _OF_ESTIMATOR = (
-    *("Estimator", "Name", "cells", "covered, %", "minimum, %", "too rarely in"),
+    *("Estimator", "Name", "cells", "covered", "minimum", "too rarely in"),
     *(*_SHARES, "width over the oracle's, median"),
 )
 
@@ -48,7 +48,7 @@ def draw(
         flagged=_percent(float(every["flagged"].mean())),
     )
     note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
-    alt = f"Coverage of 95 % intervals. {note}"
+    alt = f"Coverage of 95% intervals. {note}"
     figure = draw_chart(_figure(shown), "interval-coverage", alt, page.data_source)
     by_estimator = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
     return (
@@ -86,7 +86,7 @@ def _records(cells: pd.DataFrame) -> list[Any]:
 
 
 def _percent(value: float) -> str:
-    return "none" if math.isnan(value) else f"{100 * value:.1f}"
+    return "none" if math.isnan(value) else f"{100 * value:.1f}%"
 
 
 def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:

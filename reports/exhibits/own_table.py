@@ -43,7 +43,7 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         same=same,
         n_rows=len(rows),
     )
-    columns = ("Term", "private", "95 % interval", "without privacy", "sign")
+    columns = ("Term", "private", "95% interval", "without privacy", "sign")
     heading = "The estimate, with and without privacy"
     return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 

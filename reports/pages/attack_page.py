@@ -99,7 +99,7 @@ def best_private(attacks: Sequence[Attack], epsilon: float) -> Attack | None:
 
 def draw_attacks(page: StudyPage, cells: pd.DataFrame, head: Headline, panels: Panels) -> Pictures:
     ceilings, first, epsilon = _facts(page).ceilings, panels[0], head.where.epsilon
-    coin = [Guide("a coin", ceilings[0].n, (CHANCE,) * len(ceilings[0].n))] if ceilings else []
+    coin = [Guide("a coin toss", ceilings[0].n, (CHANCE,) * len(ceilings[0].n))] if ceilings else []
     guides, axis = (*ceilings, *coin), replace(page.axis, column="epsilon")
     title, best = first[0].title, best_private(first, epsilon)
     text = render_sentence(

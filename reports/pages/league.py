@@ -86,18 +86,17 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     if not found:
         return Section(title, answer, id=name, answer=answer)
     text = " ".join(
-        render_sentence("league_counts", each=each, complete=results["complete"], developed=developed)
-        for each in counted
+        render_sentence("league_counts", each=each, complete=results["complete"]) for each in counted
     )
     losses = sorted(
         (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
     )
     lines = [
-        [e.table, e.family, f"{e.epsilon:g}", e.rival, _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
+        [e.table, e.family, e.rival, f"{e.epsilon:g}", _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
         for e in losses
     ]
-    columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
-    table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
+    columns = ("table", "family", "rival", "ε", "our error", "its error", "ours over its")
+    table = PageTable(columns, lines, f"Losses: {title}", 3, stacked=True) if lines else None
     return Section(title, text, table=table, id=name, answer=answer)
 
 
@@ -199,13 +198,13 @@ def _cell(row: Mapping[Any, Any], least: float) -> str:
     if pd.isna(row["value"]):
         return str(row["error"])
     text = "≥ 100" if row["value"] >= MOST_ERROR else num(row["value"])
-    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)})"
+    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)} ×)"
 
 
 def _ratio(value: float, spread: float = math.nan) -> str:
     if not math.isfinite(value):
         return "no estimate"
-    return f"{num(value)} ×" + ("" if math.isnan(spread) else f" ± {error_bar(spread, value)}")
+    return num(value) + ("" if math.isnan(spread) else f" ± {error_bar(spread, value)}")
 
 
 def _methods(results: Mapping[str, Any]) -> Section:

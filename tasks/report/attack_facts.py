@@ -132,7 +132,7 @@ def _roc_ceilings(spec: StudySpec) -> Iterator[Guide]:
 def _ceilings(
     at: Iterable[float], general: Iterable[float], normal: Iterable[float], panel: str
 ) -> Iterator[Guide]:
-    for label, values in (("(ε, δ) allows", general), ("Gaussian noise allows", normal)):
+    for label, values in (("limit by (ε, δ)", general), ("limit by Gaussian noise", normal)):
         yield Guide(label, tuple(map(float, at)), tuple(map(float, values)), panel)
 
 

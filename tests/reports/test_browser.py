@@ -270,12 +270,8 @@ def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files,
 
 
 A4 = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-FOLDED = (
-    "[...document.querySelectorAll('details > :not(summary)')].filter((e) => !e.checkVisibility()).length"
-)
-WHOLE = (
-    "[...document.querySelectorAll('figure, tr')].every((e) => getComputedStyle(e).breakInside == 'avoid')"
-)
+FOLDED = "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.checkVisibility()).length"
+WHOLE = "[...document.querySelectorAll('figure, tr')].every(e => getComputedStyle(e).breakInside == 'avoid')"
 CUT_OFF = """
 [...document.querySelectorAll("table, img.drawn")].filter((each) => {
   const box = each.getBoundingClientRect();

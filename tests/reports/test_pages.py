@@ -196,7 +196,7 @@ def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
     facts += page.panels_and_forms.values()
     facts += [page.manifest[key] for key in ("command", "machine", "commit")]
     facts += page.manifest["rerun_commands"]
-    facts += [f"{name} 50 %" for name in ("XᵀX", "Xᵀy")]
+    facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
     facts += ["20,640", page.data_cards[0].read["source_sha256"][:12]]
     for name in ("report.html", "report.md"):
         text = " ".join(unescape(files[name].decode()).replace("\u00a0", " ").replace("\\", "").split())
