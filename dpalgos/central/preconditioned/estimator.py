@@ -144,8 +144,8 @@ _INTERVALS = {
     order=3,
     task="linear_regression",
     reference="ours; private whitening, then clipped preconditioned steps",
-    summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no clipping bounds: it "
-    "finds them privately.",
+    summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no clipping "
+    "bounds: it finds them privately.",
     calibrations=("tight",),
     releases=RELEASES,
     forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS},
@@ -164,8 +164,8 @@ def preconditioned_regression(
     order=51,
     task="glm",
     reference="ours; private whitening, then clipped Newton-like steps",
-    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no clipping bounds: it "
-    "finds them privately.",
+    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no clipping "
+    "bounds: it finds them privately.",
     calibrations=("tight",),
     example={"family": "gaussian"},
     releases=RELEASES,
