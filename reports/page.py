@@ -41,42 +41,11 @@ class DataCard:
         return f"data-{self.dataset.name}.html"
 
     @property
-    def columns(self) -> list[tuple[str, ...]]:
-        """(name, unit, public bounds, public scale, source of the bounds) of each column."""
-        return [
-            (
-                column.name,
-                column.unit,
-                f"{column.lower:,.10g} to {column.upper:,.10g}".replace("-", "−"),
-                "" if column.center is None else f"(value − {column.center:,.10g}) / {column.scale:,.10g}",
-                column.bounds_source,
-            )
-            for column in self.dataset.columns
-        ]
-
-    @property
     def repairs(self) -> list[Mapping[str, Any]]:
         """The repairs of rows, values and people: reason, count, what it counts, and what was done."""
         absent = {"reason": "no call", "what": "missing genotype", "done": "counted as one copy"}
         calls = self.read.get("missing_calls", 0)
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
-
-    @property
-    def checks(self) -> list[str]:
-        """The checks that ingestion requires of a file. A table in the store has passed them."""
-        dataset = self.dataset
-        found: list[str] = []
-        if not self.checked:
-            return found
-        if dataset.source.sha256:
-            found.append(f"the file’s SHA-256 is the published one, {dataset.source.sha256}")
-        if dataset.table_sha256:
-            found.append("the table’s digest, the same for every layout of the file, is the known one")
-        if dataset.columns:
-            found.append(
-                "columns and their types are the declared ones, and every value lies within its public bounds"
-            )
-        return [*found, "no more rows were dropped than the registry allows"]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import pandas as pd
 
 from reports.cells import Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
 from reports.page import Guide, StudyPage
-from reports.results import SIGNS
+from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
@@ -29,7 +29,6 @@ NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε ove
 _NOTHING = 1.15  # a factor below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
-_FEWEST_SIZES = 3
 _SMALL = 0.25  # of the rows: up to which the error of a part tells that of a new sample
 HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
 MOST_LINES = 5  # of a chart, before its reader adds more
@@ -217,20 +216,6 @@ def first_below(
     return math.inf, math.inf
 
 
-def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """Return the slope of log value against log size by least squares, and its standard error.
-
-    Points are (size, value, standard error of the value); None for fewer than three sizes.
-    """
-    usable = [(x, y, se) for x, y, se in points if x > 0 and y > 0 and math.isfinite(y)]
-    if len({x for x, _, _ in usable}) < _FEWEST_SIZES:
-        return None
-    x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
-    centered = np.log(x) - np.log(x).mean()
-    weights = centered / (centered**2).sum()
-    return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
-
-
 @dataclass(frozen=True)
 class CostOfPrivacy:
     """The cost of privacy at a setting and a size; NaN where a number is not known.
@@ -348,11 +333,15 @@ def index_errors(head: Headline, page: StudyPage) -> dict[str, tuple[float, floa
     return {key: (each.value, each.error) for key, each in found.items()} if is_known else None
 
 
-def best_by_size(head: Headline) -> dict[str, Any]:
+def best_by_size(head: Headline, page: StudyPage) -> dict[str, Any]:
     """Return which private line has the smallest mean error at which sizes, where lines tie, and zero wins.
 
-    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie.
+    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
+    whether estimators that keep few columns have clearly larger errors at the headline than the others.
     """
+    ranking = head.cost.ranking
+    sparse = {row.rank for row in ranking.private if row.estimator in page.sparse}
+    dense = bool(sparse) and sparse.isdisjoint(row.rank for row in ranking.best_or_tied)
     sizes = sorted({row.x for row in head.rows})
     ranks = {size: at for size in sizes if (at := rank(head.rows, size)).best is not None}
     runs: dict[str, list[float]] = {}
@@ -367,14 +356,7 @@ def best_by_size(head: Headline) -> dict[str, Any]:
     ]
     unsure = [size for size, at in ranks.items() if at.tied]
     return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
-            "zero_ties": ties}  # fmt: skip
-
-
-def dense_wins(head: Headline, page: StudyPage) -> bool:
-    """Return whether estimators that keep few columns have clearly larger errors than the others."""
-    ranking = head.cost.ranking
-    sparse = {row.rank for row in ranking.private if row.estimator in page.sparse}
-    return bool(sparse) and sparse.isdisjoint(row.rank for row in ranking.best_or_tied)
+            "zero_ties": ties, "dense": dense}  # fmt: skip
 
 
 def paper_noise(head: Headline) -> dict[str, Any]:

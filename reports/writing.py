@@ -206,6 +206,7 @@ def environment(**options: Any) -> Environment:
         num=num, setting=setting, times=times, words=words, count=count_of, span=span, rows=rows, when=when,
         percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar, among=among,
         slope=slope_text, duration=duration, with_form=with_form,
+        declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
         between_rows=lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}"))),
     )  # fmt: skip

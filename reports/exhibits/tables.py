@@ -10,8 +10,8 @@ import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, comma
 from reports.page import StudyPage
-from reports.ranking import fitted_slope
 from reports.render import PageTable, Section, TableCell
+from reports.results import fitted_slope
 from reports.writing import error_bar, num, setting, slope_text
 
 _NUMBERS = ("d", "n", "s", "epsilon", "steps")

@@ -17,9 +17,7 @@ from reports.ranking import (
     SHARES,
     Headline,
     best_by_size,
-    dense_wins,
     enough_epsilon,
-    fitted_slope,
     guide_at,
     guides_of,
     index_errors,
@@ -29,6 +27,7 @@ from reports.ranking import (
     slopes,
 )
 from reports.render import Section
+from reports.results import fitted_slope
 from reports.table import error_table, setting_title
 from reports.writing import render_sentence, times
 
@@ -90,7 +89,7 @@ def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layo
             "sample": new_sample_error(head.rows, head.x, page),
             "noise": paper_noise(head),
             "theory": [(label, value) for label, value in theory if math.isfinite(value)],
-            "best": {**best_by_size(head), "dense": dense_wins(head, page)},
+            "best": best_by_size(head, page),
             "tables": [
                 (setting_title(page, each), error_table(page, rows_at(errors, each), each))
                 for each in settings_of(errors, page)
