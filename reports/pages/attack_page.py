@@ -99,14 +99,16 @@ def best_private(attacks: Sequence[Attack], epsilon: float) -> Attack | None:
 
 def draw_attacks(page: StudyPage, cells: pd.DataFrame, head: Headline, panels: Panels) -> Pictures:
     ceilings, first, epsilon = _facts(page).ceilings, panels[0], head.where.epsilon
-    coin = [Guide("a coin toss", ceilings[0].n, (CHANCE,) * len(ceilings[0].n))] if ceilings else []
+    coin = [Guide("a coin toss", (ceilings[0].n[0], ceilings[0].n[-1]), (CHANCE,) * 2)] if ceilings else []
     guides, axis = (*ceilings, *coin), replace(page.axis, column="epsilon")
     title, best = first[0].title, best_private(first, epsilon)
     text = render_sentence(
         "attack_picture", title=title, without=without_privacy(first), epsilon=epsilon, best=best
     )
     lines = list(dict.fromkeys([*(row.line for row in head.rows), *(each.label for each in guides)]))
-    chart = StudyChart.build(replace(page, guides=guides, findings=(), axis=axis), cells, head)
+    others = [metric for metric, rate in _facts(page).rates.items() if rate not in SHOWN_RATES]
+    drawn = cells[~cells["metric"].isin(others)]  # the curves have all rates
+    chart = StudyChart.build(replace(page, guides=guides, findings=(), axis=axis), drawn, head)
     pictures = pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
     return replace(pictures, more=tuple(_roc(page, attacks, epsilon) for attacks in first_sizes(panels)))
 

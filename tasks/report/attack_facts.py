@@ -18,7 +18,7 @@ from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
-_FINE = 40  # points of a ceiling's curve
+_FINE = 20  # points of a ceiling's curve
 _NORMAL_95 = 1.959964
 _ERROR = 0.01  # of all tests of certificates together
 

@@ -101,7 +101,7 @@ def test_figures_of_the_page_are_those_of_summary_csv(files):
         shown = next(row for row in cells if row[0] == f"{title}tight calibration")  # of the headline's table
         found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
         pairs = zip(found["mean"], found["se"], strict=True)
-        assert shown[1:-1] == [f"{num(mean)}± {error_bar(se, mean)}" for mean, se in pairs]
+        assert shown[1:-1] == [f"{num(mean)}±\u00a0{error_bar(se, mean)}" for mean, se in pairs]
 
 
 def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):
