@@ -251,7 +251,7 @@ class CostOfPrivacy:
 
 
 @dataclass(frozen=True)
-class Headline:
+class PageHeadline:
     """The setting and the size that a page is about, the rows of the setting, and the cost of privacy."""
 
     where: Setting
@@ -265,7 +265,7 @@ class Headline:
         return [row for row in self.rows if row.x == self.x]
 
 
-def headline_of(cells: pd.DataFrame, page: StudyPage) -> Headline | None:
+def headline_of(cells: pd.DataFrame, page: StudyPage) -> PageHeadline | None:
     """Return the headline of a page; None without private rows."""
     errors = errors_of(cells, page)
     where = next(iter(settings_of(errors, page)), None)
@@ -273,7 +273,7 @@ def headline_of(cells: pd.DataFrame, page: StudyPage) -> Headline | None:
     x = size_at(rows, page)
     if where is None or x is None:
         return None
-    return Headline(where, x, rows, cost_at(rows, x, page, cells))
+    return PageHeadline(where, x, rows, cost_at(rows, x, page, cells))
 
 
 def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame) -> CostOfPrivacy:
@@ -319,7 +319,7 @@ def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
     return of if of - kept <= _LOST_SIGNS else min(round(kept), of - 1)
 
 
-def index_errors(head: Headline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
+def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
     """Return the errors that the index compares, each with its standard error; None unless all are known."""
     cost, ranking = head.cost, head.cost.ranking
     found = {"private": cost.private, "without": cost.without, "zero": Estimate(ranking.zero)}
@@ -333,7 +333,7 @@ def index_errors(head: Headline, page: StudyPage) -> dict[str, tuple[float, floa
     return {key: (each.value, each.error) for key, each in found.items()} if is_known else None
 
 
-def best_by_size(head: Headline, page: StudyPage) -> dict[str, Any]:
+def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     """Return which private line has the smallest mean error at which sizes, where lines tie, and zero wins.
 
     ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
@@ -359,7 +359,7 @@ def best_by_size(head: Headline, page: StudyPage) -> dict[str, Any]:
             "zero_ties": ties, "dense": dense}  # fmt: skip
 
 
-def paper_noise(head: Headline) -> dict[str, Any]:
+def paper_noise(head: PageHeadline) -> dict[str, Any]:
     """Compare the paper's calibration with its certificates and with the tight one, at the headline.
 
     ``top`` has the two rows of the largest difference beyond two standard errors.
@@ -399,7 +399,7 @@ def guide_at(guide: Guide, x: float) -> float:
     return math.exp(np.interp(math.log(x), np.log(guide.n)[order], np.log(guide.value)[order]))
 
 
-def slopes(head: Headline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
+def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
     """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
     found = []
     for line in lines_of(head.rows) if page.axis.column == "n" else ():
@@ -413,7 +413,7 @@ def slopes(head: Headline, page: StudyPage) -> list[tuple[str, tuple[float, floa
     return found
 
 
-def enough_epsilon(head: Headline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
+def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
     """Return from which ε on privacy adds less error than sampling; empty if unknown."""
     where, m, errors = head.where, head.x, errors_of(cells, page)
     if (sample := new_sample_error(head.rows, m, page)) is None:
@@ -434,7 +434,7 @@ def enough_epsilon(head: Headline, page: StudyPage, cells: pd.DataFrame) -> dict
     return {"sample": sample, "needed": needed, "first": min(parts), "last": max(parts)}
 
 
-def rows_for_the_same(head: Headline, page: StudyPage) -> dict[str, Any]:
+def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     """Return how many rows without privacy are as accurate as the headline's with it; empty if unknown."""
     cost, best = head.cost, head.cost.ranking.best
     if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.beats_zero):

@@ -13,7 +13,7 @@ from reports.cells import Setting, cells_of, errors_of, panels_of, settings_of
 from reports.charts.drawing import CONFIG
 from reports.charts.study import NEW_SAMPLE, SIZES, StudyChart
 from reports.page import StudyPage
-from reports.ranking import Headline, first_lines, headline_of
+from reports.ranking import PageHeadline, first_lines, headline_of
 from reports.results import summarize
 from reports.writing import spreadsheet_text
 
@@ -87,7 +87,7 @@ def _require(option: str, value: str, known: Sequence[str]) -> None:
         raise FigureError(f"{option} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> Headline:
+def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> PageHeadline:
     errors = errors_of(cells, page)
     settings = settings_of(errors, page)
     if not settings:

@@ -27,7 +27,7 @@ from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, ma
 from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
-from reports.ranking import HALF, Headline, first_lines, new_sample_error
+from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -100,7 +100,7 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     return f"{label} ({direction})" if direction else label, scale
 
 
-def draw_study(page: StudyPage, cells: pd.DataFrame, head: Headline) -> Pictures:
+def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
     alt = render_sentence("figure_of_errors", page=page, head=head)
     lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
     chart = StudyChart.build(page, cells, head)
@@ -108,7 +108,12 @@ def draw_study(page: StudyPage, cells: pd.DataFrame, head: Headline) -> Pictures
 
 
 def pictures_of(
-    chart: StudyChart, head: Headline, lines: Sequence[str], live: Sequence[str], alt: str, title: str = ""
+    chart: StudyChart,
+    head: PageHeadline,
+    lines: Sequence[str],
+    live: Sequence[str],
+    alt: str,
+    title: str = "",
 ) -> Pictures:
     """Return a chart's pictures: large, as a thumbnail, and live, with the lines that each begins with."""
     page, source = chart.page, chart.page.source_of(head.where.panel)
@@ -121,7 +126,9 @@ def pictures_of(
     )
 
 
-def lines_of_panels(page: StudyPage, cells: pd.DataFrame, head: Headline, lines: Sequence[str]) -> list[str]:
+def lines_of_panels(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, lines: Sequence[str]
+) -> list[str]:
     """Return the lines that a chart begins with: the headline's, then those that only other panels have."""
     errors, known, others = errors_of(cells, page), {row.line for row in head.rows}, list[str]()
     for where in settings_of(errors, page):
@@ -147,7 +154,7 @@ class StudyChart:
     panels: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, page: StudyPage, cells: pd.DataFrame, head: Headline) -> StudyChart:
+    def build(cls, page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> StudyChart:
         where, panels = head.where, panels_of(cells, page)
         guides = pd.DataFrame(_guides(page, cells, panels))
         cells = cells[cells["metric"].isin(cells.loc[cells["privacy_model"] != "none", "metric"])]
@@ -330,7 +337,7 @@ def _guides(page: StudyPage, cells: pd.DataFrame, panels: Sequence[str]) -> Iter
                        "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip
 
 
-def certified_picture(page: StudyPage, head: Headline) -> Picture | None:
+def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
     """Draw the certified and the audited ε of each private line at the headline's setting."""
     rows, proved, epsilon = [], [], head.where.epsilon
     for line in lines_of(head.rows):

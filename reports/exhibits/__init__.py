@@ -12,11 +12,11 @@ import pandas as pd
 
 from reports.exhibits.tables import declared_tables
 from reports.page import StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import Section
 
 
-def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: Headline) -> tuple[Section, ...]:
+def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> tuple[Section, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
     shown: list[Section] = []
     for name, content in page.exhibits.items():

@@ -11,7 +11,7 @@ import pandas as pd
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
 from reports.page import StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import Section
 from reports.writing import render_sentence
 
@@ -20,7 +20,7 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
@@ -33,7 +33,9 @@ def draw(
     return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
 
 
-def _selection(page: StudyPage, head: Headline, selected: Mapping[str, Mapping[str, int]]) -> Section | None:
+def _selection(
+    page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
+) -> Section | None:
     rows = [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]
     found = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
     text = render_sentence("selected", page=page, head=head, found=found)

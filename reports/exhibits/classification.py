@@ -11,14 +11,14 @@ import pandas as pd
 from reports.cells import Row, Setting, errors_of, lines_of, rows_at
 from reports.charts.lines import Line, roc_picture
 from reports.page import StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.results import AUC, TRUE_POSITIVE_RATES
 from reports.writing import render_sentence, rule_text, setting
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
     """Return the paper's table, if any, next to ours, and ROC curves."""
     return tuple(filter(None, (_printed(page, cells, head.where), _roc(page, cells, head))))
@@ -59,7 +59,7 @@ def _mean(row: Row | None) -> str:
     return f"{row.mean:.3f} ({row.se:.3f})" if math.isfinite(row.se) else f"{row.mean:.3f}"
 
 
-def _roc(page: StudyPage, cells: pd.DataFrame, head: Headline) -> Section | None:
+def _roc(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Section | None:
     curves = []
     for row in head.at_x:
         if row.role == "zero":

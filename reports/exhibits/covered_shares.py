@@ -14,7 +14,7 @@ import pandas as pd
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
 from reports.page import StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.writing import render_sentence
 
@@ -29,7 +29,7 @@ _OF_ESTIMATOR = (
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
     """Return a picture at the headline's size and ε, and a table of all estimators."""
     cells = _measured(page, cells, content)

@@ -14,7 +14,7 @@ from reports import palette
 from reports.cells import Row
 from reports.charts.drawing import Chart, draw_chart, field, marks
 from reports.page import StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import Section
 from reports.writing import render_sentence
 
@@ -23,7 +23,7 @@ _MOST_POINTS = 600  # of an estimate that are drawn: its largest entries
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
     """Return a map of one release.
 

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 
 from reports.page import StudyPage
-from reports.ranking import Headline, enough_epsilon, rows_for_the_same
+from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
 from reports.render import PageTable, Section
 from reports.writing import num, num_in, render_sentence
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
     return tuple(filter(None, (_coefficients(page, content), _missing(page, cells, head, content))))
 
@@ -49,7 +49,7 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
 
 
 def _missing(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, Any]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> Section | None:
     text = render_sentence(
         "own_missing",

@@ -17,7 +17,7 @@ import pandas as pd
 
 from reports.charts.lines import profile_picture
 from reports.page import ZERO, StudyPage
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import Section
 from reports.writing import render_sentence
 
@@ -27,7 +27,7 @@ _NEGLIGIBLE = 1e-3
 
 
 def draw(
-    page: StudyPage, cells: pd.DataFrame, head: Headline, content: Mapping[str, str]
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, str]
 ) -> tuple[Section, ...]:
     """Return a profile for each metric that ``content`` names, with its words."""
     found = {words: cells[cells["metric"] == metric] for metric, words in content.items()}

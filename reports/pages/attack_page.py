@@ -16,7 +16,7 @@ from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures
 from reports.page import AttackFacts, Guide, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
 from reports.results import AUC, POOLED_AUC
 from reports.writing import error_bar, num, render_sentence, setting
@@ -29,7 +29,7 @@ SHOWN_RATES = (0.1, 0.01, 0.001)
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackedCell:
     """The row of an attacked cell, and each metric's mean and error."""
 
     row: Row
@@ -52,7 +52,7 @@ class Attack:
         return f"{num(mean)} ± {error_bar(error, mean)}" if error > 0 else num(mean)
 
 
-Panels = list[list[Attack]]  # attacks by panel and size, the headline's first
+Panels = list[list[AttackedCell]]  # attacks by panel and size, the headline's first
 
 
 def attacks_by_panel(page: StudyPage, cells: pd.DataFrame) -> Panels:
@@ -60,10 +60,10 @@ def attacks_by_panel(page: StudyPage, cells: pd.DataFrame) -> Panels:
     means: dict[str, dict[str, tuple[float, float]]] = {}
     for cell, metric, mean, se in cells[["cell", "metric", "mean", "se"]].itertuples(index=False, name=None):
         means.setdefault(cell, {})[metric] = (mean, se)
-    found: dict[tuple[str, int], list[Attack]] = {}
+    found: dict[tuple[str, int], list[AttackedCell]] = {}
     rows: Sequence[Row] = list(errors_of(cells, page).itertuples())
     for row in rows:
-        found.setdefault((row.panel, row.n), []).append(Attack(row, means[row.cell]))
+        found.setdefault((row.panel, row.n), []).append(AttackedCell(row, means[row.cell]))
     names = sorted(
         dict.fromkeys(panel for panel, _ in found), key=lambda name: name != page.headline["panel"]
     )
@@ -75,29 +75,29 @@ def attacks_by_panel(page: StudyPage, cells: pd.DataFrame) -> Panels:
 
 def first_sizes(panels: Panels) -> Panels:
     """Return every panel at the size nearest to the headline's."""
-    first: dict[str, list[Attack]] = {}
+    first: dict[str, list[AttackedCell]] = {}
     for attacks in panels:
         first.setdefault(attacks[0].row.panel, attacks)
     return list(first.values())
 
 
-def at_epsilon(attacks: Sequence[Attack], epsilon: float) -> list[Attack]:
+def at_epsilon(attacks: Sequence[AttackedCell], epsilon: float) -> list[AttackedCell]:
     """Return the attacks at an ε, and those without privacy."""
     return [each for each in attacks if not each.private or each.row.epsilon == epsilon]
 
 
-def without_privacy(attacks: Sequence[Attack]) -> Attack | None:
+def without_privacy(attacks: Sequence[AttackedCell]) -> AttackedCell | None:
     """Return the non-private cell that is attacked best."""
     return max((each for each in attacks if not each.private), key=lambda each: each.mean(), default=None)
 
 
-def best_private(attacks: Sequence[Attack], epsilon: float) -> Attack | None:
+def best_private(attacks: Sequence[AttackedCell], epsilon: float) -> AttackedCell | None:
     """Return the private cell that is attacked best at an ε."""
     known = [each for each in attacks if each.private and math.isfinite(each.mean())]
     return max(at_epsilon(known, epsilon), key=lambda each: each.mean(), default=None)
 
 
-def draw_attacks(page: StudyPage, cells: pd.DataFrame, head: Headline, panels: Panels) -> Pictures:
+def draw_attacks(page: StudyPage, cells: pd.DataFrame, head: PageHeadline, panels: Panels) -> Pictures:
     ceilings, first, epsilon = _facts(page).ceilings, panels[0], head.where.epsilon
     coin = [Guide("a coin toss", (ceilings[0].n[0], ceilings[0].n[-1]), (CHANCE,) * 2)] if ceilings else []
     guides, axis = (*ceilings, *coin), replace(page.axis, column="epsilon")
@@ -113,7 +113,7 @@ def draw_attacks(page: StudyPage, cells: pd.DataFrame, head: Headline, panels: P
     return replace(pictures, more=tuple(_roc(page, attacks, epsilon) for attacks in first_sizes(panels)))
 
 
-def _roc(page: StudyPage, attacks: Sequence[Attack], epsilon: float) -> Picture:
+def _roc(page: StudyPage, attacks: Sequence[AttackedCell], epsilon: float) -> Picture:
     facts, first = _facts(page), attacks[0]
     lines, reached = [], []
     for each in at_epsilon(attacks, epsilon):
@@ -132,7 +132,7 @@ def _facts(page: StudyPage) -> AttackFacts:
     return page.layout_facts
 
 
-def _ceilings(guides: Sequence[Guide], attack: Attack) -> list[Line]:
+def _ceilings(guides: Sequence[Guide], attack: AttackedCell) -> list[Line]:
     own = [each for each in guides if each.panel == f"{attack.row.panel}:{attack.row.n}"]
     return [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
@@ -140,7 +140,7 @@ def _ceilings(guides: Sequence[Guide], attack: Attack) -> list[Line]:
     ]
 
 
-def attack_table(page: StudyPage, attacks: Sequence[Attack]) -> PageTable:
+def attack_table(page: StudyPage, attacks: Sequence[AttackedCell]) -> PageTable:
     """Return the attacks on a panel, a row per estimator and ε."""
     facts = _facts(page)
     rates = {metric: rate for metric, rate in facts.rates.items() if rate in SHOWN_RATES}
@@ -163,7 +163,7 @@ def attack_table(page: StudyPage, attacks: Sequence[Attack]) -> PageTable:
     return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, attacks[0].title)
 
 
-def _claim(facts: AttackFacts, attack: Attack) -> str:
+def _claim(facts: AttackFacts, attack: AttackedCell) -> str:
     """Say what the paper claims of the sum of scores, where the truth is known."""
     claimed = facts.claimed_sums.get(attack.row.panel)
     return "" if claimed is None else render_sentence("attack_claim", claimed=claimed)
@@ -175,7 +175,7 @@ def _with_bounds(words: str, *bounds: float | None) -> str:
     return words.format(*known) if len(known) == len(bounds) else ""
 
 
-def _value(facts: AttackFacts, attack: Attack, metric: str) -> TableCell:
+def _value(facts: AttackFacts, attack: AttackedCell, metric: str) -> TableCell:
     """Write a number with its interval and its bounds."""
     if not math.isfinite(attack.mean(metric)):
         return TableCell("not resolved", kind="missing")
@@ -188,7 +188,7 @@ def _value(facts: AttackFacts, attack: Attack, metric: str) -> TableCell:
     return TableCell(num(attack.mean(metric)), ", ".join(filter(None, parts)))
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
+def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")

@@ -15,7 +15,7 @@ from reports.exhibits import draw_exhibits
 from reports.page import StudyPage
 from reports.ranking import (
     SHARES,
-    Headline,
+    PageHeadline,
     best_by_size,
     enough_epsilon,
     guide_at,
@@ -50,12 +50,12 @@ class Layout:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def headline_sentence(page: StudyPage, head: Headline) -> str:
+def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
     """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol except ε."""
     return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
 
 
-def number_to_quote(page: StudyPage, head: Headline) -> tuple[str, str] | None:
+def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
     """Return the factor where the sentence has it, else the best private error, and its caption."""
     cost, is_share = head.cost, page.metric in SHARES
     best = cost.ranking.best
@@ -66,7 +66,7 @@ def number_to_quote(page: StudyPage, head: Headline) -> tuple[str, str] | None:
     return render_sentence("mean", row=best), render_sentence("quoted_error", page=page, head=head)
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
+def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     if head is None:
         return Layout(render_sentence("no_headline"))
     errors = errors_of(cells, page)

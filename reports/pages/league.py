@@ -23,7 +23,7 @@ from reports.league import (
 from reports.page import StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import look
-from reports.ranking import Headline
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.results import Mean
 from reports.writing import error_bar, num, render_sentence
@@ -34,7 +34,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: Headline | None) -> Layout:
+def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     """Return what only the page of the league's study shows."""
     sections = league_sections(cast("Mapping[str, Any]", page.layout_facts))
     return Layout(sections[0].answer, exhibits=sections, facts={"sections": sections})

@@ -28,8 +28,6 @@ LAYOUTS = {
     "attack_page": attack_page.content,
     "league_page": league.content,
 }
-_FILES = ("report.html", "report.md", "summary.csv", "results.parquet", "manifest.json")
-_FEW = 4  # repetitions, up to which a page says that they are few
 
 
 @dataclass(frozen=True)
