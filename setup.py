@@ -16,6 +16,6 @@ setup(
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.data.collections": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
-        "dpcost.reports": ["templates/*"],
+        "dpcost.reports": ["templates/*", "templates/pages/*"],
     },
 )

@@ -29,15 +29,6 @@ class Guide:
 
 
 @dataclass(frozen=True)
-class Assumption:
-    """An assumption about public facts: its name, value and source."""
-
-    what: str
-    value: str
-    source: str
-
-
-@dataclass(frozen=True)
 class DataCard:
     """A dataset's public record, and the manifest's entry about the table that a study read."""
 
@@ -50,42 +41,11 @@ class DataCard:
         return f"data-{self.dataset.name}.html"
 
     @property
-    def columns(self) -> list[tuple[str, ...]]:
-        """(name, unit, public bounds, public scale, source of the bounds) of each column."""
-        return [
-            (
-                column.name,
-                column.unit,
-                f"{column.lower:,.10g} to {column.upper:,.10g}".replace("-", "−"),
-                "" if column.center is None else f"(value − {column.center:,.10g}) / {column.scale:,.10g}",
-                column.bounds_source,
-            )
-            for column in self.dataset.columns
-        ]
-
-    @property
     def repairs(self) -> list[Mapping[str, Any]]:
         """The repairs of rows, values and people: reason, count, what it counts, and what was done."""
         absent = {"reason": "no call", "what": "missing genotype", "done": "counted as one copy"}
         calls = self.read.get("missing_calls", 0)
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
-
-    @property
-    def checks(self) -> list[str]:
-        """The checks that ingestion requires of a file. A table in the store has passed them."""
-        dataset = self.dataset
-        found: list[str] = []
-        if not self.checked:
-            return found
-        if dataset.source.sha256:
-            found.append(f"the file’s SHA-256 is the published one, {dataset.source.sha256}")
-        if dataset.table_sha256:
-            found.append("the table’s digest, the same for every layout of the file, is the known one")
-        if dataset.columns:
-            found.append(
-                "columns and their types are the declared ones, and every value lies within its public bounds"
-            )
-        return [*found, "no more rows were dropped than the registry allows"]
 
 
 @dataclass(frozen=True)
@@ -110,20 +70,6 @@ class PrintedRow:
     s: float
     mean: float
     spread: float
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """A table that the study's file declares: see `tasks.study.spec.TableSpec`."""
-
-    title: str
-    text: str
-    rows: tuple[str, ...]
-    metric: str = ""
-    exhibit: str = ""
-    columns: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
-    summaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,7 +123,7 @@ class StudyPage:
     sparse: frozenset[str] = frozenset()  # estimators one of whose keywords is how few columns they keep
     panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
-    assumptions: tuple[Assumption, ...] = ()
+    assumptions: tuple[tuple[str, str, str], ...] = ()  # what is public, its value and its source
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -186,7 +132,7 @@ class StudyPage:
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
-    tables: tuple[StudyTable, ...] = ()
+    tables: tuple[Mapping[str, Any], ...] = ()  # that the study's file declares
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors

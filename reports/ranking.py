@@ -11,21 +11,24 @@ adds p = √(E² − e²); as for a new sample its error is √(s² + p²).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from reports.results import SIGNS
-from reports.series import Point, Series, Setting, View
+from reports.cells import Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
+from reports.page import Guide, StudyPage
+from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
+NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
+_NOTHING = 1.15  # a factor below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
-_FEWEST_SIZES = 3
 _SMALL = 0.25  # of the rows: up to which the error of a part tells that of a new sample
 HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
 MOST_LINES = 5  # of a chart, before its reader adds more
@@ -33,64 +36,63 @@ MOST_LINES = 5  # of a chart, before its reader adds more
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ranking at one size: private series from best to worst, the best non-private one, the zero vector.
+    """The ranking at one size: private rows from best to worst, the best non-private one, the zero vector.
 
     If some estimators have a stronger guarantee than others, `private` holds only those with the strongest,
     and `weaker` the best of the others. Local is stronger than user-level, and user-level than central.
     """
 
-    private: tuple[tuple[Series, Point], ...]
-    weaker: tuple[Series, Point] | None
-    non_private: tuple[Series, Point] | None
+    private: tuple[Row, ...]
+    weaker: Row | None
+    non_private: Row | None
     zero: float
 
     @property
-    def best(self) -> tuple[Series, Point] | None:
-        """The private series with the smallest mean error."""
+    def best(self) -> Row | None:
+        """The private row with the smallest mean error."""
         return self.private[0] if self.private else None
 
     @property
-    def tied(self) -> tuple[Series, ...]:
-        """The private series whose errors lie within two standard errors of the difference from the best.
+    def tied(self) -> tuple[Row, ...]:
+        """The private rows whose errors lie within two standard errors of the difference from the best.
 
         Repetitions count as independent. Estimators share their rows, so too many are named, not too few.
         """
         if self.best is None:
             return ()
-        best = self.best[1]
-        margins = [(s, p.mean - best.mean, 2 * math.hypot(p.error, best.error)) for s, p in self.private[1:]]
-        return tuple(s for s, gap, margin in margins if gap <= margin)
+        best = self.best
+        return tuple(
+            row for row in self.private[1:] if row.mean - best.mean <= 2 * math.hypot(row.error, best.error)
+        )
 
     @property
     def n_worse_than_zero(self) -> int:
-        return sum(point.mean > self.zero for _, point in self.private)
+        return sum(row.mean > self.zero for row in self.private)
 
     @property
-    def best_or_tied(self) -> tuple[Series, ...]:
-        return (self.best[0], *self.tied) if self.best else ()
+    def best_or_tied(self) -> tuple[Row, ...]:
+        return (self.best, *self.tied) if self.best else ()
 
 
-def rank(series: Sequence[Series], x: float) -> Ranking:
-    """Rank the series of a setting by mean error at size `x`."""
-    answered = [(s, p) for s in series if (p := s.at(x)) is not None and p.answered]
-    ordered = sorted(answered, key=lambda pair: pair[1].mean)
-    models = {s.info.privacy_model for s in series if s.role == "private"}
+def rank(rows: Sequence[Row], x: float) -> Ranking:
+    """Rank the rows of a setting by mean error at size `x`."""
+    ordered = sorted((row for row in rows if row.x == x and row.answered), key=lambda row: row.mean)
+    models = {row.privacy_model for row in rows if row.role == "private"}
     strongest = next((model for model in _STRONGEST_FIRST if model in models), "")
-    every = [pair for pair in ordered if pair[0].role == "private"]
-    weaker = [pair for pair in every if pair[0].info.privacy_model != strongest]
-    without = [pair for pair in ordered if pair[0].role == "nonprivate"]
-    zero = [p.mean for s, p in ordered if s.role == "zero"]
-    zero = zero or [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
+    every = [row for row in ordered if row.role == "private"]
+    without = [row for row in ordered if row.role == "nonprivate"]
+    zero = [row.mean for row in ordered if row.role == "zero"]
+    zero = zero or [row.mean for row in rows if row.role == "zero" and row.answered]
     return Ranking(
-        tuple(pair for pair in every if pair[0].info.privacy_model == strongest),
-        weaker[0] if weaker else None,
+        tuple(row for row in every if row.privacy_model == strongest),
+        next((row for row in every if row.privacy_model != strongest), None),
         without[0] if without else None,
         zero[0] if zero else math.nan,
     )
 
 
-def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
-    """Return the lines that a chart begins with, in the order of all.
+def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
+    """Return the names of the lines that a chart begins with, in the order of all.
 
     These lines are chosen:
 
@@ -101,31 +103,32 @@ def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
     - The study's own subject.
     - The next best private ones.
     """
-    every = view.series(where)
-    ranking = rank(every, x)
-    printed = [s for s, _ in ranking.private if s.calibration == "paper"]
-    about = [s for s, _ in ranking.private if s.info.name == view.page.about]
-    best = [ranking.best[0]] if ranking.best else []
-    without = [ranking.non_private[0]] if ranking.non_private else []
-    new_sample = new_sample_error(view, where, x) is not None
-    wanted = [s for s in every if s.role == "zero"] + best + ([] if new_sample else without)
+    ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
+    new_sample = new_sample_error(rows, x, page) is not None
+    printed = [row.line for row in ranking.private if row.calibration == "paper"]
+    about = [row.line for row in ranking.private if row.estimator == page.about]
+    wanted = [row.line for row in rows if row.role == "zero"][:1]
+    wanted += [ranking.best.line] if ranking.best else []
+    wanted += [ranking.non_private.line] if ranking.non_private and not new_sample else []
     wanted += [*printed[:1], *about[:1]]
-    for s, _ in ranking.private:
-        if s.info.name not in {other.info.name for other in wanted}:
-            wanted.append(s)
+    known = {row.estimator for row in rows if row.line in wanted}
+    for row in ranking.private:
+        if row.estimator not in known:
+            wanted.append(row.line)
+            known.add(row.estimator)
     most = MOST_LINES - new_sample
     kept = list(dict.fromkeys(wanted))[:most] or every[:most]
-    return tuple(s for s in every if s in kept)
+    return [line for line in every if line in kept]
 
 
-def clearly_below(point: Point, value: float) -> bool:
+def clearly_below(row: Row, value: float) -> bool:
     """Return whether a mean error lies below a value by more than two standard errors."""
-    return point.mean + 2 * point.error < value
+    return bool(row.mean + 2 * row.error < value)
 
 
-def clearly_above(point: Point, value: float) -> bool:
+def clearly_above(row: Row, value: float) -> bool:
     """Return whether a mean error lies above a value by more than two standard errors."""
-    return point.mean - 2 * point.error > value
+    return bool(row.mean - 2 * row.error > value)
 
 
 class Estimate(NamedTuple):
@@ -153,37 +156,36 @@ class Estimate(NamedTuple):
 UNKNOWN = Estimate(math.nan)
 
 
-def measured(point: Point) -> Estimate:
-    return Estimate(point.mean, point.error / point.mean if point.mean > 0 else 0.0)
+def measured(row: Row) -> Estimate:
+    return Estimate(row.mean, row.error / row.mean if row.mean > 0 else 0.0)
 
 
-def new_sample_error(view: View, where: Setting, m: float) -> Estimate | None:
+def new_sample_error(rows: Sequence[Row], m: float, page: StudyPage) -> Estimate | None:
     """Return the error without privacy of a new sample of m rows, about its population.
 
     Its deviation adds the drift from the next smaller size beyond sampling error. None where errors are not
     distances to the estimate from all rows, or no two sizes are small enough.
     """
-    population = view.page.population[0]
-    if not m < population:
-        return None
-    best = rank(view.series(where), m).non_private
+    population = page.population[0]
+    best = rank(rows, m).non_private if m < population else None
     if best is None:
         return None
-    points = [p for p in best[0].points if p.answered and p.mean > 0 and p.x <= min(m, _SMALL * population)]
-    if not points or (len(points) < 2 and points[-1].x < m):
+    known = [row for row in rows if row.rank == best.rank and row.answered and row.mean > 0]
+    known = [row for row in known if row.x <= min(m, _SMALL * population)]
+    if not known or (len(known) < 2 and known[-1].x < m):
         return None
-    errors = [p.mean * math.sqrt(p.x / (1 - p.x / population) / m) for p in points[-2:]]
-    spreads = [measured(p).deviation for p in points[-2:]]
+    errors = [row.mean * math.sqrt(row.x / (1 - row.x / population) / m) for row in known[-2:]]
+    spreads = [measured(row).deviation for row in known[-2:]]
     drift = math.log(errors[-1] / errors[0]) ** 2 - sum(each**2 for each in spreads)
-    return Estimate(errors[-1], math.hypot(spreads[-1], math.sqrt(max(drift, 0)) if points[-1].x < m else 0))
+    return Estimate(errors[-1], math.hypot(spreads[-1], math.sqrt(max(drift, 0)) if known[-1].x < m else 0))
 
 
-def privacy_part(view: View, where: Setting, point: Point) -> Estimate:
+def privacy_part(rows: Sequence[Row], row: Row) -> Estimate:
     """Return p = √(E² − e²): what privacy adds to the error e of the same rows without it."""
-    best = rank(view.series(where), point.x).non_private
-    mean, error = (best[1].mean, best[1].error) if best else (0.0, 0.0)
-    part = math.sqrt(max(point.mean**2 - mean**2, 0.0))
-    spread = math.hypot(point.mean * point.error, mean * error)
+    best = rank(rows, row.x).non_private
+    mean, error = (best.mean, best.error) if best else (0.0, 0.0)
+    part = math.sqrt(max(row.mean**2 - mean**2, 0.0))
+    spread = math.hypot(row.mean * row.error, mean * error)
     return Estimate(part, spread / part**2 if part > 0 else 0.0)
 
 
@@ -214,20 +216,6 @@ def first_below(
     return math.inf, math.inf
 
 
-def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """Return the slope of log value against log size by least squares, and its standard error.
-
-    Points are (size, value, standard error of the value); None for fewer than three sizes.
-    """
-    usable = [(x, y, se) for x, y, se in points if x > 0 and y > 0 and math.isfinite(y)]
-    if len({x for x, _, _ in usable}) < _FEWEST_SIZES:
-        return None
-    x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
-    centered = np.log(x) - np.log(x).mean()
-    weights = centered / (centered**2).sum()
-    return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
-
-
 @dataclass(frozen=True)
 class CostOfPrivacy:
     """The cost of privacy at a setting and a size; NaN where a number is not known.
@@ -243,15 +231,18 @@ class CostOfPrivacy:
     rows: float
     worth: Estimate = UNKNOWN
     of_new_sample: bool = False
-    signs: int | None = (
-        None  # coefficients that keep the sign that they have without privacy; None: not counted
-    )
+    signs: int | None = None  # coefficients with the sign of the non-private estimate; None: not counted
 
     @property
     def beats_zero(self) -> bool:
         """Whether the best private estimate is clearly better than zero; true where zero did not run."""
         best, zero = self.ranking.best, self.ranking.zero
-        return best is not None and (math.isnan(zero) or clearly_below(best[1], zero))
+        return best is not None and (math.isnan(zero) or clearly_below(best, zero))
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether privacy makes the error of a useful estimate larger by a factor worth a sentence."""
+        return self.beats_zero and self.can_be_learned and _NOTHING <= self.factor.value < math.inf
 
     @property
     def can_be_learned(self) -> bool:
@@ -259,62 +250,179 @@ class CostOfPrivacy:
         return not self.without.value >= self.ranking.zero
 
 
-def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
-    """Return what privacy costs at a setting and a size."""
-    ranking = rank(view.series(where), x)
-    if ranking.best is None:
+@dataclass(frozen=True)
+class PageHeadline:
+    """The setting and the size that a page is about, the rows of the setting, and the cost of privacy."""
+
+    where: Setting
+    x: float
+    rows: Sequence[Row]
+    cost: CostOfPrivacy
+
+    @property
+    def at_x(self) -> list[Row]:
+        """The rows at the headline's size, in the order of their lines."""
+        return [row for row in self.rows if row.x == self.x]
+
+
+def headline_of(cells: pd.DataFrame, page: StudyPage) -> PageHeadline | None:
+    """Return the headline of a page; None without private rows."""
+    errors = errors_of(cells, page)
+    where = next(iter(settings_of(errors, page)), None)
+    rows = [] if where is None else rows_at(errors, where)
+    x = size_at(rows, page)
+    if where is None or x is None:
+        return None
+    return PageHeadline(where, x, rows, cost_at(rows, x, page, cells))
+
+
+def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame) -> CostOfPrivacy:
+    """Return what privacy costs at a size of a setting's rows; ``cells`` count the signs."""
+    ranking = rank(rows, x)
+    best, other = ranking.best, ranking.non_private
+    if best is None:
         return CostOfPrivacy(ranking, UNKNOWN, UNKNOWN, UNKNOWN, math.nan)
-    point, page = ranking.best[1], view.page
-    private = measured(point)
-    without = measured(ranking.non_private[1]) if ranking.non_private else UNKNOWN
-    sample = new_sample_error(view, where, x)
+    private, without = measured(best), measured(other) if other else UNKNOWN
+    sample = new_sample_error(rows, x, page)
     if sample is not None:
-        error = math.hypot(sample.value, privacy_part(view, where, point).value)
-        private, without = Estimate(error, point.error * point.mean / error**2), sample
+        error = math.hypot(sample.value, privacy_part(rows, best).value)
+        private, without = Estimate(error, best.error * best.mean / error**2), sample
     elif page.axis.column == "n" and x > HALF * page.population[0] > 0:
         without = UNKNOWN
     factor = private.over(without)
     if power := LOGARITHMS.get(page.metric):
-        points = [pair[1].error for pair in (ranking.best, ranking.non_private) if pair]
-        factor = Estimate(math.exp((private.value - without.value) / power), math.hypot(*points) / power)
+        spread = math.hypot(best.error, other.error if other else 0.0)
+        factor = Estimate(math.exp((private.value - without.value) / power), spread / power)
     worth = UNKNOWN
-    if _falls_with_the_root(view, ranking) and factor.value > 1:
+    if _falls_with_the_root(best, page) and factor.value > 1:
         worth = Estimate(x / factor.value**2, 2 * factor.deviation)
     if worth.value < 2 * page.n_coefficients:  # with so few rows errors do not fall with the root
         worth = UNKNOWN
-    signs = _kept_signs(view, point.cell)
+    signs = _kept_signs(cells, page, best.cell)
     return CostOfPrivacy(ranking, private, without, factor, x, worth, sample is not None, signs)
 
 
-def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
+def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
     """Return whether errors without privacy fall with the root of the number of rows on the axis."""
-    best, page = ranking.best, view.page
-    of_rows = page.population[0] > 0 or (best is not None and best[0].info.privacy_model != "user")
-    is_dense = best is not None and best[0].info.name not in page.sparse
+    of_rows = page.population[0] > 0 or best.privacy_model != "user"
+    is_dense = best.estimator not in page.sparse
     return page.metric == "l2_error" and page.axis.column == "n" and of_rows and is_dense
 
 
-def _kept_signs(view: View, cell: str) -> int | None:
+def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
     """Return how many coefficients keep their signs, on average; all only where next to none is lost."""
-    rows, of = view.others, view.page.n_coefficients
-    right = rows.loc[(rows["metric"] == SIGNS) & (rows["cell"] == cell), "mean"]
+    of = page.n_coefficients
+    right = cells.loc[(cells["metric"] == SIGNS) & (cells["cell"] == cell), "mean"]
     if of < 2 or right.empty:
         return None
     kept = float(right.iloc[0])
     return of if of - kept <= _LOST_SIGNS else min(round(kept), of - 1)
 
 
-def enough_epsilon(view: View) -> dict[str, Any]:
-    """Return from which ε on privacy adds less error than sampling; empty if unknown."""
-    where, m = view.headline, view.headline_size
-    if where is None or m is None or (sample := new_sample_error(view, where, m)) is None:
-        return {}
-    parts: Mapping[float, Estimate] = {
-        each.epsilon: privacy_part(view, each, best[1])
-        for each in view.settings
-        if (each.delta_rule, each.panel) == (where.delta_rule, where.panel)
-        and (best := rank(view.series(each), m).best) is not None
+def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
+    """Return the errors that the index compares, each with its standard error; None unless all are known."""
+    cost, ranking = head.cost, head.cost.ranking
+    found = {"private": cost.private, "without": cost.without, "zero": Estimate(ranking.zero)}
+    if power := LOGARITHMS.get(page.metric):
+        zero = next((row for row in head.rows if row.role == "zero"), None)
+        rows = {"private": ranking.best, "without": ranking.non_private, "zero": zero}
+        if None in rows.values():
+            return None
+        found = {k: Estimate(math.exp(r.mean / power), r.error / power) for k, r in rows.items() if r}
+    is_known = all(math.isfinite(each.value) and each.value > 0 for each in found.values())
+    return {key: (each.value, each.error) for key, each in found.items()} if is_known else None
+
+
+def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
+    """Return which private line has the smallest mean error at which sizes, where lines tie, and zero wins.
+
+    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
+    whether estimators that keep few columns have clearly larger errors at the headline than the others.
+    """
+    ranking = head.cost.ranking
+    sparse = {row.rank for row in ranking.private if row.estimator in page.sparse}
+    dense = bool(sparse) and sparse.isdisjoint(row.rank for row in ranking.best_or_tied)
+    sizes = sorted({row.x for row in head.rows})
+    ranks = {size: at for size in sizes if (at := rank(head.rows, size)).best is not None}
+    runs: dict[str, list[float]] = {}
+    for size, at in ranks.items():
+        if at.best and not at.tied:
+            runs.setdefault(at.best.label, []).append(size)
+    wins = [size for size, at in ranks.items() if clearly_above(at.best, at.zero)]
+    ties = [
+        size
+        for size, at in ranks.items()
+        if size not in wins and math.isfinite(at.zero) and not clearly_below(at.best, at.zero)
+    ]
+    unsure = [size for size, at in ranks.items() if at.tied]
+    return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
+            "zero_ties": ties, "dense": dense}  # fmt: skip
+
+
+def paper_noise(head: PageHeadline) -> dict[str, Any]:
+    """Compare the paper's calibration with its certificates and with the tight one, at the headline.
+
+    ``top`` has the two rows of the largest difference beyond two standard errors.
+    """
+    rows = {(row.estimator, row.form, row.calibration): row for row in head.at_x if row.answered}
+    paper = [row for row in rows.values() if row.calibration == "paper"]
+    pairs = [(row, rows.get((row.estimator, row.form, "tight"))) for row in paper if row.mean > 0]
+    compared = [(row, tight, measured(row).over(measured(tight))) for row, tight in pairs if tight]
+    differing = [each for each in compared if abs(math.log(each[2].value)) > 2 * each[2].deviation]
+    epsilon = head.where.epsilon
+    return {
+        "rows": paper,
+        "too_small": [row for row in paper if math.inf > row.certified > epsilon * NOISE_LIMITS["too small"]],
+        "too_large": [row for row in paper if row.certified < epsilon * NOISE_LIMITS["too large"]],
+        "proved": [row for row in paper if math.isfinite(row.certified)],
+        "unproved": [row for row in paper if not math.isfinite(row.certified)],
+        "top": max(differing, key=lambda each: abs(math.log(each[2].value)), default=None),
+        "compared": compared,
     }
+
+
+def guides_of(page: StudyPage, where: Setting) -> list[Guide]:
+    return [
+        guide
+        for guide in page.guides
+        if guide.panel in ("", where.panel)
+        and guide.epsilon in (0.0, where.epsilon)
+        and guide.delta_rule in ("", where.delta_rule)
+    ]
+
+
+def guide_at(guide: Guide, x: float) -> float:
+    """Interpolate a theory line at a size, on log scales; NaN outside its range."""
+    if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
+        return math.nan
+    order = np.argsort(guide.n)
+    return math.exp(np.interp(math.log(x), np.log(guide.n)[order], np.log(guide.value)[order]))
+
+
+def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
+    """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
+    found = []
+    for line in lines_of(head.rows) if page.axis.column == "n" else ():
+        role, rows = line[0].role, [row for row in line if row.answered]
+        most = HALF * page.population[0] if role == "nonprivate" and page.population[0] else math.inf
+        fit = fitted_slope([(row.x, row.mean, row.se) for row in rows if row.x <= most])
+        if role == "zero" or fit is None:
+            continue
+        parts = [(row.x, privacy_part(head.rows, row)) for row in rows] if role == "private" else []
+        found.append((line[0].label, fit, fitted_slope([(x, part.value, part.error) for x, part in parts])))
+    return found
+
+
+def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
+    """Return from which ε on privacy adds less error than sampling; empty if unknown."""
+    where, m, errors = head.where, head.x, errors_of(cells, page)
+    if (sample := new_sample_error(head.rows, m, page)) is None:
+        return {}
+    parts: dict[float, Estimate] = {}
+    for each in settings_of(errors, page):
+        rows = rows_at(errors, each) if each[1:] == where[1:] else []
+        if (best := rank(rows, m).best) is not None:
+            parts[each.epsilon] = privacy_part(rows, best)
     if not parts:
         return {}
     # An ε counts only if no larger one adds more.
@@ -323,30 +431,19 @@ def enough_epsilon(view: View) -> dict[str, Any]:
     needed = first_below(sample.value, points, sample.deviation)
     if len(parts) == 1 and all(part.value <= sample.value for part in parts.values()):
         needed = (min(parts), min(parts))
-    return {"m": m, "units": view.page.population[1], "sample": sample, "needed": needed,
-            "first": min(parts), "last": max(parts)}  # fmt: skip
+    return {"sample": sample, "needed": needed, "first": min(parts), "last": max(parts)}
 
 
-def rows_for_the_same(view: View) -> dict[str, Any]:
+def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     """Return how many rows without privacy are as accurate as the headline's with it; empty if unknown."""
-    where, m = view.headline, view.headline_size
-    if where is None or m is None:
+    cost, best = head.cost, head.cost.ranking.best
+    if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.beats_zero):
         return {}
-    cost = cost_at(view, where, m)
-    if (
-        not cost.of_new_sample
-        or cost.ranking.best is None
-        or not cost.factor.value > 1
-        or not cost.beats_zero
-    ):
-        return {}
-    best = cost.ranking.best[0]
     points = []
-    for point in best.points:
-        sample = new_sample_error(view, where, point.x) if point.answered else None
+    for row in head.rows:
+        sample = new_sample_error(head.rows, row.x, page) if row.rank == best.rank and row.answered else None
         if sample is not None:
-            error = math.hypot(sample.value, privacy_part(view, where, point).value)
-            points.append((point.x, error, point.error * point.mean / error))
+            error = math.hypot(sample.value, privacy_part(head.rows, row).value)
+            points.append((row.x, error, row.error * row.mean / error))
     needed = first_below(cost.without.value, points, cost.without.deviation)
-    return {"epsilon": where.epsilon, "m": m, "units": view.page.population[1], "worth": cost.worth,
-            "needed": needed, "last": max(x for x, _, _ in points)}  # fmt: skip
+    return {"worth": cost.worth, "needed": needed, "last": max(x for x, _, _ in points)}

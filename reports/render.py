@@ -1,4 +1,4 @@
-"""A page: its values (tables and sections), and what a template makes of them, as HTML and as Markdown."""
+"""Pages: a template and its context become HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from reports import palette
-from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, vega_library
-from reports.writing import environment, words
+from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, banner, vega_library
+from reports.writing import environment
 
 SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
 
@@ -26,8 +25,8 @@ class TableCell:
     """A cell of a table.
 
     ``note`` is shown below the text, and ``title`` where the pointer rests. ``flags`` are letters of the
-    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``slot`` is an estimator's color, which
-    is ``hollow`` with the paper's calibration.
+    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``color`` is that of an estimator, whose
+    mark is ``hollow`` with the paper's calibration.
     """
 
     text: str
@@ -35,7 +34,7 @@ class TableCell:
     kind: str = ""
     title: str = ""
     flags: str = ""
-    slot: int | None = None
+    color: str = ""
     hollow: bool = False
 
 
@@ -67,40 +66,23 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page, with parts of its own; a ``folded`` one is opened by its reader.
+    """A part of a page from outside its template.
 
     If the page's own question is not about an error, ``answer`` replies to it, at the top of the page.
     """
 
     heading: str
-    text: str | Sequence[str] = ()
+    text: str = ""
     picture: Picture | None = None
     table: PageTable | None = None
     bullets: Sequence[str] = ()
-    commands: Sequence[str] = ()
-    links: Sequence[tuple[str, str]] = ()
-    parts: Sequence[Section] = ()
     folded: bool = False
     id: str = ""
     answer: str = ""
 
-    @property
-    def sentences(self) -> Sequence[str]:
-        return [self.text] if isinstance(self.text, str) else self.text
 
-    @property
-    def pictures(self) -> list[Picture]:
-        own = [self.picture] if self.picture else []
-        return own + [each for part in self.parts for each in part.pictures]
-
-
-def facts(heading: str, found: Sequence[tuple[str, str]]) -> Section:
-    """Return a folded section with names and values."""
-    table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
-    return Section(heading, table=table, folded=True)
-
-
-_EMPTY: dict[str, Any] = {
+_SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
+_ON_TOP: dict[str, Any] = {
     **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
     **dict.fromkeys(("links_on_top", "lead"), ()),
     **dict.fromkeys(("number", "main")),
@@ -108,36 +90,30 @@ _EMPTY: dict[str, Any] = {
 
 
 def render_page(
-    title: str,
-    description: str,
-    sections: Sequence[Any] = (),
-    *,
-    template: str = "page.html.jinja",
-    charts: Mapping[str, Chart] | None = None,
-    **context: Any,
+    template: str, *, charts: Mapping[str, Chart] | None = None, **context: Any
 ) -> tuple[bytes, bytes]:
     """Return a page as HTML, with the data of its charts, and as Markdown."""
-    values = {**_EMPTY, "title": title, "description": description, "sections": sections, **context}
     # "<" ends no element, and opens none.
     data = json.dumps({"config": CONFIG, "charts": charts}, ensure_ascii=False, separators=(",", ":"))
-    page = (
-        _environment("html")
+    embedded = {"charts": Markup(data.replace("<", "\\u003c"))} if charts else {}
+    page, text = (
+        _environment(form)
         .get_template(template)
-        .render(
-            values
-            | {"charts": Markup(data.replace("<", "\\u003c")) if charts else "", "colors": palette.SERIES}
-        )
+        .render(_ON_TOP | embedded | context | {"skeleton": skeleton, "skin": skin, "contents": []})
+        for form, (skeleton, skin) in _SKELETONS.items()
     )
-    text = _environment("markdown").get_template("report.md.jinja").render(values)
-    return page.encode(), (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
+    return _close_up(page).encode(), _close_up(text).encode()
 
 
 def render_table(table: PageTable, form: str) -> str:
     """Return one table as "html" or "markdown", with its notes."""
-    env = _environment(form)
-    template = "table.html.jinja" if form == "html" else "table.md.jinja"
-    macro = env.get_template(template, globals={"colors": palette.SERIES}).module.table  # type: ignore[attr-defined]
-    return re.sub(r"\n{3,}", "\n\n", str(macro(table))).strip() + "\n"
+    macros: Any = _environment(form).get_template(_SKELETONS[form][1]).module
+    return _close_up(str(macros.table(table)))
+
+
+def _close_up(text: str) -> str:
+    """Leave one empty line between paragraphs."""
+    return re.sub(r"\n(\s*\n){2,}", "\n\n", text).strip() + "\n"
 
 
 @cache
@@ -149,14 +125,13 @@ def page_script() -> bytes:
 @cache
 def _environment(form: str) -> Environment:
     """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
-    env = environment(autoescape=form == "html", trim_blocks=True, lstrip_blocks=True)
-    text = page_text if form == "html" else markdown_text
-    env.filters.update(text=text, words=words, href=safe_href)
-    env.globals["figure"] = _figure
+    env = environment(autoescape=form == "html")
+    env.filters.update(text=page_text if form == "html" else markdown_text, href=safe_href, banner=banner)
+    env.globals.update(drawn=_drawn, Table=PageTable)
     return env
 
 
-def _figure(picture: Picture) -> Markup:
+def _drawn(picture: Picture) -> Markup:
     """Return a picture that is part of the page, as wide as it is drawn at most."""
     least = SMALLEST * picture.width
     return Markup(
@@ -178,13 +153,13 @@ _LOWERED = str.maketrans(_RAISED, "0123456789.−+")
 
 def page_text(text: object) -> Markup:
     """Escape text for HTML; raised digits are superscripts, "ε = 0.5" and "10 %" stay on one line."""
-    kept = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", str(text))
+    kept = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", str(escape(text)).strip())
     kept = re.sub(r"(?<=\d) (?=%)", "\u00a0", kept)
     return Markup(
         re.sub(
             "(?<=[^\\s])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺][⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺]*",
             lambda m: f"<sup>{m.group(0).translate(_LOWERED)}</sup>",
-            str(escape(kept)),
+            kept,
         )
     )
 

@@ -308,6 +308,20 @@ class Mean(NamedTuple):
         return cls(float(np.mean(values)), spread, len(values))
 
 
+def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
+    """Return the slope of log value against log size by least squares, and its standard error.
+
+    Points are (size, value, standard error of the value); None for fewer than three sizes.
+    """
+    usable = [(x, y, se) for x, y, se in points if x > 0 and y > 0 and math.isfinite(y)]
+    if len({x for x, _, _ in usable}) < 3:
+        return None
+    x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
+    centered = np.log(x) - np.log(x).mean()
+    weights = centered / (centered**2).sum()
+    return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
+
+
 def p_value(first: Mean, second: Mean) -> float:
     """Return the p-value of Welch's test that two means are one; NaN where an error is unknown.
 

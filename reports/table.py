@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 
-from reports import palette
-from reports.headline import NOISE_LIMITS, condition
-from reports.ranking import clearly_below, rank
+from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
+from reports.page import StudyPage
+from reports.ranking import NOISE_LIMITS, clearly_below, rank
 from reports.render import PageTable, TableCell
-from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
-from reports.writing import count_of, error_bar, num, setting, short, span, words
+from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
 # What a mark next to a name or a number stands for, and a cell that was not run.
 REMARKS = {
@@ -34,42 +33,43 @@ _EXPOSED = (
 )
 
 
-def setting_title(view: View, where: Setting) -> str:
+def setting_title(page: StudyPage, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
-    return condition(view, where) + (f", {view.page.panel_word} “{where.panel}”" if where.panel else "")
+    panel = f"{page.panel_word} “{where.panel}”" if where.panel else ""
+    return comma(render_sentence("condition", page=page, where=where), panel)
 
 
-def error_table(view: View, where: Setting) -> PageTable:
-    """Return mean errors by series and size at one setting, with δ times the size and the certified ε."""
-    series, page = view.series(where), view.page
-    xs = sorted({p.x for s in series for p in s.points})
+def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTable:
+    """Return mean errors by line and size at one setting, with δ times the size and the certified ε."""
+    xs = sorted({row.x for row in rows})
     notes: dict[str, str] = {}
-    best = {x: rank(series, x).best_or_tied for x in xs}
-    zero = {x: _zero(series, x) for x in xs}
-    audited = any(math.isfinite(p.audited) for s in series for p in s.points)
-    exposed = [_exposed(series, x) for x in xs]
-    rows: list[list[str | TableCell]] = []
-    if any(cell.text for cell in exposed):
-        blank = [TableCell("")] * (2 if audited else 1)
-        rows.append([f"δ·{page.axis.rows_symbol}", *exposed, *blank])
-    for item in series:
+    best = {x: [row.rank for row in rank(rows, x).best_or_tied] for x in xs}
+    zero = {x: _zero(rows, x) for x in xs}
+    audited = any(math.isfinite(row.audited) for row in rows)
+    exposed = [_exposed(rows, x) for x in xs]
+    shows_exposed = any(cell.text for cell in exposed)
+    lines: list[list[str | TableCell]] = []
+    if shows_exposed:
+        lines.append([f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (2 if audited else 1)])
+    for line in lines_of(rows):
+        first, by_size = line[0], {row.x: row for row in line}
         name = TableCell(
-            item.name,
-            CALIBRATION_WORDS.get(item.calibration, ""),
-            flags="".join(sorted(_mark(notes, remark) for remark in _remarks(view, where, item))),
-            slot=palette.slot(item.info.order, item.form_index) if item.role == "private" else None,
-            hollow=item.calibration == "paper",
+            first.name,
+            CALIBRATION_WORDS.get(first.calibration, ""),
+            flags="".join(sorted(_mark(notes, remark) for remark in _remarks(page, where, line))),
+            color=first.look.color if first.role == "private" else "",
+            hollow=first.calibration == "paper",
         )
-        proved = [_epsilon(item, [p.certified for p in item.points])]
-        proved += [_epsilon(item, [p.audited for p in item.points])] if audited else []
-        rows.append([name, *(_cell(item, x, best[x], zero[x], notes) for x in xs), *proved])
-    exposure = [_EXPOSED.format(page.axis.rows_symbol)] if any(cell.text for cell in exposed) else []
+        cells = [_cell(by_size.get(x), best[x], zero[x], notes) for x in xs]
+        proved = [_epsilon(first, [row.certified for row in line])]
+        proved += [_epsilon(first, [row.audited for row in line])] if audited else []
+        lines.append([name, *cells, *proved])
     return PageTable(
         ("Estimator", *map(setting, xs), _CERTIFIED, *([_AUDITED] if audited else [])),
-        rows,
-        f"Error by {page.axis.label}; {setting_title(view, where)}",
+        lines,
+        f"Error by {page.axis.label}; {setting_title(page, where)}",
         key=tuple((letter, text) for text, letter in notes.items()),
-        notes=(*_LEGEND, *exposure),
+        notes=(*_LEGEND, *([_EXPOSED.format(page.axis.rows_symbol)] if shows_exposed else [])),
         links={_CERTIFIED: "#certified", _AUDITED: "#certified"},
     )
 
@@ -79,85 +79,76 @@ def _mark(notes: dict[str, str], text: str) -> str:
     return notes.setdefault(text, chr(ord("a") + min(len(notes), 25)))
 
 
-def _zero(series: tuple[Series, ...], x: float) -> float:
+def _zero(rows: Sequence[Row], x: float) -> float:
     """Return the zero vector's error at a size, or at the nearest one where it was run."""
-    points = [p for s in series if s.role == "zero" for p in s.points if p.answered]
-    return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
+    known = [row for row in rows if row.role == "zero" and row.answered]
+    return min(known, key=lambda row: abs(math.log(row.x / x))).mean if known else math.nan
 
 
-def _cell(
-    series: Series, x: float, best: Collection[Series], zero: float, notes: dict[str, str]
-) -> TableCell:
-    point = series.at(x)
-    if point is None:
+def _cell(row: Row | None, best: Collection[int], zero: float, notes: dict[str, str]) -> TableCell:
+    if row is None:
         return TableCell("not run", kind="missing", title=REMARKS["not run"])
-    if not point.answered:
-        word = point.status if point.status in {"failed", "refused"} else "no value"
-        return TableCell(word, kind="missing", title=point.message)
-    kind = "worse" if series.role in {"private", "unprotected"} and point.mean > zero else ""
-    if series.role == "private" and series in best and (math.isnan(zero) or clearly_below(point, zero)):
+    if not row.answered:
+        word = row.status if row.status in {"failed", "refused"} else "no value"
+        return TableCell(word, kind="missing", title=row.message)
+    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > zero else ""
+    if row.role == "private" and row.rank in best and (math.isnan(zero) or clearly_below(row, zero)):
         kind = "best"
-    se = f"± {error_bar(point.se, point.mean)}" if point.se > 0 else ""
-    title = f"{count_of(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
-    marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
-    if point.n_failed:
+    se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
+    title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"
+    marks = [_mark(notes, row.message)] if row.status == "ok" and row.message else []
+    if row.n_failed:
         marks.append(_mark(notes, REMARKS["some failed"]))
-    return TableCell(num(point.mean), se, kind, title, "".join(sorted(set(marks))))
+    return TableCell(num(row.mean), se, kind, title, "".join(sorted(set(marks))))
 
 
-def _epsilon(series: Series, values: list[float]) -> TableCell:
-    if series.role != "private":
-        return TableCell("sees no data" if series.role == "zero" else "not private", kind="missing")
-    finite = [v for v in values if math.isfinite(v)]
-    if not finite:
+def _epsilon(first: Row, values: list[float]) -> TableCell:
+    if first.role != "private":
+        return TableCell("sees no data" if first.role == "zero" else "not private", kind="missing")
+    if not (finite := [value for value in values if math.isfinite(value)]):
         return TableCell("none", kind="missing", title="no ε was certified for these cells")
     return TableCell(span(finite))
 
 
-def _remarks(view: View, where: Setting, series: Series) -> list[str]:
-    if series.role == "unprotected":
+def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
+    if line[0].role == "unprotected":
         return [REMARKS["unprotected"]]
-    if series.role != "private":
+    if line[0].role != "private":
         return []
-    remarks = []
-    if where.panel in view.page.unprotected_panels:
-        remarks.append(REMARKS["prepared"])
-    certified = [p.certified for p in series.points if math.isfinite(p.certified)]
-    if certified and max(certified) > where.epsilon * NOISE_LIMITS["too small"]:
+    remarks = [REMARKS["prepared"]] if where.panel in page.unprotected_panels else []
+    largest = max((row.certified for row in line if math.isfinite(row.certified)), default=where.epsilon)
+    if largest > where.epsilon * NOISE_LIMITS["too small"]:
         remarks.append(REMARKS["too small"])
-    if certified and max(certified) < where.epsilon * NOISE_LIMITS["too large"]:
+    if largest < where.epsilon * NOISE_LIMITS["too large"]:
         remarks.append(REMARKS["too large"])
     return remarks
 
 
-def _exposed(series: tuple[Series, ...], x: float) -> TableCell:
+def _exposed(rows: Sequence[Row], x: float) -> TableCell:
     """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
-    products = [p.delta * p.n for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
-    if not products:
-        return TableCell("")
-    return TableCell(short(max(products)), kind="flagged" if max(products) >= 1 else "")
+    most = max((row.delta * row.n for row in rows if row.x == x and math.isfinite(row.delta)), default=None)
+    return TableCell("") if most is None else TableCell(short(most), kind="flagged" if most >= 1 else "")
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-def failure_table(results: pd.DataFrame, view: View) -> PageTable:
+def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
-    page = view.page
     bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
     found = []
     keys = ["estimator", "calibration", "form", "status", "message"]
-    for (name, calibration, form, status, message), group in bad.groupby(keys, sort=False):
-        series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
+    for key, group in bad.groupby(keys, sort=False):
+        name, noise, form, status, message = map(str, key)
         places = [f"{page.axis.symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
         if epsilons := sorted({float(e) for e in group["epsilon"].dropna()}):
             places.append(f"ε = {words(setting(e) for e in epsilons)}")
-        panels = [f"“{p}”" for p in dict.fromkeys(group["panel"]) if p]
-        if panels:
+        if panels := [f"“{panel}”" for panel in dict.fromkeys(group["panel"]) if panel]:
             places.append(f"{page.panel_word} {words(panels)}")
         n = len(group.drop_duplicates(["cell", "replicate"]))
-        found.append((n, (series.label, str(status), str(message), "; ".join(places), f"{n:,}")))
+        label = comma(with_form(page.estimator(name).title, form), CALIBRATION_WORDS.get(noise))
+        found.append((n, (label, status, message, "; ".join(places), f"{n:,}")))
     found.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
     return PageTable(columns, [row for _, row in found], "Failures and refusals", 4, stacked=True)

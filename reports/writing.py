@@ -96,8 +96,8 @@ def rows(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage: ``4.1 %``, ``37 %``."""
-    return f"{short(100 * share)} %"
+    """Write a share as a percentage: ``4.1%``, ``37%``."""
+    return f"{short(100 * share)}%"
 
 
 def span(values: Sequence[float]) -> str:
@@ -153,6 +153,14 @@ def words(items: Iterable[str]) -> str:
     return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
+def among(xs: Sequence[float], sizes: Sequence[float]) -> str:
+    """Write some of the sizes: "100 to 500" if more than two follow each other, else all."""
+    first = sizes.index(xs[0])
+    if len(xs) > 2 and list(xs) == list(sizes[first : first + len(xs)]):
+        return f"{setting(xs[0])} to {setting(xs[-1])}"
+    return words(setting(x) for x in xs)
+
+
 def rule_text(rule: str, symbol: str = "n") -> str:
     """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
 
@@ -192,23 +200,28 @@ def environment(**options: Any) -> Environment:
     """Return Jinja's environment of the templates, with options of its own."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # not every command writes sentences
 
-    return Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined, **options)
+    loader, extensions = PackageLoader("reports", "templates"), ["jinja2.ext.do"]
+    env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
+    env.filters.update(
+        num=num, setting=setting, times=times, words=words, count=count_of, span=span, rows=rows, when=when,
+        percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar, among=among,
+        slope=slope_text, duration=duration, with_form=with_form,
+        declared=lambda value: f"{value:,.10g}".replace("-", "−"),
+        between_times=lambda limits: between(limits, times),
+        between_rows=lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}"))),
+    )  # fmt: skip
+    env.tests["finite"] = math.isfinite
+    return env
 
 
 @cache
-def macros() -> Any:
-    env = environment()
-    env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
-    env.filters.update(rows=rows, percent=percent, repaired=repaired)
-    env.filters["between_times"] = lambda limits: between(limits, times)
-    env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
-    env.tests["finite"] = math.isfinite
-    return env.get_template("sentences.jinja").module
+def _sentences() -> Any:
+    return environment().get_template("sentences.jinja").module
 
 
 def render_sentence(macro: str, **values: Any) -> str:
     """Return the sentence that a macro makes of some values, as one line."""
-    return " ".join(getattr(macros(), macro)(**values).split())
+    return " ".join(getattr(_sentences(), macro)(**values).split())
 
 
 def spreadsheet_text(value: Any) -> Any:

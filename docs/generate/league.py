@@ -85,14 +85,8 @@ def _page(*, whole: bool) -> tuple[bytes, bytes]:
     short = json.loads(FILE.read_text(encoding="utf-8"))
     sections = league_sections(lengthened(short), whole=whole)
     ran = f"{short['version']}, {short['finished'][:10]}, {'; '.join(short['machines'])}."
-    return render_page(
-        TITLE,
-        sections[0].answer,
-        sections,
-        links_on_top=[("All studies", "../index.html")],
-        sentence=sections[0].answer,
-        lead=[QUESTION, ran],
-    )
+    about = {"title": TITLE, "answer": sections[0].answer, "lead": [QUESTION, ran]}
+    return render_page("pages/league.jinja", sections=sections, **about)
 
 
 def history_table() -> str:

@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from reports.cells import Setting, cells_of, errors_of, panels_of, settings_of
 from reports.charts.drawing import CONFIG
 from reports.charts.study import NEW_SAMPLE, SIZES, StudyChart
 from reports.page import StudyPage
-from reports.ranking import first_lines
+from reports.ranking import PageHeadline, first_lines, headline_of
 from reports.results import summarize
-from reports.series import Setting, View, nearest_value
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
@@ -55,18 +55,14 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     """Return a figure and its data as CSV; raise `FigureError` for what the study does not have."""
     summary = summarize(results)
     page = _with_axis(summary, page, choice)
-    view = View.build(summary, page)
-    where = _setting(view, choice)
-    x = view.size_at(where)
-    if x is None:
-        raise FigureError(f"panel {where.panel!r} has no private estimate to draw")
+    cells = cells_of(summary, page)
+    head = _headline(cells, page, choice)
     for name in choice.lines:
-        _require("--lines", name, [*(series.brief for series in view.series(where)), NEW_SAMPLE])
-    lines = choice.lines or [*(series.brief for series in first_lines(view, where, x)), NEW_SAMPLE]
-    chart = StudyChart.build(view, summary)
-    chosen: dict[str, Any] = {"panel": where.panel, "epsilon": where.epsilon, "delta_rule": where.delta_rule}
-    chosen |= {"metric": choice.metric} if choice.metric else {}
-    chosen |= {page.axis.column: x, **({"axis": choice.axis} if choice.axis else {})}
+        _require("--lines", name, [*(row.line for row in head.rows), NEW_SAMPLE])
+    lines = choice.lines or [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
+    chart = StudyChart.build(page, cells, head)
+    chosen: dict[str, Any] = {"metric": choice.metric} if choice.metric else {}
+    chosen |= {page.axis.column: head.x, **({"axis": choice.axis} if choice.axis else {})}
     chart = replace(chart, choice={**chart.choice, **chosen})
     rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
@@ -91,21 +87,28 @@ def _require(option: str, value: str, known: Sequence[str]) -> None:
         raise FigureError(f"{option} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _setting(view: View, choice: FigureChoice) -> Setting:
-    head = view.headline
-    if head is None:
+def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> PageHeadline:
+    errors = errors_of(cells, page)
+    settings = settings_of(errors, page)
+    if not settings:
         raise FigureError("no private estimator has run in this study, so there is nothing to draw")
-    _require("--panel", choice.panel, view.panels)
-    _require("--delta", choice.delta_rule, view.rules)
+    head = settings[0]
+    _require("--panel", choice.panel, panels_of(errors, page))
+    _require("--delta", choice.delta_rule, sorted({each.delta_rule for each in settings}))
     epsilon = head.epsilon if choice.epsilon is None else choice.epsilon
-    if nearest_value(view.epsilons, epsilon) != epsilon:
-        raise FigureError(f"--epsilon must be one of {', '.join(map(str, view.epsilons))}, got {epsilon:g}")
+    known = sorted({each.epsilon for each in settings})
+    if epsilon not in known:
+        raise FigureError(f"--epsilon must be one of {', '.join(map(str, known))}, got {epsilon:g}")
     where = Setting(epsilon, choice.delta_rule or head.delta_rule, choice.panel or head.panel)
-    if where not in view.settings:
+    if where not in settings:
         raise FigureError(
-            f"the study has no answers at ε = {epsilon:g} and δ = {where.delta_rule} in {where.panel}"
+            f"the study has no estimates at ε = {epsilon:g} and δ = {where.delta_rule} in {where.panel}"
         )
-    return where
+    asked = {"epsilon": epsilon, "delta_rule": where.delta_rule, "panel": where.panel}
+    found = headline_of(cells, replace(page, headline={**page.headline, **asked}))
+    if found is None:
+        raise FigureError(f"panel {where.panel!r} has no private estimate to draw")
+    return found
 
 
 def _in_format(chart: dict[str, Any], form: Format) -> bytes:

@@ -1,14 +1,12 @@
-"""Line charts as Vega-Lite: lines with bands and points, named next to their last points or in a legend.
+"""Line charts as Vega-Lite: lines with bands and points, and a legend.
 
 A page's chart, its static picture and a figure for a paper are the same specification in other sizes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,7 @@ from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
 from reports.palette import Look
 
 NARROW = 340  # pixels of a chart on a phone
-_LETTER, _MOST_ROOM = 6.4, 300  # pixels of a letter of a name, and of all names
-_WIDE = 520  # pixels of a plot from which on there is room for names
-_NAME_HEIGHT = 15
+_WIDE = 520  # pixels of a plot from which on the legend has two columns
 _IN_RANGE = "datum.value < domain('x')[0] || datum.value > domain('x')[1] ? '' : datum.label"
 
 
@@ -104,13 +100,13 @@ def profile_picture(
         x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
         inside = x <= largest
         corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        shown.append(Line(label, [*corners, (largest, float(y[inside].max()))], look))
+        shown.append(Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape="")))
     return line_picture(shown, axes, name, text, source)
 
 
 def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
     """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
-    diagonal = guide("a coin", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
+    diagonal = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
     log, ends = least > 0, (least, 1.0) if least else None
     axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
     shown = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
@@ -121,10 +117,7 @@ def chart_of_rows(
     rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes, live: Live | None = None
 ) -> Chart:
     """Return the chart of rows with line, x, mean, low and high, or of live data."""
-    ends = [] if live else _names_at_ends(rows, looks, axes)
-    room = min(_MOST_ROOM, 20 + _LETTER * max((len(end["line"]) for end in ends), default=0)) if ends else 0
-    legend = [name for name in looks if name not in {end["line"] for end in ends}]
-    at, line = _positions(axes, room), field("line:N")
+    at, line = _positions(axes), field("line:N")
     color = {"color": field("color:N", scale=None)}
     limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **color, "detail": line}
     band: dict[str, Any] = {"opacity": 1.0 if axes.bars else 0.12}
@@ -139,7 +132,6 @@ def chart_of_rows(
     curve: dict[str, Any] = {"interpolate": "step-after"} if axes.steps else {}
     failed: dict[str, Any] = {"text": "×", "fontSize": 17, "fontWeight": "bold"}
     some, none = (f"datum.line && {test}" for test in ("datum.n_failed > 0", "!isValid(datum.mean)"))
-    names = {**at, "text": line, "color": field("ink:N", scale=None)}
     values = [_positive(row) if axes.y_log else dict(row) for row in rows]
     return {
         "data": live.data if live else {"values": values},
@@ -148,10 +140,9 @@ def chart_of_rows(
         "layer": [
             marks(None, "rule" if axes.bars else "area", limits, only="isValid(datum.low)", **band),
             marks(None, "line", strokes, **curve),
-            _dots(looks, at, legend, live, axes.width),
+            _dots(looks, at, live, axes.width),
             marks(None, "text", {**at, **color}, only=some, **failed),
             marks(None, "text", {"x": at["x"], "y": {"value": 10}, **color}, only=none, **failed),
-            *([marks(ends, "text", names, align="left", dx=9, baseline="middle")] if ends else []),
             *([_NOTHING] if live else []),
         ],
         "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
@@ -161,40 +152,13 @@ def chart_of_rows(
     }  # fmt: skip
 
 
-def _names_at_ends(
-    rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes
-) -> list[dict[str, Any]]:
-    """Return the names of lines that end apart from all others, with their places; none on a narrow chart."""
-
-    def height(value: float | None) -> float:
-        if value is None or (axes.y_log and not value > 0):
-            return math.nan
-        return math.log10(value) if axes.y_log else float(value)
-
-    drawn = [row for row in rows if math.isfinite(height(row["mean"]))]
-    if not drawn or isinstance(axes.width, str) or axes.width < _WIDE:
-        return []
-    last = max(float(row["x"]) for row in drawn)
-    ends = sorted((row for row in drawn if row["x"] == last), key=lambda row: height(row["mean"]))
-    values = [height(row.get(key)) for row in drawn for key in ("low", "mean", "high")]
-    room = _NAME_HEIGHT * float(np.nanmax(values) - np.nanmin(values)) / axes.height
-    close = [pair for pair in pairwise(ends) if height(pair[1]["mean"]) - height(pair[0]["mean"]) <= room]
-    near = {row["line"] for pair in close for row in pair} | {""}
-    return [
-        {"line": row["line"], "x": row["x"], "mean": row["mean"], "ink": looks[row["line"]].ink}
-        for row in ends
-        if row["line"] not in near
-    ]
-
-
 def _positive(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row for a log axis, on which a band that reaches zero ends at its mean."""
     low = row.get("low")
     return {**row, "low": row["mean"] if low is not None and not low > 0 else low}
 
 
-def _positions(axes: Axes, room: float) -> dict[str, Any]:
-    """Return the encoding of both axes, with room for names at the right."""
+def _positions(axes: Axes) -> dict[str, Any]:
     x_axis: dict[str, Any] = {"title": axes.x_title or None, "format": ",.9~g", "labelExpr": _IN_RANGE}
     x_axis["titleLimit"] = {"expr": "width"}
     if axes.x_ticks:
@@ -202,22 +166,17 @@ def _positions(axes: Axes, room: float) -> dict[str, Any]:
     scale: dict[str, Any] = {"nice": False}
     kind: dict[bool, Any] = {True: {"type": "log"}, False: {"type": "linear", "zero": False}}
     x_scale = {**scale, **kind[axes.x_log], **({"domain": axes.x_range} if axes.x_range else {"padding": 8})}
-    if room:
-        x_scale["rangeMax"] = {"expr": f"width - {room:.0f}"}
     y_scale = {**scale, **kind[axes.y_log], **({"domain": axes.y_range} if axes.y_range else {"padding": 6})}
     y_axis = {"title": None, "format": ".3~g"}
     return {"x": field("x:Q", scale=x_scale, axis=x_axis), "y": field("mean:Q", scale=y_scale, axis=y_axis)}
 
 
-def _dots(
-    looks: Mapping[str, Look], at: Chart, legend: Sequence[str], live: Live | None, width: float | str
-) -> Chart:
+def _dots(looks: Mapping[str, Look], at: Chart, live: Live | None, width: float | str) -> Chart:
     """Return the layer of points, whose looks the legend has."""
     wide = f"width > {_WIDE}" if isinstance(width, str) else str(width > _WIDE).lower()
     named = {
         "labelLimit": {"expr": f"{wide} ? width / 2 - 30 : width - 20"},
         "columns": {"expr": f"{wide} ? 2 : 1"},
-        "values": list(legend),
     }
     channels = {
         "stroke": [look.color for look in looks.values()],
@@ -225,9 +184,7 @@ def _dots(
         "shape": [look.shape or "stroke" for look in looks.values()],
     }
     encoded = {
-        name: field(
-            "line:N", scale={"domain": list(looks), "range": values}, legend=named if legend else None
-        )
+        name: field("line:N", scale={"domain": list(looks), "range": values}, legend=named)
         for name, values in channels.items()
     }
     dots = marks(None, "point", {**at, **encoded}, size=46, opacity=1, strokeWidth=1.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -12,13 +13,21 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
+from reports.cells import (
+    errors_of,
+    is_private,
+    lines_of,
+    nearest_value,
+    panels_of,
+    rows_at,
+    settings_of,
+    size_at,
+)
 from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
 from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
-from reports.headline import condition
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
-from reports.ranking import HALF, cost_at, first_lines, new_sample_error
-from reports.series import Series, View, nearest_value, with_roles
+from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -52,7 +61,7 @@ _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "del
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
     "format(datum.mean, '.3~g') + (isValid(datum.se) ? ' ± ' + format(datum.se, '.2~g') : ''), "
-    "'10 % to 90 %': format(datum.low, '.3~g') + ' to ' + format(datum.high, '.3~g'), "
+    "'deciles': format(datum.low, '.3~g') + ' to ' + format(datum.high, '.3~g'), "
     "'repetitions': datum.n_ok + (datum.n_failed > 0 ? ', ' + datum.n_failed + ' failed' : '')}, "
     "isValid(datum.certified) ? {'certified ε': format(datum.certified, '.3~g')} : {}, "
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
@@ -91,52 +100,42 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     return f"{label} ({direction})" if direction else label, scale
 
 
-def draw_study(view: View, summary: pd.DataFrame) -> Pictures:
-    where, x = view.headline, view.headline_size
-    if where is None or x is None:
-        return Pictures()
-    alt = render_sentence(
-        "figure_of_errors",
-        condition=condition(view, where),
-        page=view.page,
-        panel=where.panel,
-        x=x,
-        cost=cost_at(view, where, x),
-    )
-    lines = [*(series.brief for series in first_lines(view, where, x)), NEW_SAMPLE]
-    return pictures_of(view, StudyChart.build(view, summary), lines, alt)
+def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
+    alt = render_sentence("figure_of_errors", page=page, head=head)
+    lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
+    chart = StudyChart.build(page, cells, head)
+    return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), alt)
 
 
-def pictures_of(view: View, chart: StudyChart, lines: Sequence[str], alt: str, title: str = "") -> Pictures:
-    """Return a chart's pictures: large, as a thumbnail, and live."""
-    assert view.headline is not None
-    source = view.page.source_of(view.headline.panel)
-    live = lines_of_panels(view, lines)
+def pictures_of(
+    chart: StudyChart,
+    head: PageHeadline,
+    lines: Sequence[str],
+    live: Sequence[str],
+    alt: str,
+    title: str = "",
+) -> Pictures:
+    """Return a chart's pictures: large, as a thumbnail, and live, with the lines that each begins with."""
+    page, source = chart.page, chart.page.source_of(head.where.panel)
     return Pictures(
         draw_chart(chart.of_lines(lines), "main", alt, source, title=title),
         draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", alt, source, png=False),
-        certified_picture(view),
-        live={
-            metric_words(name, view.page)[0]: chart.with_menus(name, live) for name in chart.values("metric")
-        },
+        certified_picture(page, head),
+        live={metric_words(name, page)[0]: chart.with_menus(name, live) for name in chart.values("metric")},
         left_out=chart.left_out,
     )
 
 
-def lines_of_panels(view: View, lines: Sequence[str]) -> list[str]:
+def lines_of_panels(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, lines: Sequence[str]
+) -> list[str]:
     """Return the lines that a chart begins with: the headline's, then those that only other panels have."""
-    known, others = {series.brief for series in view.series(view.headline)}, list[str]()
-    for where in view.settings:
-        first = first_lines(view, where, view.size_at(where) or math.nan)
-        others += [series.brief for series in first if series.brief not in known]
+    errors, known, others = errors_of(cells, page), {row.line for row in head.rows}, list[str]()
+    for where in settings_of(errors, page):
+        rows = rows_at(errors, where)
+        others += [line for line in first_lines(rows, size_at(rows, page) or math.nan, page)
+                   if line not in known]  # fmt: skip
     return list(dict.fromkeys([*lines, *others]))
-
-
-def has_one_size(view: View) -> bool:
-    """Return whether the headline's panel has one size and several ε, which are then the axis."""
-    where = view.headline
-    epsilons = {each.epsilon for each in view.settings if where and each.panel == where.panel}
-    return len({p.x for s in view.series(where) for p in s.points}) == 1 and len(epsilons) > 1
 
 
 @dataclass(frozen=True)
@@ -155,38 +154,34 @@ class StudyChart:
     panels: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, view: View, summary: pd.DataFrame) -> StudyChart:
-        page, where, size = view.page, view.headline, view.headline_size
-        assert where is not None
-        assert size is not None
-        measured = set(summary.loc[summary["privacy_model"] != "none", "metric"])
-        cells = with_roles(summary[summary["metric"].isin(measured)])
+    def build(cls, page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> StudyChart:
+        where, panels = head.where, panels_of(cells, page)
+        guides = pd.DataFrame(_guides(page, cells, panels))
+        cells = cells[cells["metric"].isin(cells.loc[cells["privacy_model"] != "none", "metric"])]
         cells = _without_large_samples(cells, page)
         cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
-        private = cells[cells["role"].isin(("private", "unprotected"))]
+        private = cells[is_private(cells)]
         axes = _axes(private, page.axis.column)
-        first = "epsilon" if "epsilon" in axes and has_one_size(view) else page.axis.column
-        wanted = {"n": float(page.headline["n"])} | (
-            {page.axis.column: size} if page.axis.column in SIZES else {}
-        )
         here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
+        has_one_size = len({row.x for row in head.rows}) == 1 and here["epsilon"].nunique() > 1
+        wanted = {"n": float(page.headline["n"])} | (
+            {page.axis.column: head.x} if page.axis.column in SIZES else {}
+        )
         sizes = {
             name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
         }
-        guides, series = pd.DataFrame(_guides(view)), lines_of(view, cells)
-        looks = dict(reversed([(one.brief, one.look) for one in reversed(series)]))
-        keys = cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)
-        names = {(s.info.name, s.calibration, s.form, s.role): s.brief for s in series}
-        rows = cells.head(MOST_ROWS).assign(line=[names[key] for key in keys][:MOST_ROWS])
-        rows = rows.rename(columns={"q10": "low", "q90": "high", "estimator_epsilon": "certified",
-                                    "audited_epsilon": "audited"})  # fmt: skip
-        rows.loc[rows["role"] == "zero", ["low", "high"]] = math.nan
+        looks: dict[str, Look] = dict(
+            cells.sort_values("rank").drop_duplicates("line")[["line", "look"]].itertuples(index=False)
+        )
+        rows = cells.head(MOST_ROWS).drop(columns="look")
+        rows[["low", "high"]] = rows[["low", "high"]].mask(rows["role"] == "zero")
         if len(guides):
             looks |= dict(zip(guides["line"], guides["look"], strict=True))
             rows = pd.concat([rows, guides.drop(columns="look")])
         choice = {"metric": page.metric, "panel": where.panel, "epsilon": where.epsilon,
-                  "delta_rule": where.delta_rule, **sizes, "axis": first}  # fmt: skip
-        return cls(page, rows, looks, axes, choice, max(0, len(cells) - MOST_ROWS), view.panels)
+                  "delta_rule": where.delta_rule, **sizes,
+                  "axis": "epsilon" if "epsilon" in axes and has_one_size else page.axis.column}  # fmt: skip
+        return cls(page, rows, looks, axes, choice, max(0, len(cells) - MOST_ROWS), tuple(panels))
 
     def values(self, key: str) -> list[Any]:
         """Return the values of a quantity that private estimates have."""
@@ -259,7 +254,7 @@ class StudyChart:
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         label, log = metric_words(metric, page)[0], self.is_log(metric)
         warning, whole, lines_of_label = map(
-            json.dumps, (banner("stand-in") + "\n", label, label.replace(" (", "\n("))
+            json.dumps, (banner("stand-in") + "\n", label, label.replace(", ", ",\n").replace(" (", "\n("))
         )
         title = {
             "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
@@ -312,65 +307,55 @@ def _axis_words(page: StudyPage, axis: str) -> str:
     return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
 
 
-def lines_of(view: View, cells: pd.DataFrame) -> list[Series]:
-    """Return the lines of all cells in the order of the catalog."""
-    keys = dict.fromkeys(
-        cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)
-    )
-    found = []
-    for name, calibration, form, role in keys:
-        forms = view.forms.get(name, (form,))
-        index = forms.index(form) if form in forms else 0
-        found.append(Series(view.page.estimator(name), calibration, form, role, index, ()))
-    return sorted(found, key=lambda one: one.rank)
-
-
-def _guides(view: View) -> Iterator[dict[str, Any]]:
+def _guides(page: StudyPage, cells: pd.DataFrame, panels: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
-    page, axis = view.page, view.page.axis.column
+    axis, errors = page.axis.column, errors_of(cells, page)
+    labels = dict.fromkeys(guide.label for guide in page.guides)
+    dashes = dict(zip(labels, itertools.cycle(palette.GUIDE_DASHES), strict=False))
     for guide in page.guides:
         panel, _, n = guide.panel.partition(":")
         more: dict[str, float] = {"n": int(n)} if n else {}
         more |= {"epsilon": guide.epsilon} if guide.epsilon else {}
-        here = {"line": guide.label, "metric": page.metric, "look": guide_look(palette.SOLID), "panel": panel}
+        here = {
+            "line": guide.label,
+            "metric": page.metric,
+            "look": guide_look(dashes[guide.label]),
+            "panel": panel,
+        }
         for x, value in zip(guide.n, guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
     for finding in page.findings:
         if finding.value > 0:
-            label, look = (
-                f"{finding.label}: {num(finding.value)} (not private)",
-                guide_look(palette.LIMIT_DASH),
-            )
-            yield {"line": label, "metric": page.metric, "look": look, "panel": view.panels[0],
-                   "mean": finding.value}  # fmt: skip
-    for where in {each.panel: each for each in reversed(view.settings)}.values() if axis == "n" else ():
-        for m in sorted({p.x for s in view.series(where) for p in s.points}):
-            if (error := new_sample_error(view, where, m)) is not None:
+            label = f"{finding.label}: {num(finding.value)} (not private)"
+            yield {"line": label, "metric": page.metric, "look": guide_look(palette.LIMIT_DASH),
+                   "panel": panels[0], "mean": finding.value}  # fmt: skip
+    for where in {each.panel: each for each in reversed(settings_of(errors, page))}.values():
+        rows = rows_at(errors, where) if axis == "n" else []
+        for m in sorted({row.x for row in rows}):
+            if (error := new_sample_error(rows, m, page)) is not None:
                 yield {"line": NEW_SAMPLE, "metric": page.metric, "look": _NEW_SAMPLE_LOOK,
                        "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip
 
 
-def certified_range(series: Series) -> tuple[float, float] | None:
-    """Return the smallest and the largest certified ε over sizes; None where nothing is certified."""
-    values = [p.certified for p in series.points if math.isfinite(p.certified)]
-    return (min(values), max(values)) if values else None
-
-
-def certified_picture(view: View) -> Picture | None:
-    """Draw the certified and the audited ε of each private series at the headline's setting."""
-    where = view.headline
-    shown = [(s, found) for s in view.series(where) if s.role == "private" and (found := certified_range(s))]
-    if where is None or not shown:
+def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
+    """Draw the certified and the audited ε of each private line at the headline's setting."""
+    rows, proved, epsilon = [], [], head.where.epsilon
+    for line in lines_of(head.rows):
+        first, known = line[0], [row.certified for row in line if math.isfinite(row.certified)]
+        if first.role != "private" or not known:
+            continue
+        audited, smallest = (
+            max(row.audited for row in line),
+            epsilon / 1000,
+        )  # ε = 0 is left of every log axis
+        rows.append({"name": first.line, "low": max(min(known), smallest), "high": max(*known, smallest),
+                     "audited": audited if audited > 0 else None, "c": first.look.color,
+                     "fill": first.look.fill})  # fmt: skip
+        proved.append((first.label, span(known), audited))
+    if not rows:
         return None
-    rows, least = [], where.epsilon / 1000  # ε = 0 lies left of every log axis
-    for series, (low, high) in shown:
-        audited = max((p.audited for p in series.points if p.audited > 0), default=None)
-        limits = {"low": max(low, least), "high": max(high, least), "audited": audited}
-        rows.append({"name": series.brief, **limits, "c": series.look.color, "fill": series.look.fill})
-    proved = [(series.label, span(found), max(p.audited for p in series.points)) for series, found in shown]
-    alt = render_sentence("certified_picture", epsilon=where.epsilon, proved=proved)
-    chart = _certified_chart(rows, where.epsilon)
-    return draw_chart(chart, "certified", alt, view.page.source_of(where.panel))
+    alt = render_sentence("certified_picture", epsilon=epsilon, proved=proved)
+    return draw_chart(_certified_chart(rows, epsilon), "certified", alt, page.source_of(head.where.panel))
 
 
 def _certified_chart(rows: list[dict[str, Any]], target: float) -> Chart:

@@ -11,14 +11,15 @@ from importlib.util import find_spec
 import pandas as pd
 
 from reports.exhibits.tables import declared_tables
+from reports.page import StudyPage
+from reports.ranking import PageHeadline
 from reports.render import Section
-from reports.series import View
 
 
-def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
+def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> tuple[Section, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
     shown: list[Section] = []
-    for name, content in view.page.exhibits.items():
+    for name, content in page.exhibits.items():
         if find_spec(module := f"{__name__}.{name}"):  # others have rows for a declared table
-            shown += importlib.import_module(module).draw(view, summary, content)
-    return (*shown, *declared_tables(view, summary))
+            shown += importlib.import_module(module).draw(page, cells, head, content)
+    return (*shown, *declared_tables(page, cells))

@@ -10,15 +10,18 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.page import StudyPage
+from reports.ranking import PageHeadline
 from reports.render import Section
-from reports.series import Series, Setting, View
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
     ``content`` has three entries:
@@ -27,28 +30,19 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     - ``selected``: cell → column → in how many repetitions it has a coefficient.
     - ``film``: label, number, places and velocities of the boids of each frame.
     """
-    where = view.headline
-    if where is None:
-        return ()
-    return tuple(filter(None, (_selection(view, content, where), _film(view, content["film"]))))
+    return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
 
 
-def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section | None:
-    x = view.headline_size
-    panels = []
-    for series in view.series(where):
-        point = None if x is None else series.at(x)
-        if point is not None and flock["selected"].get(point.cell) and point.n_ok:
-            panels.append((series, flock["selected"][point.cell], point.n_ok))
-    panels = panels[:_MOST_PANELS]
-    if not panels or x is None:
-        return None
-    found = [_selected(*panel) for panel in panels]
-    text = render_sentence("selected", symbol=view.page.axis.symbol, x=x, found=found)
-    return Section("Which features are selected", text)
+def _selection(
+    page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
+) -> Section | None:
+    rows = [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]
+    found = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
+    text = render_sentence("selected", page=page, head=head, found=found)
+    return Section("Which features are selected", text) if found else None
 
 
-def _selected(series: Series, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
+def _selected(label: str, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
     by_feature: dict[str, int] = {}
     for column, count in counts.items():
         feature = re.sub(r"\d+$", "", column)
@@ -57,14 +51,14 @@ def _selected(series: Series, counts: Mapping[str, int], repetitions: int) -> di
     often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
     stable = sum(count == repetitions for count in counts.values())
     shares = [(name, count / total) for name, count in often]
-    return {"name": series.label, "shares": shares, "stable": stable}
+    return {"name": label, "shares": shares, "stable": stable}
 
 
-def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
+def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:
     if not film:
         return None
     text = render_sentence("film")
-    shown = draw_chart(_film_figure(film), "film", text, view.page.data_source)
+    shown = draw_chart(_film_figure(film), "film", text, page.data_source)
     return Section("What the flock looks like", text, shown)
 
 

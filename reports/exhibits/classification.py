@@ -8,74 +8,73 @@ from typing import Any
 
 import pandas as pd
 
+from reports.cells import Row, Setting, errors_of, lines_of, rows_at
 from reports.charts.lines import Line, roc_picture
+from reports.page import StudyPage
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.results import AUC, TRUE_POSITIVE_RATES
-from reports.series import Series, Setting, View
 from reports.writing import render_sentence, rule_text, setting
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
     """Return the paper's table, if any, next to ours, and ROC curves."""
-    where = view.headline
-    if where is None:
-        return ()
-    return tuple(filter(None, (_printed(view, where), _roc(view, summary, where))))
+    return tuple(filter(None, (_printed(page, cells, head.where), _roc(page, cells, head))))
 
 
-def _printed(view: View, where: Setting) -> Section | None:
+def _printed(page: StudyPage, cells: pd.DataFrame, where: Setting) -> Section | None:
     """Return the paper's table with our numbers below each of its lines."""
-    if not view.page.printed:
+    if not page.printed:
         return None
-    sizes = sorted({row.s for row in view.page.printed})
+    sizes, errors = sorted({row.s for row in page.printed}), errors_of(cells, page)
     rows: list[tuple[str, ...]] = []
-    for rule, epsilon in dict.fromkeys((row.delta_rule, row.epsilon) for row in view.page.printed):
-        cells = {row.s: row for row in view.page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
+    for rule, epsilon in dict.fromkeys((row.delta_rule, row.epsilon) for row in page.printed):
+        copied = {row.s: row for row in page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
         without = math.isinf(epsilon)
         at = (
-            f"δ = {rule_text(rule, view.page.axis.rows_symbol)}",
+            f"δ = {rule_text(rule, page.axis.rows_symbol)}",
             "ε = ∞" if without else f"ε = {setting(epsilon)}",
         )
-        printed = [f"{cells[s].mean:.2f} ({cells[s].spread:.2f})" if s in cells else "" for s in sizes]
+        printed = [f"{copied[s].mean:.2f} ({copied[s].spread:.2f})" if s in copied else "" for s in sizes]
         rows.append((*at, "the paper, UCI data", *printed))
-        for series in view.series(Setting(where.epsilon if without else epsilon, rule, where.panel)):
-            if series.role == ("nonprivate" if without else "private"):
-                rows.append((*at, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
-    source = view.page.source_of(where.panel)
+        setting_here = Setting(where.epsilon if without else epsilon, rule, where.panel)
+        for line in lines_of(rows_at(errors, setting_here)):
+            if line[0].role == ("nonprivate" if without else "private"):
+                by_size = {row.x: row for row in line}
+                rows.append((*at, f"here: {line[0].label}", *(_mean(by_size.get(s)) for s in sizes)))
+    source = page.source_of(where.panel)
     text = render_sentence("printed_table", source=source, panel=where.panel)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     heading = "The paper’s table next to ours"
     return Section(heading, text, table=PageTable(columns, rows, heading, 3))
 
 
-def _mean(series: Series, s: float) -> str:
-    point = series.at(s)
-    if point is None:
+def _mean(row: Row | None) -> str:
+    if row is None:
         return "not run"
-    if not point.answered:
-        return point.status
-    return f"{point.mean:.3f} ({point.se:.3f})" if math.isfinite(point.se) else f"{point.mean:.3f}"
+    if not row.answered:
+        return str(row.status)
+    return f"{row.mean:.3f} ({row.se:.3f})" if math.isfinite(row.se) else f"{row.mean:.3f}"
 
 
-def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Section | None:
-    x, curves = view.headline_size, []
-    for series in view.series(where):
-        point = None if x is None else series.at(x)
-        if point is None or series.role == "zero":
+def _roc(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Section | None:
+    curves = []
+    for row in head.at_x:
+        if row.role == "zero":
             continue
-        means = summary[summary["cell"] == point.cell].set_index("metric")["mean"]
+        means = cells[cells["cell"] == row.cell].set_index("metric")["mean"]
         found = {
             rate: float(means[name]) for name, rate in TRUE_POSITIVE_RATES.items() if name in means.index
         }
         if found and all(map(math.isfinite, found.values())):
             points = [(0.0, 0.0), *sorted(found.items()), (1.0, 1.0)]
-            curves.append((series, points, float(means.get(AUC, math.nan))))
+            curves.append((row, points, float(means.get(AUC, math.nan))))
     if not curves:
         return None
     curves.sort(key=lambda curve: -curve[2])
-    areas = [(series.label, area) for series, _, area in curves]
-    text = render_sentence("roc_curves", symbol=view.page.axis.symbol, x=x, areas=areas)
-    lines = [Line(f"{area:.2f}  {s.brief}", points, s.look) for s, points, area in curves]
-    return Section(
-        "ROC curves", text, roc_picture(lines, "roc", f"ROC curves. {text}", view.page.data_source)
-    )
+    areas = [(row.label, area) for row, _, area in curves]
+    text = render_sentence("roc_curves", page=page, head=head, areas=areas)
+    lines = [Line(f"{area:.2f}  {row.line}", points, row.look) for row, points, area in curves]
+    return Section("ROC curves", text, roc_picture(lines, "roc", f"ROC curves. {text}", page.data_source))

@@ -13,27 +13,29 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.page import StudyPage
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
-from reports.series import View
 from reports.writing import render_sentence
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
-_CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
-_SHARES = ("without the noise, %", "no interval, %")
+_CELL = ["estimator", "name", "panel", "form", "calibration", "epsilon", "n", "rank", "color"]
+_SHARES = ("without the noise", "no interval")
 _OF_ESTIMATOR = (
-    *("Estimator", "Name", "cells", "covered, %", "minimum, %", "too rarely in"),
+    *("Estimator", "Name", "cells", "covered", "minimum", "too rarely in"),
     *(*_SHARES, "width over the oracle's, median"),
 )
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
     """Return a picture at the headline's size and ε, and a table of all estimators."""
-    cells = _cells(view, summary, content)
+    cells = _measured(page, cells, content)
     if cells.empty:
         return ()
-    where, n = view.headline, content["n"]
-    epsilon = where.epsilon if where else math.nan
+    n, epsilon = content["n"], head.where.epsilon
     shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
@@ -46,11 +48,9 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         flagged=_percent(float(every["flagged"].mean())),
     )
     note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
-    alt = f"Coverage of 95 % intervals. {note}"
-    figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.data_source)
-    by_estimator = [
-        _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
-    ]
+    alt = f"Coverage of 95% intervals. {note}"
+    figure = draw_chart(_figure(shown), "interval-coverage", alt, page.data_source)
+    by_estimator = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
     return (
         Section("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
         Section(
@@ -61,13 +61,14 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     )
 
 
-def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
+def _measured(page: StudyPage, cells: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per cell that measures coverage, with a column for each metric."""
     names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
-    found = summary[summary["metric"].isin(names)]
+    found = cells[cells["metric"].isin(names)]
     if found.empty:
         return found
-    wide = found.assign(metric=found["metric"].map(names)).pivot_table(
+    colors = [look.color for look in found["look"]]
+    wide = found.assign(metric=found["metric"].map(names), color=colors).pivot_table(
         index=_CELL, columns="metric", values=["mean", "se"], dropna=False, sort=False
     )
     both = wide.columns.to_flat_index()
@@ -75,15 +76,9 @@ def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.
     cells = wide.reset_index().dropna(subset=["flagged"])
     for name in names.values():
         cells[name] = cells.get(name, math.nan)
-    order = {info.name: info.order for info in view.page.estimators}
-    cells["order"] = cells["estimator"].map(order)
-    cells["title"] = [
-        f"{view.page.estimator(name).title} {form}".strip()
-        for name, form in zip(cells["estimator"], cells["form"], strict=True)
-    ]
     cells["ratio"] = 1 / (_QUANTILE * cells["pivot"] ** 0.5)
     cells["low"] = cells["coverage"] < 0.94 - 3 * cells["coverage_se"].fillna(math.inf)
-    return cells.sort_values(["panel", "order", "epsilon", "n"], kind="stable")
+    return cells.sort_values(["panel", "rank", "epsilon", "n"], kind="stable")
 
 
 def _records(cells: pd.DataFrame) -> list[Any]:
@@ -91,7 +86,7 @@ def _records(cells: pd.DataFrame) -> list[Any]:
 
 
 def _percent(value: float) -> str:
-    return "none" if math.isnan(value) else f"{100 * value:.1f}"
+    return "none" if math.isnan(value) else f"{100 * value:.1f}%"
 
 
 def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
@@ -117,8 +112,8 @@ def _figure(cells: pd.DataFrame) -> Chart:
     for cell in _records(cells):
         bar = 2 * cell.coverage_se if math.isfinite(cell.coverage_se) else 0.0
         row = {
-            "name": f"{cell.panel}: {cell.title}",
-            "c": palette.SERIES[palette.slot(int(cell.order))],
+            "name": f"{cell.panel}: {cell.name}",
+            "c": cell.color,
             "naive": None if math.isnan(cell.naive) else cell.naive,
         }
         if not math.isnan(cell.coverage):

@@ -11,16 +11,20 @@ import numpy as np
 import pandas as pd
 
 from reports import palette
+from reports.cells import Row
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.page import StudyPage
+from reports.ranking import PageHeadline
 from reports.render import Section
-from reports.series import Series, Setting, View
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5  # in addition to the truth
 _MOST_POINTS = 600  # of an estimate that are drawn: its largest entries
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
     """Return a map of one release.
 
     ``content`` has these entries:
@@ -30,40 +34,24 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     - ``s``: how many of the largest are wanted.
     - ``estimates``: cell → its first estimate.
     """
-    genome, where = SimpleNamespace(**content), view.headline
-    if where is None:
+    genome = SimpleNamespace(**content)
+    rows = [row for row in head.at_x if row.role != "zero" and row.cell in genome.estimates]
+    if not rows:
         return ()
-    found = _map(view, genome, where)
-    return (found,) if found else ()
-
-
-def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
-    x = view.headline_size
-    found: list[tuple[Series, float, np.ndarray]] = []
-    for series in view.series(where):
-        point = None if x is None else series.at(x)
-        if point is not None and series.role != "zero" and point.cell in genome.estimates:
-            found.append((series, point.mean, np.abs(genome.estimates[point.cell])))
-    if not found or x is None:
-        return None
-    without = [one for one in found if one[0].role == "nonprivate"]
-    private = sorted((one for one in found if one[0].role != "nonprivate"), key=lambda one: one[1])
-    panels = [(series, answer) for series, _, answer in [*without, *private][:_MOST_PANELS]]
+    rows.sort(key=lambda row: (row.role != "nonprivate", row.mean if row.role != "nonprivate" else 0))
+    panels = [(row, np.abs(genome.estimates[row.cell])) for row in rows[:_MOST_PANELS]]
     truth = np.abs(genome.truth)
     wanted = set(_largest(truth, genome.s))
-    facts = [(series.label, len(wanted & set(_largest(answer, genome.s)))) for series, answer in panels]
-    n_snps = len(truth)
-    text = render_sentence(
-        "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
-    )
+    facts = [(row.label, len(wanted & set(_largest(answer, genome.s)))) for row, answer in panels]
+    text = render_sentence("genome_map", page=page, head=head, n_snps=len(truth), s=genome.s, facts=facts)
     figure = _map_figure(genome, truth, panels)
-    shown = draw_chart(figure, "genome", f"Differences along the genome. {text}", view.page.data_source)
-    return Section("Where on the genome", text, shown)
+    shown = draw_chart(figure, "genome", f"Differences along the genome. {text}", page.data_source)
+    return (Section("Where on the genome", text, shown),)
 
 
-def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]) -> Chart:
+def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Row, np.ndarray]]) -> Chart:
     rows = [("Everybody, without privacy", truth, palette.INK, palette.INK)]
-    rows += [(s.brief, answer, s.look.color, s.look.ink) for s, answer in panels]
+    rows += [(row.line, answer, row.look.color, row.look.ink) for row, answer in panels]
     ranks = [float(name) if name.isdigit() else np.inf for name in genome.chromosomes]
     order = np.lexsort((genome.positions, ranks))
     wanted = np.isin(order, _largest(truth, genome.s))

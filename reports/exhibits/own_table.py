@@ -7,17 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from reports.ranking import enough_epsilon, rows_for_the_same
+from reports.page import StudyPage
+from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
 from reports.render import PageTable, Section
-from reports.series import View
 from reports.writing import num, num_in, render_sentence
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
-    return tuple(filter(None, (_coefficients(view, content), _missing(view, content))))
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
+    return tuple(filter(None, (_coefficients(page, content), _missing(page, cells, head, content))))
 
 
-def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
+def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None:
     if not content["rows"]:
         return None
     has_limits, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
@@ -31,9 +33,9 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
         rows.append((column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact), sign))
     text = render_sentence(
         "own_coefficients",
-        name=view.page.estimator(content["estimator"]).title,
+        name=page.estimator(content["estimator"]).title,
         n=content["n"],
-        units=view.page.population[1],
+        units=page.population[1],
         epsilon=content["epsilon"],
         of_terms=content.get("of_terms", False),
         has_limits=has_limits,
@@ -41,18 +43,20 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
         same=same,
         n_rows=len(rows),
     )
-    columns = ("Term", "private", "95 % interval", "without privacy", "sign")
+    columns = ("Term", "private", "95% interval", "without privacy", "sign")
     heading = "The estimate, with and without privacy"
     return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 
 
-def _missing(view: View, content: Mapping[str, Any]) -> Section | None:
+def _missing(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> Section | None:
     text = render_sentence(
         "own_missing",
         left_out=content["left_out"],
         linear=content.get("linear", False),
         no_rows="" if content["rows"] else content["missing"],
-        enough=enough_epsilon(view),
-        rows=rows_for_the_same(view),
+        enough=enough_epsilon(head, page, cells),
+        rows=rows_for_the_same(head, page),
     )
     return Section("What is missing here, and why", text) if text else None

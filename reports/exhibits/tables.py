@@ -2,58 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from reports.page import StudyTable
-from reports.ranking import fitted_slope
+from reports.cells import CALIBRATION_WORDS, comma
+from reports.page import StudyPage
 from reports.render import PageTable, Section, TableCell
-from reports.series import CALIBRATION_WORDS, View, comma
-from reports.writing import error_bar, num, setting, slope_text, with_form
+from reports.results import fitted_slope
+from reports.writing import error_bar, num, setting, slope_text
 
 _NUMBERS = ("d", "n", "s", "epsilon", "steps")
 _COMPETING = ("form", "estimator")  # columns whose errors are compared in each row
 
 
-def declared_tables(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
+def declared_tables(page: StudyPage, cells: pd.DataFrame) -> tuple[Section, ...]:
     """Return the tables that the study's file declares, those whose rows were run."""
     found = []
-    for about in view.page.tables:
-        table = _of_exhibit(view, about) if about.exhibit else _of_results(view, summary, about)
+    for about in page.tables:
+        table = _of_exhibit(page, about) if about["exhibit"] else _of_results(cells, about)
         if table is not None:
-            found.append(Section(about.title, about.text, table=table))
+            found.append(Section(about["title"], about["text"], table=table))
     return tuple(found)
 
 
-def _of_exhibit(view: View, about: StudyTable) -> PageTable | None:
-    content = view.page.exhibits.get(about.exhibit, {}).get("rows", ())
-    rows = [[_written(each) for each in row] for row in content if len(row) == len(about.rows)]
-    return PageTable(about.rows, rows, about.title) if rows else None
+def _of_exhibit(page: StudyPage, about: Mapping[str, Any]) -> PageTable | None:
+    content = page.exhibits.get(about["exhibit"], {}).get("rows", ())
+    rows = [[_written(each) for each in row] for row in content if len(row) == len(about["rows"])]
+    return PageTable(about["rows"], rows, about["title"]) if rows else None
 
 
 def _written(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
-def _of_results(view: View, summary: pd.DataFrame, about: StudyTable) -> PageTable | None:
-    rows = summary[(summary["metric"] == about.metric) & (summary["calibration"] != "none")]
+def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | None:
+    rows = cells[(cells["metric"] == about["metric"]) & (cells["calibration"] != "none")]
     rows = rows[rows["mean"].notna()]
     if rows.empty:
         return None
-    if about.columns != "form":
-        keys = rows[["estimator", "form", "calibration"]].itertuples(index=False, name=None)
-        names = [
-            comma(
-                with_form(view.page.estimator(name).title, form),
-                CALIBRATION_WORDS["paper"] * (noise == "paper"),
-            )
-            for name, form, noise in keys
-        ]
+    if about["columns"] != "form":
+        pairs = zip(rows["name"], rows["calibration"], strict=True)
+        names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
         rows = rows.assign(estimator=names)
     wide = rows.pivot_table(
-        index=list(about.rows), columns=about.columns, values=["mean", "se"], dropna=False
+        index=list(about["rows"]), columns=about["columns"], values=["mean", "se"], dropna=False
     )
     wide = wide.dropna(how="all")
     columns = list(wide["mean"].columns)
@@ -62,21 +57,23 @@ def _of_results(view: View, summary: pd.DataFrame, about: StudyTable) -> PageTab
         means = line["mean"].reindex(columns)
         errors = line["se"].reindex(columns) if "se" in line else means * np.nan
         places = place if isinstance(place, tuple) else (place,)
-        labels = [_label(key, value) for key, value in zip(about.rows, places, strict=True)]
-        cells = [_cell(means, errors, each, bold=about.columns in _COMPETING) for each in columns]
-        lines.append([*labels, *cells, *(_summary(each, means, errors) for each in about.summaries)])
-    named = [_name(about, about.columns, value) for value in columns]
-    heads = [about.names.get(key, key) for key in about.rows]
-    return PageTable((*heads, *named, *about.summaries), lines, about.title, len(heads))
+        labels = [_label(key, value) for key, value in zip(about["rows"], places, strict=True)]
+        is_bold = about["columns"] in _COMPETING
+        numbers = [_cell(means, errors, each, bold=is_bold) for each in columns]
+        lines.append([*labels, *numbers, *(_summary(each, means, errors) for each in about["summaries"])])
+    named = [_name(about, about["columns"], value) for value in columns]
+    heads = [about["names"].get(key, key) for key in about["rows"]]
+    return PageTable((*heads, *named, *about["summaries"]), lines, about["title"], len(heads))
 
 
 def _label(key: str, value: Any) -> str:
     return setting(float(value)) if key in _NUMBERS else str(value)
 
 
-def _name(about: StudyTable, key: str, value: Any) -> str:
+def _name(about: Mapping[str, Any], key: str, value: Any) -> str:
     text = _label(key, value)
-    return f"{about.names.get(key, key)} = {text}" if key in _NUMBERS else about.names.get(text, text)
+    names = about["names"]
+    return f"{names.get(key, key)} = {text}" if key in _NUMBERS else names.get(text, text)
 
 
 def _cell(means: pd.Series, errors: pd.Series, at: Any, *, bold: bool) -> TableCell:

@@ -49,7 +49,7 @@ def table_of(models: Sequence[Model]) -> PageTable:
 def _one(model: Model) -> PageTable:
     ratio = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
     has_interval = model.level is not None
-    interval = [f"{100 * (model.level or 0):g} % interval"] * has_interval
+    interval = [f"{100 * (model.level or 0):g}% interval"] * has_interval
     head = ["", "estimate", *["std. error"] * has_interval, *interval, *["p"] * has_interval]
     head += [_RATIOS[ratio], *interval] if ratio else []
     rows = []
@@ -136,7 +136,7 @@ def _interval(row: Mapping[str, Any], low: str, high: str) -> str:
 
 def _p_value(row: Mapping[str, Any]) -> str:
     value = row["p_value"]
-    return "" if value is None else "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def render_coefficients(models: Sequence[Model], form: str) -> bytes:

@@ -3,127 +3,100 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
+from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.exhibits import draw_exhibits
-from reports.headline import PageHeadline, build_headline, guides_of
+from reports.page import StudyPage
 from reports.ranking import (
-    HALF,
+    SHARES,
+    PageHeadline,
+    best_by_size,
     enough_epsilon,
-    fitted_slope,
+    guide_at,
+    guides_of,
+    index_errors,
     new_sample_error,
-    privacy_part,
+    paper_noise,
     rows_for_the_same,
+    slopes,
 )
-from reports.render import PageTable, Section
-from reports.series import Series, Setting, View
+from reports.render import Section
+from reports.results import fitted_slope
 from reports.table import error_table, setting_title
-from reports.writing import error_bar, render_sentence, slope_text
+from reports.writing import render_sentence, times
 
 
 @dataclass(frozen=True)
-class LayoutContent:
-    """The parts of a page that a layout makes: headline, figures, the chart's caption, first sections."""
+class Layout:
+    """The parts of a page that its kind of study makes.
 
-    headline: PageHeadline
-    pictures: Pictures
-    caption: str
-    sections: Sequence[Section]
+    ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
+    page's own question. The index compares ``errors``, and the template of this kind has ``facts``.
+    """
+
+    sentence: str
+    pictures: Pictures = field(default_factory=Pictures)
+    number: tuple[str, str] | None = None
+    caption: str = ""
+    exhibits: Sequence[Section] = ()
     answers: Sequence[str] = ()
+    errors: Mapping[str, tuple[float, float]] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def numbers_section(headline: PageHeadline, *more: str) -> Section:
-    """Return the other key numbers, folded."""
-    facts = (headline.verdict, headline.data, headline.noise, *headline.limits, *more)
-    bullets = [fact for fact in facts if fact]
-    return Section("More numbers", headline.details, bullets=bullets, folded=True, id="numbers")
+def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
+    """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol except ε."""
+    return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
 
 
-def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    headline, pictures, head = build_headline(view), draw_study(view, summary), view.headline
-    exhibits = draw_exhibits(view, summary) if head else ()
-    shown = (*exhibits, *slope_table(view)) if head else ()
-    enough, rows = enough_sentence(view), rows_sentence(view)
-    more = [
-        Section("At which ε does privacy stop mattering?", enough, id="enough"),
-        Section("How many more rows make up for privacy?", rows, id="rows"),
+def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
+    """Return the factor where the sentence has it, else the best private error, and its caption."""
+    cost, is_share = head.cost, page.metric in SHARES
+    best = cost.ranking.best
+    if best is None:
+        return None
+    if cost.is_larger and not is_share:
+        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
+    return render_sentence("mean", row=best), render_sentence("quoted_error", page=page, head=head)
+
+
+def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
+    if head is None:
+        return Layout(render_sentence("no_headline"))
+    errors = errors_of(cells, page)
+    guides = guides_of(page, head.where)
+    theory = [(guide.label, guide_at(guide, head.x)) for guide in guides]
+    rates = [
+        (guide.label, fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)]))
+        for guide in guides
     ]
-    others = [
-        Section(setting_title(view, each), table=error_table(view, each), folded=True)
-        for each in view.settings
-        if each != head
-    ]
-    told = [headline.choice if head else render_sentence("no_headline")]
-    links = [
-        ("every cell: summary.csv", "summary.csv"),
-        ("every repetition: results.parquet", "results.parquet"),
-    ]
-    which = Section(
-        "Which estimator should I use?",
-        told,
-        table=error_table(view, head) if head else None,
-        links=links,
-        parts=[*others, *shown],
-        id="which",
+    pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
+    return Layout(
+        headline_sentence(page, head),
+        pictures,
+        number_to_quote(page, head),
+        render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
+        exhibits,
+        [each.answer for each in exhibits if each.answer],
+        index_errors(head, page),
+        {
+            "sample": new_sample_error(head.rows, head.x, page),
+            "noise": paper_noise(head),
+            "theory": [(label, value) for label, value in theory if math.isfinite(value)],
+            "best": best_by_size(head, page),
+            "tables": [
+                (setting_title(page, each), error_table(page, rows_at(errors, each), each))
+                for each in settings_of(errors, page)
+            ],
+            "slopes": slopes(head, page),
+            "rates": [(label, fit) for label, fit in rates if fit],
+            "enough": enough_epsilon(head, page, cells),
+            "same_rows": rows_for_the_same(head, page),
+        },
     )
-    caption = ""
-    if head is not None and view.headline_size is not None:
-        as_new = new_sample_error(view, head, view.headline_size) is not None
-        title, left_out = setting_title(view, head), pictures.left_out
-        caption = render_sentence("caption", title=title, left_out=left_out, of_new_sample=as_new)
-    sections = [numbers_section(headline), which, *(each for each in more if each.text)]
-    answers = [section.answer for section in exhibits if section.answer]
-    return LayoutContent(headline, pictures, caption, sections, answers)
-
-
-def enough_sentence(view: View) -> str:
-    found = enough_epsilon(view)
-    if not found:
-        return ""
-    sample = found["sample"]
-    return render_sentence("enough_epsilon", **found, sample_error=error_bar(sample.error, sample.value))
-
-
-def rows_sentence(view: View) -> str:
-    found = rows_for_the_same(view)
-    return render_sentence("rows_for_the_same", **found) if found else ""
-
-
-def slope_table(view: View) -> tuple[Section, ...]:
-    """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
-    where, page = view.headline, view.page
-    if where is None or page.axis.column != "n":
-        return ()
-    rows, every = [], view.series(where)
-    for series in every:
-        largest = (
-            HALF * page.population[0] if series.role == "nonprivate" and page.population[0] else math.inf
-        )
-        points = [p for p in series.points if p.answered and p.x <= largest]
-        measured = fitted_slope([(p.x, p.mean, p.se) for p in points])
-        if series.role != "zero" and measured is not None:
-            rows.append((series.label, slope_text(measured), _privacy_slope(view, where, series)))
-    if not rows:
-        return ()
-    predicted = [
-        f"{guide.label}: {fit[0]:.2f}".replace("-", "−")
-        for guide in guides_of(page, where)
-        if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
-    ]
-    text = render_sentence("slopes", symbol=page.axis.symbol, epsilon=where.epsilon, predicted=predicted)
-    columns = ("Estimator", "error", "privacy term")
-    heading = "How fast does the error fall?"
-    return (Section(heading, text, table=PageTable(columns, rows, heading)),)
-
-
-def _privacy_slope(view: View, where: Setting, series: Series) -> str:
-    """Write the slope of what privacy adds; empty for answers without it."""
-    if series.role != "private":
-        return ""
-    parts = [(p.x, privacy_part(view, where, p)) for p in series.points if p.answered]
-    fit = fitted_slope([(x, part.value, part.error) for x, part in parts])
-    return "" if fit is None else slope_text(fit)

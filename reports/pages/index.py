@@ -151,9 +151,7 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
     }
     drawn = overview(ordered)
     page, _ = render_page(
-        "What privacy costs: all studies",
-        "What privacy costs",
-        template="index.html.jinja",
+        "pages/index.jinja",
         script=SCRIPT,
         entries=ordered,
         filters=filters,

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from reports.charts.lines import profile_picture
-from reports.charts.study import Pictures
-from reports.headline import PageHeadline, data_sentence
 from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
@@ -22,11 +20,12 @@ from reports.league import (
     ratios_of,
     violated,
 )
-from reports.pages.error_page import LayoutContent
+from reports.page import StudyPage
+from reports.pages.error_page import Layout
 from reports.palette import look
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.results import Mean
-from reports.series import View
 from reports.writing import error_bar, num, render_sentence
 
 FAMILIES = {
@@ -35,11 +34,10 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def content(view: View, summary: pd.DataFrame) -> LayoutContent:
+def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     """Return what only the page of the league's study shows."""
-    league, page = cast("Mapping[str, Any]", view.page.layout_facts), view.page
-    sections = league_sections(league)
-    return LayoutContent(PageHeadline(sections[0].answer, data_sentence(page)), Pictures(), "", sections)
+    sections = league_sections(cast("Mapping[str, Any]", page.layout_facts))
+    return Layout(sections[0].answer, exhibits=sections, facts={"sections": sections})
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
@@ -87,20 +85,19 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     answer = render_sentence("league_answer", counted=counted[:1], complete=results["complete"])
     if not found:
         return Section(title, answer, id=name, answer=answer)
-    sentences = [
-        render_sentence("league_counts", each=each, complete=results["complete"], developed=developed)
-        for each in counted
-    ]
+    text = " ".join(
+        render_sentence("league_counts", each=each, complete=results["complete"]) for each in counted
+    )
     losses = sorted(
         (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
     )
     lines = [
-        [e.table, e.family, f"{e.epsilon:g}", e.rival, _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
+        [e.table, e.family, e.rival, f"{e.epsilon:g}", _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
         for e in losses
     ]
-    columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
-    table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
-    return Section(title, sentences, table=table, id=name, answer=answer)
+    columns = ("table", "family", "rival", "ε", "our error", "its error", "ours over its")
+    table = PageTable(columns, lines, f"Losses: {title}", 3, stacked=True) if lines else None
+    return Section(title, text, table=table, id=name, answer=answer)
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> dict[str, Any]:
@@ -121,11 +118,8 @@ def _bar(mean: Mean | None) -> str:
 def _audits(results: Mapping[str, Any]) -> Section:
     """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
     found = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
-    sentences = [
-        render_sentence("league_violation", one=one)
-        for one in found
-        if one.get("violated") or one.get("violated_replay")
-    ] or [render_sentence("league_no_violation")]
+    violations = [one for one in found if one.get("violated") or one.get("violated_replay")]
+    text = " ".join(render_sentence("league_violation", one=one) for one in violations)
     rows = [
         [
             one["method"],
@@ -136,7 +130,12 @@ def _audits(results: Mapping[str, Any]) -> Section:
     ]
     columns = ("method", "an attack: ε is at least", "a replay: ε is at most")
     title = "The ε that an audit finds, at ε = 1"
-    return Section(title, sentences, table=PageTable(columns, rows, title), id="audits")
+    return Section(
+        title,
+        text or "No attack and no replay contradicts a claim.",
+        table=PageTable(columns, rows, title),
+        id="audits",
+    )
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, whole: bool) -> Section | None:
@@ -199,13 +198,13 @@ def _cell(row: Mapping[Any, Any], least: float) -> str:
     if pd.isna(row["value"]):
         return str(row["error"])
     text = "≥ 100" if row["value"] >= MOST_ERROR else num(row["value"])
-    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)})"
+    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)} ×)"
 
 
 def _ratio(value: float, spread: float = math.nan) -> str:
     if not math.isfinite(value):
         return "no estimate"
-    return f"{num(value)} ×" + ("" if math.isnan(spread) else f" ± {error_bar(spread, value)}")
+    return num(value) + ("" if math.isnan(spread) else f" ± {error_bar(spread, value)}")
 
 
 def _methods(results: Mapping[str, Any]) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.render import SCRIPT, PageTable, Section, TableCell, render_page
+from reports.render import SCRIPT, TableCell, render_page
 from reports.writing import render_sentence
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
@@ -47,31 +47,19 @@ def render_scorecard(
     title: str, question: str, papers: Mapping[str, str], judged: Sequence[Judged], command: str, ran: str
 ) -> dict[str, bytes]:
     """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how."""
-    by_paper = {key: [_row(each) for each in judged if each.paper == key] for key in papers}
-    sections = [
-        Section(name, table=PageTable(_HEAD, by_paper[key], f"Claims of {name}", 4, stacked=True))
-        for key, name in papers.items()
-        if by_paper[key]
-    ]
-    studies = sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run})
-    if studies:
-        sections.append(Section("Charts", links=studies))
-    sections.append(Section("How do I run it again?", commands=[command]))
+    claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
     html, markdown = render_page(
-        f"{title}: what privacy costs",
-        tally(judged),
-        sections,
-        heading=title,
-        links_on_top=[("All studies", "../index.html")],
-        sentence=tally(judged),
-        lead=[question, ran, render_sentence("verdicts")],
-        search="claim, study or verdict",
+        "pages/scorecard.jinja",
+        name=title,
+        question=question,
+        ran=ran,
+        command=command,
+        tally=tally(judged),
+        claims={name: rows for name, rows in claims.items() if rows},
+        studies=sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run}),
         script=f"../{SCRIPT}",
     )
     return {"report.html": html, "report.md": markdown}
-
-
-_HEAD = ("Claim", *_CALIBRATIONS.values(), "What the runs say")
 
 
 def _row(judged: Judged) -> list[str | TableCell]:

@@ -18,7 +18,7 @@ from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
-_FINE = 40  # points of a ceiling's curve
+_FINE = 20  # points of a ceiling's curve
 _NORMAL_95 = 1.959964
 _ERROR = 0.01  # of all tests of certificates together
 
@@ -132,7 +132,7 @@ def _roc_ceilings(spec: StudySpec) -> Iterator[Guide]:
 def _ceilings(
     at: Iterable[float], general: Iterable[float], normal: Iterable[float], panel: str
 ) -> Iterator[Guide]:
-    for label, values in (("(ε, δ) allows", general), ("Gaussian noise allows", normal)):
+    for label, values in (("limit by (ε, δ)", general), ("limit by Gaussian noise", normal)):
         yield Guide(label, tuple(map(float, at)), tuple(map(float, values)), panel)
 
 

@@ -9,17 +9,15 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
+from reports.cells import nearest_value
 from reports.page import (
-    Assumption,
     Axis,
     DataCard,
     Finding,
     Guide,
     PrintedRow,
     StudyPage,
-    StudyTable,
 )
-from reports.series import nearest_value
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -92,7 +90,7 @@ def build_page(
             for row in spec.printed
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
-        tables=tuple(StudyTable(**each.model_dump()) for each in spec.tables),
+        tables=tuple(each.model_dump() for each in spec.tables),
         exhibits=exhibits,
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),
@@ -165,19 +163,19 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
             yield Guide(label, places, values, panel.name, epsilon, rule)
 
 
-def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
+def _assumptions(spec: StudySpec) -> tuple[tuple[str, str, str], ...]:
     problem = spec.head_panel.problem
     columns = problem.columns() if isinstance(problem, DatasetSource) else ()
     units = [
-        Assumption(
-            what=f"Center and scale of {column.name.replace('_', ' ')}",
-            value=_in_units(column.center, column.scale, column.unit),
-            source=column.bounds_source,
+        (
+            f"Center and scale of {column.name.replace('_', ' ')}",
+            _in_units(column.center, column.scale, column.unit),
+            column.bounds_source,
         )
         for column in columns
         if column.center is not None and column.scale is not None
     ]
-    return (*units, *(Assumption(**each.model_dump()) for each in spec.assumptions))
+    return (*units, *((each.what, each.value, each.source) for each in spec.assumptions))
 
 
 def _in_units(center: float, scale: float, unit: str) -> str:

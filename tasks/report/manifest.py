@@ -69,8 +69,8 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
 
 
 NOT_FOR_PUBLICATION = (
-    "NOT FOR PUBLICATION: errors are measured on your own data, and non-private estimates are among the "
-    "results; publish the results of dpcost release instead"
+    "NOT FOR PUBLICATION: this page shows non-private estimates of your own data and distances to them; "
+    "publish the output of dpcost release"
 )
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "vl-convert-python")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.datasets import get_dataset
 from dpalgos.catalog import Estimator, get_estimator
-from reports.page import Assumption, Axis, DataCard, Finding, Guide, StudyPage
+from reports.page import Axis, DataCard, Finding, Guide, StudyPage
 from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
@@ -133,7 +133,7 @@ FOUND = "Predicting the more frequent label for every row is wrong for 0.051 of 
 def synthetic_page(results: pd.DataFrame) -> StudyPage:
     values = tuple(60.0 * 5 / (m * 0.5) for m in SIZES)
     rate = ("the paper's rate d√log(1/δ)/(mε)", tuple(map(float, SIZES)), values)
-    value = Assumption("house value", "0 to 500,001 dollars", "the census caps it there")
+    value = ("house value", "0 to 500,001 dollars", "the census caps it there")
     return StudyPage(
         name="housing",
         title="House values in California",
@@ -150,7 +150,7 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
             "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
         },
         guides=(Guide(*rate),),
-        assumptions=(Assumption("row norm ‖x‖₂", "3", "the registry's public units"), value),
+        assumptions=(("row norm ‖x‖₂", "3", "the registry's public units"), value),
         findings=(Finding("the more frequent label", 0.051, FOUND, "Without a look at x"),),
         notes=("Repetitions are separate hypothetical releases; they are not composed.",),
         manifest=MANIFEST,

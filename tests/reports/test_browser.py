@@ -1,5 +1,6 @@
 """The pages as a browser lays them out, and what their controls do."""
 
+import base64
 import html as escaping
 import importlib.resources
 import json
@@ -9,18 +10,23 @@ import threading
 import time
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import uvicorn
 
 from flows import website
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Entry, render_index
+from reports.pages.league import league_sections
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
-from reports.render import SCRIPT, page_script
+from reports.render import SCRIPT, page_script, render_page
+from tasks.report.build_page import build_page
+from tasks.run.block import compute_block
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.builders import CHROMIUM
+from tests.reports.devtools import opened_tab
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -151,14 +157,53 @@ def data_card(report, *_):
     return next(text.decode() for name, text in report.files.items() if name.startswith("data-"))
 
 
-PAGES = {"report": lambda report, *_: report.files["report.html"].decode(), "own table": own_table_page}
-PAGES |= {"data card": data_card, "index": index_page, "release": release_page, "comparison": comparison_page}
+def attack_page(request):
+    spec = request.getfixturevalue("study")
+    results = pd.concat([compute_block(each) for each in spec.blocks("standard", replicates=2, seed=3)])
+    return render_study(results, build_page(spec, results, {"data": []})).files["report.html"].decode()
+
+
+def league_page(_):
+    places = [("far", "linear", 1.0), ("far", "linear", 3.0)]
+    rows = [
+        {"table": table, "family": family, "epsilon": epsilon, "method": method, "value": error * epsilon,
+         "standard_error": 0.01, "repetitions": 4, "halves": [[error, 0.01, 2], [error, 0.01, 2]]}
+        for table, family, epsilon in places
+        for method, error in (("ours", 0.2), ("a method with a long name of theirs", 0.1))
+    ]  # fmt: skip
+    methods = {row["method"]: {"ours": False, "library": "x==1", "file": "x.py"} for row in rows}
+    methods["ours"]["ours"] = True
+    table = {"family": "linear", "source": "A paper", "n": 100, "d": 3, "developed": False, "constant": 1.0}
+    tables = {"far": table}
+    audits = [{"method": "ours", "proved": 0.5, "replayed": 1.0, "violated": False}]
+    league = {"rows": rows, "methods": methods, "tables": tables, "audits": audits, "complete": True}
+    sections = league_sections(league)
+    about = {"title": "The league", "answer": sections[0].answer, "lead": ["Whose regressions are closest?"]}
+    return render_page("pages/league.jinja", sections=sections, **about)[0].decode()
+
+
+def scorecard(request):
+    folder = request.getfixturevalue("tmp_path") / "scorecard"
+    about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
+    return scorecard_page(load_scorecard(), {}, folder, about).read_text(encoding="utf-8")
+
+
+def of_study(make):
+    return lambda request: make(*(request.getfixturevalue(name) for name in ("report", "results", "page")))
+
+
+PAGES = {
+    "report": lambda request: request.getfixturevalue("report").files["report.html"].decode(),
+    "data card": lambda request: data_card(request.getfixturevalue("standin_report")),
+    "own table": of_study(own_table_page), "index": of_study(index_page),
+    "comparison": of_study(comparison_page), "release": release_page,
+    "attack": attack_page, "league": league_page, "scorecard": scorecard,
+}  # fmt: skip
 
 
 @pytest.fixture(params=PAGES)
-def kind_of_page(request, results, page):
-    report = request.getfixturevalue("standin_report" if request.param == "data card" else "report")
-    return PAGES[request.param](report, results, page)
+def kind_of_page(request):
+    return PAGES[request.param](request)
 
 
 def fits_a_phone(html, folder):
@@ -179,12 +224,6 @@ def test_a_checker_of_accessibility_finds_nothing(kind_of_page, tmp_path):
     assert look(f"{kind_of_page}<script>{checker}</script>", 1100, tmp_path, AXE) == []
 
 
-def test_the_scorecard_fits_a_phone(tmp_path):
-    about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
-    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
-    fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
-
-
 SEARCH = """
 const chosen = page.querySelector(".filters").dataset.items;
 const items = () => [...page.querySelectorAll(chosen)].filter((item) => item.offsetParent);
@@ -196,11 +235,64 @@ return [all, items().length];
 """
 
 
-def test_a_search_leaves_the_claims_with_its_words(tmp_path):
-    about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
-    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
-    whole, left = look((tmp_path / "scorecard" / "report.html").read_text(), 1100, tmp_path, SEARCH)
+def test_a_search_leaves_the_claims_with_its_words(request, tmp_path):
+    whole, left = look(scorecard(request), 1100, tmp_path, SEARCH)
     assert 0 < left < whole
+
+
+MENUS = "[...document.querySelectorAll('select')].filter((e) => e.offsetParent).map((e) => e.id || e.name)"
+FOCUS = """
+(() => { const at = document.activeElement; return at.matches("a, select, input, summary, pre, [role=region]")
+  && getComputedStyle(at).outlineStyle != "none" ? at.id || at.name || at.tagName : at.tagName; })()
+"""
+
+
+def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files, tmp_path):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (tmp_path / SCRIPT).write_bytes(page_script())
+    (folder / "page.html").write_bytes(files["report.html"])
+    with opened_tab(folder / "page.html", tmp_path) as tab:
+        menus = tab.run(MENUS)
+        assert {"at_panel", "at_epsilon", "at_delta_rule", "axis"} <= set(menus)
+        reached = []
+        while "BODY" not in reached and len(reached) < 100:
+            tab.press("Tab", 9)
+            reached.append(tab.run(FOCUS))
+        assert [each for each in reached if each in menus] == menus
+        for menu in ("at_panel", "at_epsilon", "at_delta_rule"):
+            shown = "document.querySelector('#live-chart svg').outerHTML"
+            before = tab.run(shown)
+            tab.run(f"document.getElementsByName('{menu}')[0].focus()")
+            tab.press("ArrowDown", 40)
+            tab.run("new Promise((done) => setTimeout(done, 300))")
+            assert tab.run(shown) != before
+
+
+A4 = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+FOLDED = "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.checkVisibility()).length"
+WHOLE = "[...document.querySelectorAll('figure, tr')].every(e => getComputedStyle(e).breakInside == 'avoid')"
+CUT_OFF = """
+[...document.querySelectorAll("table, img.drawn")].filter((each) => {
+  const box = each.getBoundingClientRect();
+  return box.height > 0 && box.right > innerWidth + 1;
+}).map((each) => each.alt || each.caption?.textContent)
+"""
+
+
+def test_print_opens_what_is_folded_and_cuts_no_table_and_no_chart(kind_of_page, tmp_path):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    for place in (tmp_path, folder):
+        (place / SCRIPT).write_bytes(page_script())
+    (folder / "page.html").write_text(kind_of_page, encoding="utf-8")
+    with opened_tab(folder / "page.html", tmp_path, width=718) as tab:  # of A4 between its margins
+        tab.send("Emulation.setEmulatedMedia", media="print")
+        tab.send("Emulation.setDeviceMetricsOverride", **A4)
+        assert tab.run(CUT_OFF) == []
+        assert tab.run(FOLDED) == 0
+        assert tab.run(WHOLE)
+        assert base64.b64decode(tab.send("Page.printToPDF")["data"]).startswith(b"%PDF")
 
 
 FIRST_SCREEN = """

@@ -16,19 +16,19 @@ import vl_convert
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
 from reports import palette
+from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
 from reports.exhibits import draw_exhibits
 from reports.exhibits.tables import declared_tables
-from reports.page import ZERO, StudyTable
+from reports.page import ZERO
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Entry, overview_chart, render_index
 from reports.pages.study import render_study
-from reports.ranking import rank
+from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
-from reports.series import View
 from reports.table import error_table
 from reports.writing import error_bar, num
 from tests.reports.synthetic import with_source
@@ -101,7 +101,7 @@ def test_figures_of_the_page_are_those_of_summary_csv(files):
         shown = next(row for row in cells if row[0] == f"{title}tight calibration")  # of the headline's table
         found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
         pairs = zip(found["mean"], found["se"], strict=True)
-        assert shown[1:-1] == [f"{num(mean)}± {error_bar(se, mean)}" for mean, se in pairs]
+        assert shown[1:-1] == [f"{num(mean)}±\u00a0{error_bar(se, mean)}" for mean, se in pairs]
 
 
 def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):
@@ -110,14 +110,15 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert unprotected.any()
     changed.loc[unprotected, ["certified_epsilon", "estimator_epsilon"]] = np.inf
     changed.loc[unprotected, "value"] = 1e-6
-    view = View.build(summarize(changed), page)
-    series = {s.label: s for s in view.series(view.headline) if s.role == "unprotected"}
-    assert series
+    head = headline_of(cells_of(summarize(changed), page), page)
+    names = {row.name for row in head.rows if row.role == "unprotected"}
+    assert names
     for size in (100, 20_000):
-        best = rank(view.series(view.headline), size).best
-        assert best is None or best[0].label not in series
-    names = {s.name for s in view.series(view.headline) if s.role == "unprotected"}
-    rows = [row for row in error_table(view, view.headline).cells if row[0].text in names and row[0].flags]
+        best = rank(head.rows, size).best
+        assert best is None or best.role == "private"
+    rows = [
+        row for row in error_table(page, head.rows, head.where).cells if row[0].text in names and row[0].flags
+    ]
     printed = [row for row in rows if row[0].note == "paper's calibration"]
     assert [row[-1].text for row in printed] == ["not private"] * len(names)
 
@@ -191,11 +192,11 @@ WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
     facts = [page.question, *page.notes, *(each.text for each in page.findings)]
-    facts += [text for each in page.assumptions for text in (each.what, each.value, each.source)]
+    facts += [text for each in page.assumptions for text in each]
     facts += page.panels_and_forms.values()
     facts += [page.manifest[key] for key in ("command", "machine", "commit")]
     facts += page.manifest["rerun_commands"]
-    facts += [f"{name} 50 %" for name in ("XᵀX", "Xᵀy")]
+    facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
     facts += ["20,640", page.data_cards[0].read["source_sha256"][:12]]
     for name in ("report.html", "report.md"):
         text = " ".join(unescape(files[name].decode()).replace("\u00a0", " ").replace("\\", "").split())
@@ -234,7 +235,7 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
-def test_every_line_is_drawn_and_named_at_its_end_or_in_the_legend():
+def test_every_line_is_drawn_and_named_in_the_legend():
     ends = (("a", 0.1), ("b", 0.105))
     looks = [palette.look("private", order) for order in range(2)]
     lines = [
@@ -262,15 +263,24 @@ def test_no_two_estimators_of_a_study_share_a_mark():
             assert sorted(marks) == sorted(set(marks)), (name, panel.name)
 
 
+TABLE = {"title": "t", "text": "", "metric": "", "exhibit": ""}
+
+
 def test_a_declared_table_has_the_means_of_its_groups(results, page):
-    about = StudyTable("t", "", ("epsilon", "estimator"), "l2_error", columns="n", names={"n": "m"},
-                          summaries=("slope", "at most 1", "geometric mean"))  # fmt: skip
+    about = {
+        **TABLE,
+        "metric": "l2_error",
+        "rows": ("epsilon", "estimator"),
+        "columns": "n",
+        "names": {"n": "m"},
+    }
+    about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
-    view = View.build(summary, replace(page, tables=(about,)))
-    (section,) = declared_tables(view, summary)
+    page = replace(page, tables=(about,))
+    (section,) = declared_tables(page, cells_of(summary, page))
     table = section.table
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
-    assert table.columns[-3:] == about.summaries
+    assert table.columns[-3:] == about["summaries"]
     row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
     known = summary.query("estimator == 'adassp' and calibration == 'tight' and epsilon == 0.5").sort_values(
         "n"
@@ -282,9 +292,9 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
 
 
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
-    about = StudyTable("t", "", ("what", "value"), exhibit="spread")
-    summary = summarize(few(results))
+    about = {**TABLE, "exhibit": "spread", "rows": ("what", "value")}
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
-    view = View.build(summary, replace(page, tables=(about,), exhibits={"spread": {"rows": rows}}))
-    (section,) = draw_exhibits(view, summary)
+    page = replace(page, tables=(about,), exhibits={"spread": {"rows": rows}})
+    cells = cells_of(summarize(few(results)), page)
+    (section,) = draw_exhibits(page, cells, headline_of(cells, page))
     assert section.table.texts == [["a", "0.123"], ["b", "12"]]

@@ -8,48 +8,37 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpalgos.accounting.events import Relation
-from reports import headline
+from reports.cells import cells_of
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
-from reports.headline import build_headline
 from reports.page import Axis
+from reports.pages.error_page import headline_sentence, number_to_quote
 from reports.ranking import (
-    cost_at,
+    best_by_size,
     enough_epsilon,
     first_below,
-    measured,
+    headline_of,
+    index_errors,
     new_sample_error,
-    rank,
     rows_for_the_same,
 )
 from reports.results import summarize
-from reports.series import View
 from reports.table import error_table
 from reports.writing import num, times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """What the sentences of a headline are made of: macro → its values."""
-    values, render = {}, headline.render_sentence
-
-    def recorded(macro, **found):
-        values[macro] = found
-        return render(macro, **found)
-
-    monkeypatch.setattr(headline, "render_sentence", recorded)
-    return values
+def measured(results, page):
+    """Return a page with its cells and its headline."""
+    cells = cells_of(summarize(results), page)
+    return page, cells, headline_of(cells, page)
 
 
-def view_of(results, page, *, error=None, spread=0.0, **changes):
-    """Return a view in which every private answer at ε = 0.5 has an error, with a spread over repetitions."""
+def with_error(results, page, error, **changes):
+    """Return the same where every private estimate has an error."""
     rows = results.copy()
-    private = rows["privacy_model"] != "none"
-    if error is not None:
-        rows.loc[private, "value"] = error + spread * (rows.loc[private, "replicate"] % 2)
-    return View.build(summarize(rows), replace(page, **changes))
+    rows.loc[rows["privacy_model"] != "none", "value"] = error
+    return measured(rows, replace(page, **changes))
 
 
 def plain(sentence, page):
@@ -60,14 +49,15 @@ def plain(sentence, page):
 
 
 def test_rows_without_privacy_of_the_same_accuracy_follow_from_the_factor(results, page):
-    view = view_of(results, page, error=0.1)
-    cost = cost_at(view, view.headline, 20_000)
+    page, _, head = with_error(results, page, 0.1)
+    cost = head.cost
     assert cost.worth.value == pytest.approx(20_000 / cost.factor.value**2)
     low, high = cost.worth.limits
     assert low < cost.worth.value < high
-    assert "instead of 20,000" in plain(build_headline(view).sentence, page)
-    of_steps = view_of(results, page, error=0.1, metric_label="", axis=Axis("T", "steps"))
-    assert math.isnan(cost_at(of_steps, of_steps.headline, 20_000).worth.value)
+    assert "instead of 20,000" in plain(headline_sentence(page, head), page)
+    steps = results.assign(steps=results["n"].astype("Int64"))
+    *_, of_steps = with_error(steps, page, 0.1, metric_label="", axis=Axis("T", "steps"))
+    assert math.isnan(of_steps.cost.worth.value)
 
 
 def test_the_wanted_error_is_found_between_points_and_never_beyond():
@@ -90,8 +80,8 @@ def chance(m):
 
 
 @pytest.fixture
-def view_of_chance(results, page):
-    """A function that returns a view of answers to which privacy adds an error, on rows of a population."""
+def rows_of_chance(results, page):
+    """A function that returns a page, its cells and its headline, where privacy adds an error."""
 
     def build(privacy, sizes=SIZES):
         rows = results[results["panel"].eq("public") & results["n"].isin([100, 1000, 10_000, 20_000])].copy()
@@ -105,46 +95,47 @@ def view_of_chance(results, page):
         error = (within**2 + [p * p if math.isfinite(p) else 0.0 for p in beside]) ** 0.5
         rows["value"] = error.where(rows["estimator"] != "zero", 9.0)
         changes = {"population": (POPULATION, "rows"), "headline": {**page.headline, "n": max(sizes)}}
-        return View.build(summarize(rows), replace(page, **changes))
+        return measured(rows, replace(page, **changes))
 
     return build
 
 
-def test_the_error_of_a_new_sample_falls_with_the_root_where_the_table_ends(view_of_chance):
-    view = view_of_chance(lambda m, e: 1.2 * chance(m) / e)
+def test_the_error_of_a_new_sample_falls_with_the_root_where_the_table_ends(rows_of_chance):
+    page, _, head = rows_of_chance(lambda m, e: 1.2 * chance(m) / e)
     for m in SIZES:
-        assert new_sample_error(view, view.headline, m).value == pytest.approx(chance(m), rel=1e-6)
+        assert new_sample_error(head.rows, m, page).value == pytest.approx(chance(m), rel=1e-6)
 
 
-def test_a_page_has_one_reference(view_of_chance, told):
+def test_a_page_has_one_reference(rows_of_chance):
     """The number to quote is the quotient of two numbers next to it; picture and its words have the same."""
-    view = view_of_chance(lambda m, e: 2 * chance(m) + 0 * e)
-    head, cost = build_headline(view), cost_at(view, view.headline, 30_000)
+    page, cells, head = rows_of_chance(lambda m, e: 2 * chance(m) + 0 * e)
+    cost, (quoted, caption) = head.cost, number_to_quote(page, head)
     assert cost.of_new_sample
     assert cost.without.value == pytest.approx(chance(30_000))
     assert cost.factor.value == pytest.approx(cost.private.value / cost.without.value)
     assert cost.factor.value == pytest.approx(math.sqrt(5))
-    assert head.number.value == times(cost.factor.value)
+    assert quoted == times(cost.factor.value)
     for value in (cost.private.value, cost.without.value):
-        assert num(value) in head.number.caption
-    assert num(cost.without.value) in draw_study(view, view.table).main.alt
-    assert head.errors["without"][0] == cost.without.value
+        assert num(value) in caption
+    assert num(cost.without.value) in draw_study(page, cells, head).main.alt
+    assert index_errors(head, page)["without"][0] == cost.without.value
 
 
-def test_a_sample_of_most_rows_is_no_reference(view_of_chance):
+def test_a_sample_of_most_rows_is_no_reference(rows_of_chance):
     """Beyond half of the table only private lines and that of a new sample are drawn."""
-    view = view_of_chance(lambda m, e: 2 * chance(m) + 0 * e)
-    rows = StudyChart.build(view, view.table).rows
+    chart = StudyChart.build(*rows_of_chance(lambda m, e: 2 * chance(m) + 0 * e))
+    rows = chart.rows
     largest = rows[rows["metric"].eq("l2_error")].groupby("line")["n"].max()
     assert largest["Ordinary least squares"] == POPULATION / 2
     assert largest["Preconditioned regression, tight"] == largest[NEW_SAMPLE] == 30_000
-    drawn = StudyChart.build(view, view.table).chosen([NEW_SAMPLE])
+    drawn = chart.chosen([NEW_SAMPLE])
     assert drawn["mean"].tolist() == pytest.approx([chance(m) for m in SIZES])
 
 
-def test_privacy_stops_to_matter_where_it_adds_less_than_sampling(view_of_chance):
+def test_privacy_stops_to_matter_where_it_adds_less_than_sampling(rows_of_chance):
     def needed(factor):
-        found = enough_epsilon(view_of_chance(lambda m, e: factor * chance(m) / e))
+        page, cells, head = rows_of_chance(lambda m, e: factor * chance(m) / e)
+        found = enough_epsilon(head, page, cells)
         assert found["sample"].value == pytest.approx(chance(30_000))
         return found["needed"]
 
@@ -153,15 +144,16 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_sampling(view_of_chance
     assert needed(6) == (math.inf, math.inf)  # above the largest ε
 
 
-def test_rows_that_make_up_for_privacy_are_counted_between_sizes(view_of_chance):
-    found = rows_for_the_same(view_of_chance(lambda m, e: chance(m) + 0 * e, sizes=(100, 1000, 10_000)))
+def test_rows_that_make_up_for_privacy_are_counted_between_sizes(rows_of_chance):
+    page, _, head = rows_of_chance(lambda m, e: chance(m) + 0 * e, sizes=(100, 1000, 10_000))
+    found = rows_for_the_same(head, page)
     assert found["worth"].value == pytest.approx(10_000 / 2)
     assert found["needed"] == (math.inf, math.inf)
     assert found["last"] == 10_000
 
 
-def random_view(results, page, seed):
-    """Return a view of curves that fall, cross, tie or stand still, with noise of any size."""
+def random_rows(results, page, seed):
+    """Return results of curves that fall, cross, tie or stand still, with noise of any size."""
     rng = np.random.default_rng(seed)
     rows = results.copy()
     keys = ["panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
@@ -173,66 +165,51 @@ def random_view(results, page, seed):
     curve = level[groups] * (rows["n"] / rows["n"].min()) ** slope[groups]
     rows["value"] = curve * rng.lognormal(0, rng.choice([0.01, 0.1, 0.5]), len(rows))
     rows.loc[rows["estimator"] == "zero", "value"] = rng.lognormal(-1, 1)
-    view = View.build(summarize(rows), page)
-    if seed % 2:  # zero about as near as the best private answer
-        private, _ = points_of(view, view.headline_size)
-        best = min(private.values(), key=lambda point: point.mean)
+    if seed % 2:  # zero about as near as the best private estimate
+        *_, head = measured(rows, page)
+        best = min(points_of(head, head.x)[0].values(), key=lambda point: point.mean)
         near = max(best.mean + rng.uniform(-3, 3) * best.error, best.mean / 2)
         rows.loc[rows["estimator"] == "zero", "value"] = near
-        view = View.build(summarize(rows), page)
-    return view
+    return rows
 
 
-def points_of(view, x):
-    """Return the mean and standard error of each private series at a size, and zero's error."""
-    series = view.series(view.headline)
-    private = {s.label: p for s in series if s.role == "private" and (p := s.at(x)) and p.answered}
-    at_zero = next((p for s in series if s.info.name == "zero" and (p := s.at(x)) and p.answered), None)
-    return private, at_zero.mean if at_zero else math.nan
+def points_of(head, x):
+    """Return the row of each private line at a size, and zero's error."""
+    private = {row.label: row for row in head.rows if row.role == "private" and row.x == x and row.answered}
+    zero = next((row.mean for row in head.rows if row.role == "zero" and row.x == x), math.nan)
+    return private, zero
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_sentence_is_contradicted_by_the_table(results, page, seed, told):
-    view = random_view(results, page, seed)
-    head, x = build_headline(view), view.headline_size
-    plain(head.sentence, page)
-    private, zero = points_of(view, x)
+def test_no_sentence_is_contradicted_by_the_table(results, page, seed):
+    page, _, head = measured(random_rows(results, page, seed), page)
+    plain(headline_sentence(page, head), page)
+    private, zero = points_of(head, head.x)
     best = min(private.values(), key=lambda point: point.mean)
-    cost = told["plain_headline"]["cost"]
-    assert cost.beats_zero is (best.mean + 2 * best.error < zero)
-    found = told["best_by_size"]
-    for series, where in found["runs"]:
-        for size in sizes_of(where, view):
-            at, _ = points_of(view, size)
-            claimed = at.pop(series.label)
+    assert head.cost.beats_zero is bool(best.mean + 2 * best.error < zero)
+    found = best_by_size(head, page)
+    for label, sizes in found["runs"].items():
+        for size in sizes:
+            at, _ = points_of(head, size)
+            claimed = at.pop(label)
             for other in at.values():
                 assert claimed.mean + 2 * math.hypot(claimed.error, other.error) < other.mean
     for size in [*found["zero_wins"], *found["zero_ties"]]:
-        at, at_zero = points_of(view, size)
+        at, at_zero = points_of(head, size)
         least = min(at.values(), key=lambda point: point.mean)
         assert least.mean + 2 * least.error >= at_zero
         assert size in found["zero_ties"] or least.mean - 2 * least.error > at_zero
 
 
-def sizes_of(text, view):
-    sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
-    found = [float(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?<!,)", text)]
-    return [x for x in sizes if found[0] <= x <= found[-1]] if " to " in text else found
-
-
 @pytest.mark.parametrize("seed", range(0, 12, 3))
-def test_every_number_of_the_details_is_one_of_the_table(results, page, seed, told):
-    view = random_view(results, page, seed)
-    build_headline(view)
-    x, values = view.headline_size, told["details"]
-    private, zero = points_of(view, x)
-    best = values["ranking"].best
-    assert best[1] is private[best[0].label]
-    assert measured(best[1]).value == min(point.mean for point in private.values())
-    assert values["ranking"].zero == zero
-    assert values["ranking"].non_private[1].mean in [
-        p.mean for s in view.series(view.headline) for p in s.points
-    ]
+def test_every_number_of_the_headline_is_one_of_the_table(results, page, seed):
+    *_, head = measured(random_rows(results, page, seed), page)
+    private, zero = points_of(head, head.x)
+    ranking = head.cost.ranking
+    assert ranking.best is private[ranking.best.label]
+    assert ranking.best.mean == min(point.mean for point in private.values())
+    assert ranking.zero == zero
+    assert ranking.non_private.mean in [row.mean for row in head.rows]
 
 
 def with_adassp_near_the_best(results, more):
@@ -244,38 +221,36 @@ def with_adassp_near_the_best(results, more):
     return near
 
 
-def test_the_best_private_estimate_has_the_strongest_guarantee(results, page, told):
-    view = View.build(summarize(results), page)
-    ranked = rank(view.series(view.headline), 20_000)
-    assert ranked.weaker is None
-    weak = ranked.best[0].info
-    local = [replace(info, relation=info.relation and Relation.LOCAL) for info in page.estimators]
-    others = (info if info == weak else other for info, other in zip(page.estimators, local, strict=True))
-    view = View.build(summarize(results), replace(page, estimators=tuple(others)))
-    build_headline(view)
-    ranking = told["details"]["ranking"]
-    assert ranking.best[0].info.privacy_model == "local"
-    assert ranking.weaker[0].info == weak
-    bold = [row[0].text for row in error_table(view, view.headline).cells for c in row if c.kind == "best"]
+def names_in_bold(page, head):
+    lines = error_table(page, head.rows, head.where).cells
+    return [line[0].text for line in lines for cell in line if cell.kind == "best"]
+
+
+def test_the_best_private_estimate_has_the_strongest_guarantee(results, page):
+    *_, head = measured(results, page)
+    weak = head.cost.ranking.best
+    assert head.cost.ranking.weaker is None
+    local = results.copy()
+    others = local["privacy_model"].eq("central") & local["estimator"].ne(weak.estimator)
+    local.loc[others, "privacy_model"] = "local"
+    page, _, head = measured(local, page)
+    assert head.cost.ranking.best.privacy_model == "local"
+    assert head.cost.ranking.weaker.label == weak.label
+    bold = names_in_bold(page, head)
     assert bold
-    assert ranking.weaker[0].name not in bold
+    assert weak.name not in bold
 
 
-def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page, told):
+def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page):
     """Bold and the sentence on sizes name those that tie, and nothing not clearly better than zero."""
-    near = with_adassp_near_the_best(results, 0.001)
-    view = View.build(summarize(near), page)
-    bold = [row[0].text for row in error_table(view, view.headline).cells if row[-3].kind == "best"]
-    assert {"AdaSSP", "Preconditioned regression"} <= set(bold)
-    build_headline(view)
-    assert told["best_by_size"]["ties"]
+    page, _, head = measured(with_adassp_near_the_best(results, 0.001), page)
+    assert {"AdaSSP", "Preconditioned regression"} <= set(names_in_bold(page, head))
+    assert head.cost.ranking.tied
     unsure = results.copy()
     private = unsure["privacy_model"] != "none"
     zero = unsure.loc[unsure["estimator"] == "zero", "value"].mean()
     spread = np.where(unsure["replicate"] % 2 == 0, 0.7, 1.2)
     unsure.loc[private, "value"] = zero * spread[private]
-    view = View.build(summarize(unsure), page)
-    cells = [cell.kind for row in error_table(view, view.headline).cells for cell in row]
-    assert "best" not in cells
-    build_headline(view)
-    assert told["best_by_size"]["zero_ties"]
+    page, _, head = measured(unsure, page)
+    assert names_in_bold(page, head) == []
+    assert best_by_size(head, page)["zero_ties"]

@@ -144,12 +144,13 @@ _INTERVALS = {
     order=3,
     task="linear_regression",
     reference="ours; private whitening, then clipped preconditioned steps",
-    summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds.",
+    summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no clipping "
+    "bounds: it finds them privately.",
     calibrations=("tight",),
     releases=RELEASES,
     forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS},
     one_replicate=True,
-    public="of few rows units in which columns and response are of order one",
+    public="with few rows: units in which columns and response are of order one",
 )
 def preconditioned_regression(
     sample: Sample, params: PreconditionedParams, transcript: Transcript
@@ -163,7 +164,8 @@ def preconditioned_regression(
     order=51,
     task="glm",
     reference="ours; private whitening, then clipped Newton-like steps",
-    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds.",
+    summary="Whitens the rows privately, then takes a few clipped Newton-like steps; needs no clipping "
+    "bounds: it finds them privately.",
     calibrations=("tight",),
     example={"family": "gaussian"},
     releases=RELEASES,
