@@ -33,6 +33,7 @@ _TABLES, _FEW_TABLES = 60, 12
 _RARE_LEVEL = 8.0
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
+_UPPER = 0.95  # share of tables whose half-widths meet a target
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 
 
@@ -43,7 +44,8 @@ class ReleaseForecast:
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
     ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
     interval, and one on one side of zero: (expected, least, most). ``none`` is the share of tables on which
-    no coefficient has one.
+    no coefficient has one. ``likely`` (k,) are the half-widths that 95% of tables do not exceed, infinite
+    where more tables have none.
     """
 
     names: tuple[str, ...]
@@ -52,6 +54,7 @@ class ReleaseForecast:
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
     none: float
+    likely: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +72,38 @@ class AskedRelease:
     columns: Sequence[str] = ()
 
 
-def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) -> ReleaseForecast:
-    """Forecast the intervals of a release on synthetic tables; it reads no data.
+def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
+    """Forecast the intervals of a release on synthetic tables; it reads no data."""
+    return simulate_release(spec, asked, _TABLES).forecast(asked.epsilon)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SimulatedRelease:
+    """A release on synthetic tables, which are the same for every ε."""
+
+    spec: StudySpec
+    asked: AskedRelease
+    panel: Panel
+    tables: Sequence[Any]
+    first: int  # 1 after an offset
+
+    def forecast(self, epsilon: float) -> ReleaseForecast:
+        """Forecast the intervals at an ε."""
+        spec, panel, first, asked = self.spec, self.panel, self.first, replace(self.asked, epsilon=epsilon)
+        names = on_a_table(spec, panel).covariates[first:]
+        last = first + len(names) if names else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
+            found = [
+                _ends(panel, prepared, asked, asked.params, number)
+                for number, prepared in enumerate(self.tables)
+            ]
+        some = [ends[:, first:last] for ends in found if ends is not None]
+        return _forecast(spec, panel, names, some, len(found))
+
+
+def simulate_release(spec: StudySpec, asked: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
+    """Simulate the tables of a release.
 
     Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
@@ -84,20 +117,29 @@ def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) ->
     if (traits := panel.problem.traits).has_intercept:
         params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
         first = int(traits.offset_bounds is not None)
-    names = on_a_table(spec, panel).covariates[first:]
-    last = first + len(names) if names else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        found = [
-            _ends(panel, prepared, asked, params, number)
-            for number, prepared in enumerate(made_up_tables(spec, panel, n_tables or _TABLES))
-        ]
-    some = [ends[:, first:last] for ends in found if ends is not None]
+        warnings.simplefilter("ignore", UserWarning)
+        tables = tuple(made_up_tables(spec, panel, n_tables))
+    return SimulatedRelease(
+        spec=spec, asked=replace(asked, params=params), panel=panel, tables=tables, first=first
+    )
+
+
+def _forecast(
+    spec: StudySpec, panel: Panel, names: tuple[str, ...], some: Sequence[np.ndarray], n_tables: int
+) -> ReleaseForecast:
+    """Summarize the limits (2, k) of the intervals on tables that have any."""
     if not some:
         none = np.full((2, len(names)), np.nan)
         zeros = (0.0, 0.0, 0.0)
         return ReleaseForecast(
-            names=names, half_widths=none[0], ends=none, intervals=zeros, signs=zeros, none=1.0
+            names=names,
+            half_widths=none[0],
+            ends=none,
+            intervals=zeros,
+            signs=zeros,
+            none=1.0,
+            likely=np.full(len(names), np.inf),
         )
     ends = np.array(some)  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
@@ -114,8 +156,16 @@ def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) ->
         ends=range_ends / [[1.0 if spec.guesses.std else _NARROWER], [1.0]],
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
-        none=1 - float(is_known.any(axis=1).sum()) / len(found),
+        none=1 - float(is_known.any(axis=1).sum()) / n_tables,
+        likely=_not_exceeded(widths, n_tables),
     )
+
+
+def _not_exceeded(widths: np.ndarray, n_tables: int) -> np.ndarray:
+    """Return the half-widths that 95% of tables do not exceed, where a missing interval is infinite."""
+    none = np.full((n_tables - len(widths), widths.shape[1]), np.inf)
+    every = np.concatenate([np.where(np.isfinite(widths), widths, np.inf), none])
+    return np.asarray(np.quantile(every, _UPPER, axis=0, method="inverted_cdf"))
 
 
 def _levels_of_unknown_shares(spec: StudySpec, panel: Panel, names: Sequence[str]) -> np.ndarray:
@@ -134,8 +184,10 @@ def needed_epsilon(spec: StudySpec, asked: AskedRelease) -> float | None:
     It is one of a grid whose steps are a factor of 2^½.
     """
 
+    simulated = simulate_release(spec, asked, _FEW_TABLES)
+
     def has_half(step: int) -> bool:
-        found = forecast_release(spec, replace(asked, epsilon=asked.epsilon * 2 ** (step / 2)), _FEW_TABLES)
+        found = simulated.forecast(asked.epsilon * 2 ** (step / 2))
         return 2 * found.intervals[0] >= len(found.names)
 
     step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)

@@ -1,0 +1,140 @@
+"""The split of a plan's budget: the smallest ε for each target, and the rest by weights.
+
+The half-width of a question falls as its ε grows, and its release is its own. So the smallest total that
+meets all targets is the composition of the smallest ε of each question, found by bisection. Costs compose as
+in a ledger: ρ of zero-concentrated DP adds up.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10, sqrt
+
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.composition import Spending
+from dpalgos.errors import InputError
+from dpalgos.protocol.plan import Plan, Question
+
+_LOWEST, _HIGHEST = 2.0**-12, 2.0**6  # ε of one question over the plan's, between which targets are sought
+_NEAR = 1.02  # ratio at which bisection ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """What a question comes to at an ε: likely upper limits of half-widths by term, and the cost."""
+
+    half_widths: Callable[[float], Mapping[str, float]]
+    cost: Callable[[float], Spending]
+
+    def meets(self, question: Question, epsilon: float) -> bool:
+        widths = self.half_widths(epsilon)
+        return all(widths.get(term, inf) <= target for term, target in question.precision.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """The ε of each released question, and what all cost together at the plan's δ.
+
+    ``refusal`` says why the split cannot be met, and what would meet it; "" if it is met.
+    """
+
+    epsilons: Mapping[str, float]
+    total: float
+    refusal: str = ""
+
+
+def split_budget(plan: Plan, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None) -> Split:
+    """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
+    open_questions = [each for each in plan.released if each.name not in (fixed or {})]
+    wanted = dict(fixed or {})
+    for each in open_questions:
+        if each.precision:
+            wanted[each.name] = smallest_epsilon(plan, each, curves[each.name])
+    free = [each for each in open_questions if each.weight]
+    costs = {name: curves[name].cost(epsilon) for name, epsilon in wanted.items() if epsilon < inf}
+    needed = _total(plan, costs.values()) if len(costs) == len(wanted) else inf
+    refusal = _refusal(plan, wanted, costs, needed, free)
+    if refusal or not free:
+        return Split(epsilons=wanted, total=needed, refusal=refusal)
+    epsilons, costs = _shared(plan, curves, wanted, costs, free)
+    return Split(epsilons=epsilons, total=_total(plan, costs.values()))
+
+
+def smallest_epsilon(plan: Plan, question: Question, curve: Curve) -> float:
+    """Return the smallest ε that meets the targets of a question, three digits; infinite if none does."""
+    low, high = _LOWEST * plan.epsilon, plan.epsilon
+    while not curve.meets(question, high):
+        low, high = high, 2 * high
+        if high > _HIGHEST * plan.epsilon:
+            return inf
+    while high > _NEAR * low:
+        middle = sqrt(low * high)
+        low, high = (low, middle) if curve.meets(question, middle) else (middle, high)
+    return _digits(high, 3, ceil)
+
+
+def _shared(
+    plan: Plan,
+    curves: Mapping[str, Curve],
+    wanted: Mapping[str, float],
+    costs: Mapping[str, Spending],
+    free: Sequence[Question],
+) -> tuple[dict[str, float], dict[str, Spending]]:
+    """Return the ε and the costs of all questions, the free ones by their weights, within the budget."""
+    whole = concentrated_rho(plan.epsilon, plan.delta)
+    rest = (whole - sum(cost.rho for cost in costs.values())) / sum(each.weight for each in free)
+    for share in (1 - 1e-6, *(0.5 ** (k / 8) for k in range(1, 81))):  # less if noise is not Gaussian
+        epsilons, total = dict(wanted), dict(costs)
+        for each in free:
+            rho = max(share * each.weight * rest, 1e-300)
+            more = _digits(Spending(rho=rho, pure_epsilon=inf).epsilon(plan.delta), 4, floor)
+            epsilons[each.name] = epsilons.get(each.name, 0.0) + more if each.precision else more
+            total[each.name] = curves[each.name].cost(epsilons[each.name])
+        if _total(plan, total.values()) <= plan.epsilon:
+            return epsilons, total
+    raise InputError(f"epsilon of the plan must be larger, got {plan.epsilon:g}: no split has room for all")
+
+
+def _refusal(
+    plan: Plan,
+    wanted: Mapping[str, float],
+    costs: Mapping[str, Spending],
+    needed: float,
+    free: Sequence[Question],
+) -> str:
+    """Say which targets cannot be met, and what would meet them; "" if all can."""
+    if hopeless := [name for name in wanted if name not in costs]:
+        return (
+            f"precision of {_listed(hopeless)} cannot be met by any epsilon up to "
+            f"{_HIGHEST * plan.epsilon:g}: allow wider intervals, or bring more rows"
+        )
+    if needed < plan.epsilon or (needed == plan.epsilon and not free):
+        return ""
+    left = f" before anything is left for {_listed([each.name for each in free])}" if free else ""
+    fewer = [
+        name
+        for name in costs
+        if _total(plan, [cost for other, cost in costs.items() if other != name]) < plan.epsilon
+    ]
+    enough = f"; leaving out {' or '.join(map(repr, fewer))} is enough" if fewer else ""
+    return (
+        f"precision of {_listed(costs)} cannot be met together at epsilon {plan.epsilon:g}, delta "
+        f"{plan.delta:g}: they need epsilon {_digits(needed, 3, ceil):g}{left}; use more epsilon, wider "
+        f"targets or fewer questions{enough}"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _total(plan: Plan, costs: Iterable[Spending]) -> float:
+    """Return the ε at the plan's δ that releases prove together."""
+    return sum(costs, Spending()).epsilon(plan.delta, 0.0)
+
+
+def _digits(value: float, digits: int, to: Callable[[float], int]) -> float:
+    """Round a positive number up or down to some significant digits."""
+    if not 0 < value < inf:
+        return value
+    scale = 10.0 ** (digits - 1 - floor(log10(value)))
+    return to(value * scale) / scale
