@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from typing import Any
@@ -18,7 +19,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
-from dpalgos.protocol.plan import Plan, Question
+from dpalgos.protocol.questions import PlanQuestions, Question
 from dpalgos.protocol.split import Curve, split_budget
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
@@ -36,7 +37,7 @@ class FrameDeclarations:
     n_rows: int
     declared: Mapping[str, Any]
 
-    def forecast(self, plan: Plan) -> Any:
+    def forecast(self, plan: PlanQuestions) -> Any:
         """Return the ε and the expected half-width of each term of a plan, as a data frame."""
         rows = []
         for name, epsilon in self.split(plan).items():
@@ -48,14 +49,22 @@ class FrameDeclarations:
         columns = ("question", "epsilon", "term", "half_width", "upper_half_width", "target", "no_interval")
         return frame_of(dict(zip(columns, zip(*rows, strict=True), strict=True)))
 
-    def split(self, plan: Plan) -> dict[str, float]:
+    def split(self, plan: PlanQuestions) -> dict[str, float]:
         """Return the ε of each question; refuse a plan that cannot be met."""
-        split = split_budget(plan, {each.name: self._curve(plan, each) for each in plan.released})
+        curves = {each.name: self._curve(plan, each) for each in plan.released}
+        levels = list(self.declared.get("levels", ()))
+        questions = (
+            each.with_terms(list(curves[each.name].half_widths(plan.epsilon)), levels)
+            if each.precision
+            else each
+            for each in plan.questions
+        )
+        split = split_budget(replace(plan, questions=tuple(questions)), curves)
         if split.refusal:
             raise InputError(split.refusal)
         return dict(split.epsilons)
 
-    def release(self, plan: Plan, rows: Any, random_state: Any) -> dict[str, Any]:
+    def release(self, plan: PlanQuestions, rows: Any, random_state: Any) -> dict[str, Any]:
         """Return the results of all questions by name."""
         if len(rows) != self.n_rows:
             raise InputError(f"rows must be the {self.n_rows} declared ones, got another number")
@@ -70,7 +79,7 @@ class FrameDeclarations:
                 found[each.name] = found[each.submodel].submodel(each.formula)
         return {each.name: found[each.name] for each in plan.questions}
 
-    def _curve(self, plan: Plan, question: Question) -> Curve:
+    def _curve(self, plan: PlanQuestions, question: Question) -> Curve:
         @cache
         def likely(epsilon: float) -> dict[str, float]:
             widths = self._half_widths(question, plan.delta, epsilon)
@@ -79,9 +88,8 @@ class FrameDeclarations:
             }
 
         def cost(epsilon: float) -> Spending:  # events never depend on the rows
-            return spending(self._fit(question, None, epsilon, plan.delta, np.random.default_rng(0)).events)
+            return spending(self._simulated(question, plan.delta, epsilon, 0).events)
 
-        question.check_terms(list(likely(plan.epsilon)))
         return Curve(half_widths=likely, cost=cost)
 
     def _columns(self, question: Question) -> dict[str, NumberColumn | CategoryColumn]:
@@ -121,11 +129,10 @@ class FrameDeclarations:
     ) -> Result:
         if question.columns or question.estimator:
             raise InputError(
-                f"question {question.name!r} must be a formula or a mean without an estimator of its own here; use "
-                "dpcost protocol release"
+                f"question {question.name!r} must be a formula or a mean without an estimator; for others "
+                "use dpcost protocol release"
             )
         spent = {"epsilon": epsilon, "delta": delta, **budget}
-        rows = self._public(question, rng) if rows is None else rows
         if question.mean:
             if unknown := [name for name in question.mean if name not in self.declared.get("bounds", {})]:
                 raise InputError(f"mean must be of columns with bounds, got {unknown[0]!r}; pass its bounds")
@@ -141,12 +148,17 @@ class FrameDeclarations:
             question.formula, rows, interval=question.interval, random_state=rng, **options
         )
 
+    def _simulated(self, question: Question, delta: float, epsilon: float, seed: int) -> Result:
+        rng = np.random.default_rng(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about intervals that simulated rows do not have
+            return self._fit(question, self._public(question, rng), epsilon, delta, rng)
+
     def _half_widths(self, question: Question, delta: float, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths by term on tables of public rows, (tables,), infinite without an interval."""
         found = []
         for seed in range(_TABLES):
-            rng = np.random.default_rng(seed)
-            result = self._fit(question, None, epsilon, delta, rng)
+            result = self._simulated(question, delta, epsilon, seed)
             table = result.coefficients(question.mean or None)
             low, high = table.ends
             found.append(np.where(np.isfinite(high - low), (high - low) / 2, inf))

@@ -12,7 +12,7 @@ from math import ceil, floor, inf, log10, sqrt
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from dpalgos.errors import InputError
-from dpalgos.protocol.plan import Plan, Question
+from dpalgos.protocol.questions import PlanQuestions, Question
 
 _LOWEST, _HIGHEST = 2.0**-12, 2.0**6  # ε of one question over the plan's, between which targets are sought
 _NEAR = 1.02  # ratio at which bisection ends
@@ -42,7 +42,9 @@ class Split:
     refusal: str = ""
 
 
-def split_budget(plan: Plan, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None) -> Split:
+def split_budget(
+    plan: PlanQuestions, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
+) -> Split:
     """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
     open_questions = [each for each in plan.released if each.name not in (fixed or {})]
     wanted = dict(fixed or {})
@@ -59,7 +61,7 @@ def split_budget(plan: Plan, curves: Mapping[str, Curve], fixed: Mapping[str, fl
     return Split(epsilons=epsilons, total=_total(plan, costs.values()))
 
 
-def smallest_epsilon(plan: Plan, question: Question, curve: Curve) -> float:
+def smallest_epsilon(plan: PlanQuestions, question: Question, curve: Curve) -> float:
     """Return the smallest ε that meets the targets of a question, three digits; infinite if none does."""
     low, high = _LOWEST * plan.epsilon, plan.epsilon
     while not curve.meets(question, high):
@@ -73,7 +75,7 @@ def smallest_epsilon(plan: Plan, question: Question, curve: Curve) -> float:
 
 
 def _shared(
-    plan: Plan,
+    plan: PlanQuestions,
     curves: Mapping[str, Curve],
     wanted: Mapping[str, float],
     costs: Mapping[str, Spending],
@@ -95,7 +97,7 @@ def _shared(
 
 
 def _refusal(
-    plan: Plan,
+    plan: PlanQuestions,
     wanted: Mapping[str, float],
     costs: Mapping[str, Spending],
     needed: float,
@@ -127,7 +129,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _total(plan: Plan, costs: Iterable[Spending]) -> float:
+def _total(plan: PlanQuestions, costs: Iterable[Spending]) -> float:
     """Return the ε at the plan's δ that releases prove together."""
     return sum(costs, Spending()).epsilon(plan.delta, 0.0)
 

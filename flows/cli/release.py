@@ -205,7 +205,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         )
     if yes:
         return
-    if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+    if not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError(
             "nothing was charged; for more intervals, use more rows, more epsilon or fewer columns"
         )
@@ -218,7 +218,7 @@ def _sizes(request: "ReleaseRequest") -> str:
     return f"{number:,} {units}"
 
 
-def _is_confirmed(question: str) -> bool:
+def is_confirmed(question: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
     from tasks.errors import SpecError
 

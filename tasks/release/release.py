@@ -7,7 +7,7 @@ charge is on the disk before noise is drawn. The result is in the ledger before 
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -118,12 +118,13 @@ class Charging:
 
     ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
     budget. ``before_charge`` is called with the plan of a question that was never charged; it raises to
-    charge nothing.
+    charge nothing. ``facts`` are stored with a charge.
     """
 
     again: bool = False
     allow_new_content: bool = False
     before_charge: Callable[[PlannedRelease], None] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def release(
@@ -150,7 +151,8 @@ def release(
         if charging.before_charge:
             charging.before_charge(plan)
     room = room_in(account.budget)
-    with ledger.answering(plan.question, plan.cost, room, again=charging.again, **others) as (
+    cost = replace(plan.cost, facts={**plan.cost.facts, **charging.facts})
+    with ledger.answering(plan.question, cost, room, again=charging.again, **others) as (
         charge,
         account,
     ):

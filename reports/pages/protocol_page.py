@@ -1,0 +1,31 @@
+"""The page of an analysis plan: the plan as registered, its answers, and what changed since."""
+
+from collections.abc import Mapping, Sequence
+
+from reports.pages.coefficient_table import Model, table_of
+from reports.render import PageTable, Section, render_page
+
+
+def render_protocol(
+    name: str,
+    about: Sequence[str],
+    plan: PageTable,
+    answers: Mapping[str, Model | str],
+    deviations: Sequence[str],
+    methods: str,
+) -> tuple[bytes, bytes]:
+    """Return the page as HTML and as Markdown; an answer that is missing is the reason."""
+    tables = [
+        Section(question, answer) if isinstance(answer, str) else Section(question, table=table_of([answer]))
+        for question, answer in answers.items()
+    ]
+    sections = [
+        Section("The protocol as registered", about, table=plan),
+        *tables,
+        Section("Deviations", "" if deviations else "None.", bullets=deviations),
+        Section("For a methods section", methods.split("\n\n")),
+    ]
+    sentence = f"{len(answers)} questions, decided before any answer was drawn"
+    return render_page(
+        f"Protocol {name}", f"The analysis plan {name} and its answers", sections, sentence=sentence
+    )

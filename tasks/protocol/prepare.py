@@ -1,0 +1,197 @@
+"""The split of a plan with its forecast, and the reserve of all its questions."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from data.errors import LedgerError
+from data.ledger import Account, Ledger, PrivacyCost, Question
+from dpalgos.accounting.composition import Spending
+from dpalgos.protocol.split import Curve, Split, split_budget
+from reports.render import PageTable
+from reports.writing import num
+from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
+from tasks.errors import SpecError
+from tasks.protocol.plan_file import PlanFile
+from tasks.protocol.registration import Registration, facts_of, registration_of
+from tasks.release.release import plan_on_rows, public_plan
+from tasks.release.spending import room_in
+
+Terms = Mapping[str, Any]  # half-widths by term: [lower limit, expected, upper limit]; and "none", a chance
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedPlan:
+    """A plan with the ε of each question, and what to expect of it."""
+
+    plan: PlanFile
+    split: Split
+    forecasts: Mapping[str, Terms]
+    registration: Registration
+    account: Account | None
+    note: str = ""  # why there is no budget yet
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the ledger has all questions as they are now, and no others."""
+        kept, names = self.registration.kept, [each.name for each in self.plan.plan.released]
+        return set(names) == set(kept) and not any(
+            self._differs(kept[each.name].cost.facts["plan"]["questions"][each.name], each.declared)
+            for each in self.plan.plan.released
+        )
+
+    @staticmethod
+    def _differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Say whether two questions differ in more than what decided their ε."""
+        return any(one.get(key) != other.get(key) for key in {*one, *other} - {"precision", "weight"})
+
+    def table(self, released: Mapping[str, Mapping[str, float]] | None = None) -> PageTable:
+        """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
+        rows: list[list[str]] = []
+        for question in self.plan.plan.questions:
+            if question.submodel:
+                rows.append([question.name, f"0, nested in {question.submodel}", *[""] * 5])
+                continue
+            epsilon, found = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
+            none = f"{found['none']:.0%}" if found else ""
+            first = [question.name, f"{epsilon:.4g}" if epsilon < math.inf else ""]
+            for term, (low, middle, high) in found.get("terms", {"": (None,) * 3}).items():
+                target = question.precision.get(term)
+                widths = [_width(middle), "" if low is None else f"{num(low)} to {num(high)}"]
+                rows.append([*first, term, *widths, "" if target is None else num(target), none])
+                if released is not None:
+                    width = released.get(question.name, {}).get(term, math.nan)
+                    rows[-1].append("none" if math.isnan(width) else num(width))
+                first, none = ["", ""], ""
+        columns = ["Question", "ε", "term", "± expected", "range", "target", "chance of no interval"]
+        columns += ["± released"] * (released is not None)
+        whole = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
+        title = f"Half-widths of {self.plan.name} at {whole}, forecast without data"
+        return PageTable(columns, [row + [""] * (len(columns) - len(row)) for row in rows], title)
+
+
+def _width(value: float | None) -> str:
+    return "no interval" if value is None else num(value)
+
+
+def prepare_plan(
+    plan: PlanFile, ledger: Ledger, progress: Callable[[int], None] = lambda _: None
+) -> PreparedPlan:
+    """Split the budget of a plan by forecasts; questions that the ledger has registered keep their ε."""
+    account, note = None, ""
+    try:
+        account = ledger.account(plan.plan.dataset)
+    except LedgerError as error:
+        note = str(error)
+    registration = registration_of(plan, account)
+    names = [each.name for each in plan.plan.released]
+    fixed = {name: each for name, each in registration.epsilons.items() if name in names}
+    simulated = {name: _Simulated(plan, name) for name in names}
+    curves = {name: simulated[name].curve(progress) for name in names}
+    split = split_budget(plan.plan, curves, fixed)
+    forecasts = {name: registration.facts[name]["plan"]["forecast"] for name in fixed}
+    for name in names:
+        if name not in fixed:
+            epsilon = split.epsilons.get(name, math.inf)
+            forecasts[name] = simulated[name].terms(min(epsilon, plan.plan.epsilon))
+    epsilons = dict.fromkeys(names, math.nan) | dict(split.epsilons)
+    return PreparedPlan(
+        plan=plan,
+        split=replace(split, epsilons=epsilons),
+        forecasts=forecasts,
+        registration=registration,
+        account=account,
+        note=note,
+    )
+
+
+class _Simulated:
+    """One question of a plan on synthetic tables."""
+
+    def __init__(self, plan: PlanFile, name: str) -> None:
+        self._plan, self._name = plan, name
+        self._request = plan.request(name, plan.plan.epsilon)
+        self._units, _ = public_plan(self._request)
+        self._tables: SimulatedRelease | None = None
+
+    def curve(self, progress: Callable[[int], None]) -> Curve:
+        @cache
+        def likely(epsilon: float) -> dict[str, float]:
+            progress(1)
+            names, widths = self._half_widths(epsilon)[:2]
+            return dict(zip(names, widths[3].tolist(), strict=True))
+
+        return Curve(half_widths=likely, cost=self._cost)
+
+    def _cost(self, epsilon: float) -> Spending:
+        cost = public_plan(self._plan.request(self._name, epsilon))[1].cost
+        if cost.failure:
+            raise SpecError(
+                f"question {self._name!r}: estimator must be one that never fails, got "
+                f"{self._request.estimator.name!r}, which may with probability {cost.failure:g}"
+            )
+        return cost
+
+    def terms(self, epsilon: float) -> dict[str, Any]:
+        """Return what to expect at an ε as plain data; nothing without an interval."""
+        if self._request.level is None:
+            return {}
+        names, widths, none = self._half_widths(epsilon)
+        known = [[None if math.isnan(each) else float(each) for each in column] for column in widths[:3].T]
+        return {"terms": dict(zip(names, known, strict=True)), "none": none}
+
+    def _half_widths(self, epsilon: float) -> tuple[tuple[str, ...], np.ndarray, float]:
+        """Return lower limits, middles, upper limits and likely half-widths (4, k) in units of the file."""
+        request = self._request
+        if self._tables is None:
+            asked = AskedRelease(
+                estimator=request.estimator.name,
+                epsilon=epsilon,
+                delta=request.delta,
+                params=request.keywords,
+                columns=request.columns.x,
+            )
+            assert request.study is not None
+            self._tables = simulate_release(request.study, asked)
+        found = self._tables.forecast(epsilon)
+        widths = np.stack([found.ends[0], found.half_widths, found.ends[1], found.likely])
+        names, widths = self._units.half_widths(found.names, widths)
+        none = 1.0 if all(map(math.isnan, found.half_widths)) else found.none
+        return names, widths, none
+
+
+def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
+    """Reserve all questions of a plan in the ledger, or none.
+
+    Reserves of questions that changed or left the plan are given back. A question that was charged must be as
+    it was.
+    """
+    plan, registration = prepared.plan, prepared.registration
+    requests: list[tuple[Question, PrivacyCost]] = []
+    account = ledger.account(plan.plan.dataset)
+    unchanged = set()
+    for each in plan.plan.released:
+        request = plan.request(each.name, prepared.split.epsilons[each.name])
+        planned = plan_on_rows(ledger, account, request, plan.data)
+        facts = facts_of(plan, each.name, prepared.forecasts[each.name])
+        cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
+        kept = registration.kept.get(each.name)
+        if kept is None or kept.question.id != planned.question.id:
+            if kept is not None and kept.state != "reserved":
+                raise SpecError(
+                    f"question {each.name!r} must be as it was registered, since it was charged on "
+                    f"{kept.charged:.10}; restore it, and ask the changed question under another name"
+                )
+            requests.append((planned.question, cost))
+        else:
+            unchanged.add(each.name)
+    left = [
+        charge.id
+        for name, charge in registration.kept.items()
+        if name not in unchanged and charge.state == "reserved"
+    ]
+    ledger.reserve(plan.plan.dataset, requests, room_in(account.budget), give_back=left)
