@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dpalgos.errors import InputError
-from dpalgos.protocol.frames import FrameDeclarations
+from dpalgos.protocol.frames import PlanFrames
 from dpalgos.protocol.questions import PlanQuestions, PlanTable, faults_of, question_of
 
 
@@ -36,7 +37,8 @@ class Plan(PlanQuestions):
     dataset: str = ""
     data: str = ""
     study: str = ""
-    frames: FrameDeclarations | None = None
+    n_rows: int = 0
+    declared: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_toml(cls, text: str | Mapping[str, Any], *, n_rows: int = 0, **declared: Any) -> Plan:
@@ -48,7 +50,7 @@ class Plan(PlanQuestions):
         n_rows : int, optional
             The public number of rows; :meth:`forecast` and :meth:`release` need it.
         **declared
-            ``bounds``, ``levels``, ``center`` and ``scale`` of columns, as of :func:`dpalgos.formula.ols`.
+            ``bounds``, ``levels``, ``center`` and ``scale`` of columns, as of `dpalgos.formula.ols`.
 
         Raises
         ------
@@ -61,16 +63,20 @@ class Plan(PlanQuestions):
             raise InputError(f"the plan is not TOML: {error}; correct it there") from None
         if faults := list(faults_of(content)):
             raise InputError("\n  ".join(faults))
-        questions = tuple(map(question_of, content["question"]))
         tables = (
             PlanTable(out=each["out"], columns=tuple(each["columns"])) for each in content.get("table", ())
         )
-        frames = FrameDeclarations(n_rows=n_rows, declared=declared) if n_rows else None
-        return cls(**content["plan"], questions=questions, tables=tuple(tables), frames=frames)
+        return cls(
+            **content["plan"],
+            questions=tuple(map(question_of, content["question"])),
+            tables=tuple(tables),
+            n_rows=n_rows,
+            declared=declared,
+        )
 
     def forecast(self) -> Any:
-        """Return a data frame of the ε and the expected half-width of each term; it reads no data."""
-        return self._of_frames.forecast(self)
+        """Return a data frame with the ε of each question and the half-width of each term, without data."""
+        return self._frames.forecast()
 
     def release(self, rows: Any, *, random_state: Any = None) -> dict[str, Any]:
         """Release all questions from a frame, and return their results by name.
@@ -78,10 +84,10 @@ class Plan(PlanQuestions):
         One :class:`dpalgos.Budget` counts them. No result is kept, and a second call spends again: publish
         with ``dpcost protocol release``.
         """
-        return self._of_frames.release(self, rows, random_state)
+        return self._frames.release(rows, random_state)
 
-    @property
-    def _of_frames(self) -> FrameDeclarations:
-        if self.frames is None:
+    @cached_property
+    def _frames(self) -> PlanFrames:
+        if not self.n_rows:
             raise InputError("n_rows must be the public number of rows, got none; pass it to Plan.from_toml")
-        return self.frames
+        return PlanFrames(plan=self, n_rows=self.n_rows, declared=self.declared)

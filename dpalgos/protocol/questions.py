@@ -7,13 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any
 
-from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError
 from dpalgos.models.families import family_class
-
-_KINDS = ("formula", "mean", "columns", "submodel")
-_OF_SUBMODEL = {"name", "submodel", "formula"}
-_LINEAR = "gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +25,7 @@ class Question:
     mean: tuple[str, ...] = ()
     columns: Mapping[str, Any] = field(default_factory=dict)
     submodel: str = ""
-    family: str = ""
+    family: str = ""  # of a generalized linear model
     estimator: str = ""
     interval: float | None = 0.95
     precision: Mapping[str, float] = field(default_factory=dict)
@@ -42,18 +37,16 @@ class Question:
     def declared(self) -> dict[str, Any]:
         """The fields that are stated, as plain data."""
         stated = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain = {key: dict(value) if isinstance(value, Mapping) else value for key, value in stated.items()}
-        return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in plain.items() if value
-        }
+        kinds = ((Mapping, dict), (tuple, list))
+        for key, value in stated.items():
+            stated[key] = next((plain(value) for kind, plain in kinds if isinstance(value, kind)), value)
+        return {key: value for key, value in stated.items() if value}
 
     def estimator_for(self, *, users: bool) -> str:
         """Return the name of the estimator: the stated one, or that of its kind for rows or users."""
-        of_rows = "box_mean" if self.mean else "preconditioned_regression"
-        if self.family not in ("", _LINEAR):
-            of_rows = "preconditioned_glm"
         of_users = "user_level_mean" if self.mean else "user_level_regression"
-        return self.estimator or (of_users if users else of_rows)
+        of_rows = "preconditioned_glm" if self.family else "preconditioned_regression"
+        return self.estimator or (of_users if users else "box_mean" if self.mean else of_rows)
 
     def with_terms(self, terms: Sequence[str], categories: Sequence[str] = ()) -> Question:
         """Return the question with targets by the names of its terms; refuse a term that it lacks.
@@ -98,136 +91,129 @@ class PlanQuestions:
 
 def question_of(plain: Mapping[str, Any]) -> Question:
     """Return a question whose parts were checked."""
-    stated = dict(plain)
-    mean = (stated["mean"],) if isinstance(stated.get("mean"), str) else tuple(stated.get("mean", ()))
-    if "precision" in stated and not isinstance(stated["precision"], Mapping):
-        stated["precision"] = {mean[0]: stated["precision"]}
-    if "submodel" not in stated and "precision" not in stated:
-        stated.setdefault("weight", 1.0)
-    if stated.get("interval") == 0:
-        stated["interval"] = None
-    return Question(**{**stated, "mean": mean})
+    mean = plain.get("mean", ())
+    stated = {"weight": 0.0 if {"submodel", "precision"} & set(plain) else 1.0, **plain}
+    stated["mean"] = (mean,) if isinstance(mean, str) else tuple(mean)
+    if _is_positive(stated.get("precision")):
+        stated["precision"] = {stated["mean"][0]: stated["precision"]}
+    stated["interval"] = stated.get("interval", 0.95) or None
+    stated["family"] = stated.get("family", "").replace("gaussian", "")
+    return Question(**stated)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip(". ")) and value.isprintable()
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+
+
+def _is_family(value: Any) -> bool:
+    try:
+        return bool(_is_text(value) and family_class(value))
+    except InputError:
+        return False
+
+
+_RELATIVE = "a target relative to the estimate depends on the data"
+# What each key of a part must be.
+_PLAN = {
+    "epsilon": (_is_positive, "a positive number"),
+    "delta": (lambda value: _is_positive(value) and value < 1, "a number above 0 and below 1"),
+    **dict.fromkeys(("dataset", "data", "study"), (_is_text, "text")),
+}
+_TABLE = {"out": (_is_text, "the name of a file"), "columns": (_are_texts, "names of questions")}
+_QUESTION = {
+    "name": (lambda value: _is_text(value) and "/" not in value, "text without '/'"),
+    **dict.fromkeys(("formula", "submodel", "estimator"), (_is_text, "text")),
+    "mean": (lambda value: _is_text(value) or _are_texts(value), "a column, or a list of columns"),
+    **dict.fromkeys(("columns", "bounds", "params"), (_is_table, "a table")),
+    "family": (_is_family, "a family of a generalized linear model"),
+    "interval": (
+        lambda value: value == 0 or (_is_positive(value) and 0.5 <= value < 1),
+        "a confidence level from 0.5 to below 1, or 0 for none",
+    ),
+    "precision": (
+        lambda value: (
+            _is_positive(value) or (_is_table(value) and value and all(map(_is_positive, value.values())))
+        ),
+        f"positive half-widths in the units of the coefficients ({_RELATIVE})",
+    ),
+    "weight": (_is_positive, "a positive number"),
+}
 
 
 def faults_of(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is missing or wrong in a plan."""
-    yield from _wrong_keys("the plan", content, {"plan", "question", "table"})
-    plan = content.get("plan")
-    if not isinstance(plan, Mapping) or not {"epsilon", "delta"} <= set(plan):
-        yield "[plan] must state epsilon and delta, the budget of all questions together"
-    else:
-        yield from _wrong_keys("[plan]", plan, {"dataset", "data", "study", "epsilon", "delta"})
-        try:
-            check_budget(plan["epsilon"], plan["delta"])
-        except InputError as error:
-            yield f"[plan] {error}"
+    yield from _wrong_values(
+        "the plan", content, dict.fromkeys(("plan", "question", "table"), (bool, "there"))
+    )
+    plan: Any = content.get("plan")
     questions, tables = content.get("question"), content.get("table", [])
-    if not _are_tables(questions) or not questions:
-        yield "the plan must have at least one [[question]], got none"
+    parts = [[plan], questions, tables]
+    if not all(isinstance(part, list) and all(map(_is_table, part)) for part in parts) or not questions:
+        yield "the plan must have [plan], at least one [[question]], and [[table]] where tables are wanted"
         return
+    yield from _wrong_values("[plan]", plan, _PLAN)
+    if missing := {"epsilon", "delta"} - set(plan):
+        yield f"[plan] must state epsilon and delta, of all questions together; add {min(missing)}"
     names = [each.get("name") for each in questions]
-    for name in dict.fromkeys(map(repr, names)):
-        if list(map(repr, names)).count(name) > 1:
-            yield f"questions must differ in name, got {name} twice; rename one"
-    by_name = {str(each.get("name")): each for each in questions}
+    by_name = {name: each for name, each in zip(names, questions, strict=True) if isinstance(name, str)}
+    for name in by_name:
+        if names.count(name) > 1:
+            yield f"questions must differ in name, got {name!r} twice; rename one"
     for number, each in enumerate(questions, 1):
-        name = each.get("name")
-        if not isinstance(name, str) or not name.strip(". ") or not name.isprintable() or "/" in name:
-            yield f"name of question {number} must be visible text without '/', got {name!r}"
-            continue
-        yield from (f"question {name!r}: {fault}" for fault in _faults_of_question(each, by_name))
-    for table in tables if _are_tables(tables) else [{}]:
-        columns = table.get("columns")
-        if (
-            set(table) != {"out", "columns"}
-            or not isinstance(table["out"], str)
-            or not isinstance(columns, list)
-        ):
-            yield f"[[table]] must have out, a file, and columns, names of questions, got {dict(table)!r}"
-        elif unknown := [each for each in columns if each not in names]:
-            yield f"columns of table {table['out']!r} must be questions of the plan, got {unknown[0]!r}"
+        where = f"question {each.get('name', number)!r}"
+        wrong = list(_wrong_values(where, each, _QUESTION))
+        yield from wrong or (f"{where}: {fault}" for fault in _faults_of_question(each, by_name))
+    for each in tables:
+        yield from _wrong_values("[[table]]", each, _TABLE)
+        if unknown := [name for name in each.get("columns", ()) if name not in names]:
+            yield f"columns of a table must be questions of the plan, got {unknown[0]!r}"
 
 
-def _are_tables(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
-
-
-def _wrong_keys(where: str, plain: Mapping[str, Any], known: set[str]) -> Iterator[str]:
-    for key in plain:
-        if key not in known:
-            yield f"{where} must have no key {key!r}; it may have {', '.join(sorted(known))}"
+def _wrong_values(where: str, plain: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in plain.items():
+        if key.startswith("relative"):
+            yield f"{where}: {key} must be a precision instead: {_RELATIVE}"
+        elif key not in expected:
+            yield f"{where} must have no {key!r}; it may have {', '.join(expected)}"
+        elif not expected[key][0](value):
+            yield f"{where}: {key} must be {expected[key][1]}, got {value!r}"
 
 
 def _faults_of_question(plain: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    if any(key.startswith("relative") for key in plain):
-        yield _relative("relative half-widths")
+    """Yield what does not go together in a question whose values are of the right kinds."""
+    if "name" not in plain:
+        yield "name must be stated, got none"
+    if larger := plain.get("submodel"):
+        one = by_name.get(larger, {})
+        if "formula" not in one or "submodel" in one or "formula" not in plain:
+            yield f"submodel must name a released question with a formula, and have its own, got {larger!r}"
+        if others := set(plain) - {"name", "submodel", "formula"}:
+            yield f"a submodel follows from {larger!r} and costs nothing, so leave out {min(others)!r}"
         return
-    yield from _wrong_keys("it", plain, {item.name for item in fields(Question)})
-    kinds = [kind for kind in _KINDS if plain.get(kind) and not (kind == "formula" and plain.get("submodel"))]
-    if len(kinds) != 1:
-        yield f"it must have one of {', '.join(_KINDS)}, got {' and '.join(kinds) or 'none'}"
-    if plain.get("columns") and not plain.get("estimator"):
+    if len(kinds := {"formula", "mean", "columns"} & set(plain)) != 1:
+        yield f"it must have one of formula, mean, columns and submodel, got {' and '.join(kinds) or 'none'}"
+    if "columns" in plain and "estimator" not in plain:
         yield "estimator must be stated with columns, got none; see dpcost estimators"
-    if (family := plain.get("family", _LINEAR)) != _LINEAR:
-        try:
-            family_class(family)
-        except InputError as error:
-            yield str(error)
-    yield from _faults_of_settings(plain, by_name)
-    if plain.get("submodel"):
-        yield from _faults_of_submodel(plain, by_name)
-    else:
-        yield from _faults_of_target(plain)
-
-
-def _faults_of_settings(plain: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    for part in ("bounds", "params"):
-        for key, value in dict(plain.get(part, {})).items():
-            if key == "coef" or (isinstance(value, str) and value in by_name):
-                yield (
-                    f"it must not read the answer of another question, got {part}.{key} = {value!r}; release "
-                    "it after the plan, with dpcost release"
-                )
-
-
-def _faults_of_submodel(plain: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    larger = by_name.get(str(plain["submodel"]), {})
-    if not larger.get("formula") or larger.get("submodel") or larger is plain:
-        yield f"submodel must name a question with a formula that is released, got {plain['submodel']!r}"
-    if not plain.get("formula"):
-        yield "a submodel must have a formula, got none"
-    if others := set(plain) - _OF_SUBMODEL:
-        yield f"a submodel costs nothing and follows from {plain['submodel']!r}, so leave out {min(others)!r}"
-
-
-def _faults_of_target(plain: Mapping[str, Any]) -> Iterator[str]:
-    target, weight, level = plain.get("precision"), plain.get("weight", 1.0), plain.get("interval", 0.95)
-    if not _is_number(level) or not (level == 0 or 0.5 <= level < 1):
-        yield f"interval must be a confidence level from 0.5 to below 1, or 0 for none, got {level!r}"
-    if not _is_number(weight) or not 0 < weight < inf:
-        yield f"weight must be a positive number, got {weight!r}"
-    if target is None:
-        return
-    means = plain.get("mean", ())
-    one_mean = isinstance(means, str) or len(means) == 1
-    targets = target if isinstance(target, Mapping) else {"": target}
-    for value in targets.values():
-        if isinstance(value, str):
-            yield _relative(repr(value))
-        elif not _is_number(value) or not 0 < value < inf:
-            yield f"precision must be a positive half-width, got {value!r}"
-    if not targets or (not isinstance(target, Mapping) and not one_mean and not isinstance(target, str)):
+    for key, value in {**plain.get("bounds", {}), **plain.get("params", {})}.items():
+        if key == "coef" or (isinstance(value, str) and value in by_name):
+            yield (
+                f"it must not read the answer of another question, got {key} = {value!r}; ask it after the "
+                "plan, with dpcost release"
+            )
+    target, mean = plain.get("precision"), plain.get("mean", ())
+    if _is_positive(target) and not (isinstance(mean, str) or len(mean) == 1):
         yield f"precision must name its terms, got {target!r}; write e.g. precision = {{ age = 0.1 }}"
-    if level == 0:
+    if target and plain.get("interval") == 0:
         yield "precision needs an interval, got interval = 0"
-
-
-def _relative(what: str) -> str:
-    return (
-        f"precision must be a half-width in the units of the coefficient, got {what}: a target relative to "
-        "the estimate depends on the data"
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -15,6 +15,7 @@ from dpalgos.errors import InputError
 from dpalgos.protocol.questions import PlanQuestions, Question
 
 _LOWEST, _HIGHEST = 2.0**-12, 2.0**6  # ε of one question over the plan's, between which targets are sought
+LIKELY = 0.95  # share of tables whose half-widths a curve holds
 _NEAR = 1.02  # ratio at which bisection ends
 
 

@@ -1,5 +1,6 @@
 """``dpcost protocol``: an analysis plan, checked without data, and released within one budget."""
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,8 +29,10 @@ def check(file: PlanArgument) -> None:
     prepared = _prepared(file)
     if prepared.split.refusal:
         raise SpecError(f"{file.name}: {prepared.split.refusal}")
-    if prepared.note:
-        typer.echo(f"before the release: {prepared.note}")
+    plan = prepared.plan.plan
+    if prepared.account is None:
+        budget = f"--epsilon {plan.epsilon:g} --delta {plan.delta:g}"
+        typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
 
 protocol_app.command("advise", hidden=True)(check)

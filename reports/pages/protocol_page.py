@@ -1,6 +1,7 @@
 """The page of an analysis plan: the plan as registered, its answers, and what changed since."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from reports.pages.coefficient_table import Model, table_of
 from reports.render import PageTable, Section, render_page
@@ -16,7 +17,9 @@ def render_protocol(
 ) -> tuple[bytes, bytes]:
     """Return the page as HTML and as Markdown; an answer that is missing is the reason."""
     tables = [
-        Section(question, answer) if isinstance(answer, str) else Section(question, table=table_of([answer]))
+        Section(question, answer)
+        if isinstance(answer, str)
+        else Section(question, table=table_of([replace(answer, title="")]))
         for question, answer in answers.items()
     ]
     sections = [
@@ -25,7 +28,7 @@ def render_protocol(
         Section("Deviations", "" if deviations else "None.", bullets=deviations),
         Section("For a methods section", methods.split("\n\n")),
     ]
-    sentence = f"{len(answers)} questions, decided before any answer was drawn"
+    sentence = f"{len(answers)} questions within one budget"
     return render_page(
         f"Protocol {name}", f"The analysis plan {name} and its answers", sections, sentence=sentence
     )

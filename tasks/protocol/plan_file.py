@@ -18,6 +18,7 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.release.request import ReleaseConfig, ReleaseRequest, complete_request, with_formula
 from tasks.release.rows import units_as_declared
 from tasks.report.coefficients import table_format
+from tasks.run_options import PROFILES
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, read_toml
 
@@ -116,26 +117,20 @@ def _estimator(question: Question, study: StudySpec) -> str:
 
 def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig, StudySpec]:
     """Return a question as a release file and a study would state it."""
-    family = "" if question.family == "gaussian" else question.family
-    columns = dict(question.columns) or ({"x": list(question.mean)} if question.mean else {})
-
-    def edit(plain: dict[str, Any]) -> dict[str, Any]:
-        return _one_panel(plain, question, family, columns)
-
-    spec, faults = checked_study(study, edit)
+    columns: dict[str, Any] = {**question.columns, **({"x": list(question.mean)} if question.mean else {})}
+    spec, faults = checked_study(study, lambda plain: _one_panel(plain, question, columns))
     if spec is None or faults or spec.analyst_table is None:
-        raise SpecError(
-            numbered(faults) or f"study must be a study file with its own [data], got {study.name!r}"
-        )
-    if spec.analyst_table.user_id:
-        columns = {**columns, "user_id": spec.analyst_table.user_id}
-    params = {**({"family": family} if family else {}), **question.params}
-    bounds = {**(_box(spec.analyst_table, question) if question.mean else {}), **question.bounds}
+        raise SpecError(numbered(faults) or f"study must be a study file with [data], got {study.name!r}")
+    table, family = spec.analyst_table, {"family": question.family} if question.family else {}
+    plain: dict[str, Any] = {
+        "dataset": {"name": plan.dataset, "study": study.name},
+        "columns": {**columns, **({"user_id": table.user_id} if table.user_id else {})},
+        "formula": question.formula,
+        "bounds": {**_box(table, question), **question.bounds},
+        "params": {**family, **question.params},
+    }
     try:
-        config = ReleaseConfig(
-            **{"dataset": {"name": plan.dataset, "study": study.name}, "columns": columns, "params": params},
-            **{"bounds": bounds, "formula": question.formula},
-        )
+        config = ReleaseConfig(**plain)
     except ValidationError as error:
         raise SpecError(numbered(sentences(error))) from None
     spec, config = with_formula(spec, config)
@@ -144,7 +139,7 @@ def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig,
 
 def _box(table: AnalystTable, question: Question) -> dict[str, list[float]]:
     """Return the declared bounds of the columns of a mean in their units; nothing for other estimators."""
-    if question.estimator_for(users=bool(table.user_id)) != "box_mean":
+    if not question.mean or question.estimator_for(users=bool(table.user_id)) != "box_mean":
         return {}
     names = [name for each in question.mean for name in table.ingested(each)]
     columns = {column.name: column for one in table.columns for column in one.columns}
@@ -157,46 +152,37 @@ def _box(table: AnalystTable, question: Question) -> dict[str, list[float]]:
     }
 
 
-def _one_panel(
-    plain: dict[str, Any], question: Question, family: str, columns: Mapping[str, Any]
-) -> dict[str, Any]:
+def _one_panel(plain: dict[str, Any], question: Question, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a study file with one panel: the question on all rows of the table."""
-    data = plain.get("data") if isinstance(plain.get("data"), dict) else {}
+    data = plain["data"] if isinstance(plain.get("data"), dict) else {}
     n, name = data.get("users") or data.get("rows") or 1, question.estimator_for(users="user_id" in data)
-    panels = [each for each in plain.get("panels", []) if isinstance(each, dict)]
-    listed = [*plain.get("estimators", []), *(one for each in panels for one in each.get("estimators", []))]
-    known = [
-        each
-        for each in listed
-        if each.get("name") == name and each.get("params", {}).get("family", family) == family
-    ]
-    settings = _BOX if name == "box_mean" else {}
-    default = {"name": name, "params": {**settings, **({"family": family} if family else {})}}
-    problem = {"kind": "subsamples", "units": "public", **({"family": family} if family else {})}
+    family = {"family": question.family} if question.family else {}
+    panels = [*plain.get("panels", []), plain]
+    listed = [item for panel in panels for item in panel.get("estimators", []) if item.get("name") == name]
+    suited = (each for each in listed if each.get("params", {}).get("family", "") == question.family)
+    default = {"name": name, "params": {**(_BOX if name == "box_mean" else {}), **family}}
+    problem: dict[str, Any] = {"kind": "subsamples", "units": "public", **family}
     if not question.formula:
-        problem |= {"covariates": list(columns["x"]), "response": columns.get("y", "")}
-    is_regression = bool(question.formula or columns.get("y"))
-    kept = {key: plain[key] for key in ("name", "version", "data", "guesses") if key in plain}
-    formula = {"formula": question.formula} if question.formula else {}
+        problem |= {"covariates": list(columns.get("x", ())), "response": columns.get("y", "")}
+    task = "glm" if family else "linear_regression" if question.formula or columns.get("y") else "mean"
     return {
-        **kept,
-        **formula,
+        **{key: plain[key] for key in ("name", "version", "data", "guesses") if key in plain},
+        **({"formula": question.formula} if question.formula else {}),
         **dict.fromkeys(("title", "question", "size_label", "metric_label"), question.name),
-        "task": "mean" if not is_regression else "glm" if family else "linear_regression",
+        "task": task,
         "grid": {"n": [n], "epsilon": [1.0], "delta": ["1/n^2"]},
-        "replicates": {"smoke": 1, "standard": 1, "paper": 1},
+        "replicates": dict.fromkeys(PROFILES, 1),
         "headline": {"n": n, "epsilon": 1.0, "delta": "1/n^2", "panel": "plan"},
         "panels": [{"name": "plan", "problem": problem}],
-        "estimators": [{**(known or [default])[0], "calibrations": ["tight"]}],
+        "estimators": [{**next(suited, default), "calibrations": ["tight"]}],
     }
 
 
 def _with_terms(question: Question, config: ReleaseConfig, study: StudySpec) -> Question:
-    table, family = study.analyst_table, question.family
+    table = study.analyst_table
     assert table is not None
     formula = table.formula_of(config.columns.x) if question.formula else None
-    family = "" if family == "gaussian" else family
-    _, units = units_as_declared(table, config.columns, family, formula)
+    _, units = units_as_declared(table, config.columns, question.family, formula)
     terms = [each for each in units.shown if each != units.intercept]
     return question.with_terms(terms, [each.name for each in table.columns if each.categories])
 

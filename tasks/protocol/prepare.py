@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.release import plan_on_rows, public_plan
 from tasks.release.spending import room_in
 
-Terms = Mapping[str, Any]  # half-widths by term: [lower limit, expected, upper limit]; and "none", a chance
+Terms = Mapping[
+    str, Any
+]  # "terms": [term, lower limit, half-width, upper limit]; "none": chance of no interval
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,7 +37,6 @@ class PreparedPlan:
     forecasts: Mapping[str, Terms]
     registration: Registration
     account: Account | None
-    note: str = ""  # why there is no budget yet
 
     @property
     def is_reserved(self) -> bool:
@@ -59,7 +62,7 @@ class PreparedPlan:
             epsilon, found = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
             none = f"{found['none']:.0%}" if found else ""
             first = [question.name, f"{epsilon:.4g}" if epsilon < math.inf else ""]
-            for term, (low, middle, high) in found.get("terms", {"": (None,) * 3}).items():
+            for term, low, middle, high in found.get("terms", [("", None, None, None)]):
                 target = question.precision.get(term)
                 widths = [_width(middle), "" if low is None else f"{num(low)} to {num(high)}"]
                 rows.append([*first, term, *widths, "" if target is None else num(target), none])
@@ -82,16 +85,14 @@ def prepare_plan(
     plan: PlanFile, ledger: Ledger, progress: Callable[[int], None] = lambda _: None
 ) -> PreparedPlan:
     """Split the budget of a plan by forecasts; questions that the ledger has registered keep their ε."""
-    account, note = None, ""
-    try:
+    account = None
+    with suppress(LedgerError):  # no budget is open yet
         account = ledger.account(plan.plan.dataset)
-    except LedgerError as error:
-        note = str(error)
     registration = registration_of(plan, account)
     names = [each.name for each in plan.plan.released]
     fixed = {name: each for name, each in registration.epsilons.items() if name in names}
-    simulated = {name: _Simulated(plan, name) for name in names}
-    curves = {name: simulated[name].curve(progress) for name in names}
+    simulated, counts = {name: _Simulated(plan, name) for name in names}, count(1)
+    curves = {name: simulated[name].curve(lambda: progress(next(counts))) for name in names}
     split = split_budget(plan.plan, curves, fixed)
     forecasts = {name: registration.facts[name]["plan"]["forecast"] for name in fixed}
     for name in names:
@@ -105,7 +106,6 @@ def prepare_plan(
         forecasts=forecasts,
         registration=registration,
         account=account,
-        note=note,
     )
 
 
@@ -118,10 +118,10 @@ class _Simulated:
         self._units, _ = public_plan(self._request)
         self._tables: SimulatedRelease | None = None
 
-    def curve(self, progress: Callable[[int], None]) -> Curve:
+    def curve(self, tick: Callable[[], None]) -> Curve:
         @cache
         def likely(epsilon: float) -> dict[str, float]:
-            progress(1)
+            tick()
             names, widths = self._half_widths(epsilon)[:2]
             return dict(zip(names, widths[3].tolist(), strict=True))
 
@@ -142,7 +142,7 @@ class _Simulated:
             return {}
         names, widths, none = self._half_widths(epsilon)
         known = [[None if math.isnan(each) else float(each) for each in column] for column in widths[:3].T]
-        return {"terms": dict(zip(names, known, strict=True)), "none": none}
+        return {"terms": [[name, *each] for name, each in zip(names, known, strict=True)], "none": none}
 
     def _half_widths(self, epsilon: float) -> tuple[tuple[str, ...], np.ndarray, float]:
         """Return lower limits, middles, upper limits and likely half-widths (4, k) in units of the file."""

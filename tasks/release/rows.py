@@ -11,6 +11,7 @@ Therefore the intercept is the estimate where all of them are at their centers.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -218,8 +219,8 @@ def read_rows(
             progress(reader.n_rows)
 
     if analyst_table:
-        asked = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(Path(data), analyst_table, columns, watch=watch, **asked)
+        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
+        rows = table_as_declared(Path(data), analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
         columns=tuple(UnitColumn(name=name) for name in x),
