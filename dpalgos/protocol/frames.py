@@ -19,8 +19,8 @@ from dpalgos.errors import InputError
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
-from dpalgos.protocol.questions import PlanQuestions, Question
-from dpalgos.protocol.split import LIKELY, Curve, split_budget
+from dpalgos.protocol.questions import MEAN_SETTINGS, PlanQuestions, Question
+from dpalgos.protocol.split import Curve, likely_half_widths, split_budget
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -43,7 +43,7 @@ class PlanFrames:
         rows = []
         for question, epsilon in self._split:
             for term, widths in self._half_widths(question, epsilon).items():
-                middle, likely = np.quantile(widths, [0.5, LIKELY], method="inverted_cdf")
+                middle, likely = np.median(widths), likely_half_widths(widths[:, None], _TABLES)[0]
                 target, none = question.precision.get(term, nan), float(np.mean(np.isinf(widths)))
                 rows.append((question.name, epsilon, term, middle, likely, target, none))
         return frame_of([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
@@ -56,8 +56,10 @@ class PlanFrames:
         rng, found = np.random.default_rng(random_state), dict[str, Any]()
         for question, epsilon in self._split:
             found[question.name] = self._ask(question, rows, epsilon, rng, budget=budget)
-        nested = (each for each in self.plan.questions if each.submodel)
-        return found | {each.name: found[each.submodel].submodel(each.formula) for each in nested}
+        for each in self.plan.questions:
+            if each.submodel:
+                found[each.name] = found[each.submodel].submodel(each.formula)
+        return {each.name: found[each.name] for each in self.plan.questions}
 
     @cached_property
     def _split(self) -> list[tuple[Question, float]]:
@@ -74,12 +76,14 @@ class PlanFrames:
 
     def _curve(self, question: Question) -> Curve:
         @cache
-        def likely(epsilon: float) -> dict[str, float]:
+        def half_widths(epsilon: float) -> dict[str, float]:
             widths = self._half_widths(question, epsilon)
-            return {name: float(np.quantile(w, LIKELY, method="inverted_cdf")) for name, w in widths.items()}
+            likely = likely_half_widths(np.column_stack([*widths.values()]), _TABLES)
+            return dict(zip(widths, likely.tolist(), strict=True))
 
         return Curve(
-            half_widths=likely, cost=lambda epsilon: spending(self._simulated(question, epsilon, 0).events)
+            half_widths=half_widths,
+            cost=lambda epsilon: spending(self._simulated(question, epsilon, 0).events),
         )
 
     def _half_widths(self, question: Question, epsilon: float) -> dict[str, FloatArray]:
@@ -137,4 +141,4 @@ class PlanFrames:
         keywords: dict[str, Any] = dict(zip(("lower", "upper"), ends, strict=True))
         keywords |= {} if question.interval is None else {"interval": question.interval}
         values = np.column_stack([np.asarray(rows[name], dtype=float) for name in question.mean])
-        return estimate("box_mean", Sample(values), rng=rng, **keywords, **spent)
+        return estimate("box_mean", Sample(values), rng=rng, **keywords, **{**MEAN_SETTINGS, **spent})

@@ -67,6 +67,10 @@ class Question:
         return replace(self, precision=targets)
 
 
+# Means have Gaussian noise in a plan: next to Gaussian releases, pure ε costs many times as much.
+MEAN_SETTINGS: Mapping[str, Any] = {"noise": "gaussian"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanTable:
     """A table of a plan: a file, and the questions that are its columns."""
@@ -126,6 +130,7 @@ def _is_family(value: Any) -> bool:
 
 _RELATIVE = "a target relative to the estimate depends on the data"
 # What each key of a part must be.
+_PARTS = dict.fromkeys(("plan", "question", "table"), (lambda _: True, ""))
 _PLAN = {
     "epsilon": (_is_positive, "a positive number"),
     "delta": (lambda value: _is_positive(value) and value < 1, "a number above 0 and below 1"),
@@ -154,9 +159,7 @@ _QUESTION = {
 
 def faults_of(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is missing or wrong in a plan."""
-    yield from _wrong_values(
-        "the plan", content, dict.fromkeys(("plan", "question", "table"), (bool, "there"))
-    )
+    yield from _wrong_values("the plan", content, _PARTS)
     plan: Any = content.get("plan")
     questions, tables = content.get("question"), content.get("table", [])
     parts = [[plan], questions, tables]

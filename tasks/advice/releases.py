@@ -13,6 +13,7 @@ from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
+from dpalgos.protocol.split import likely_half_widths
 from tasks.advice.forecasts import (
     Forecast,
     interval_of,
@@ -29,11 +30,11 @@ from tasks.study.panel import EstimatorSpec, Panel, structure_of
 from tasks.study.spec import StudySpec
 
 _TABLES, _FEW_TABLES = 60, 12
+MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 # Half-widths of a level of 1 % of the rows over those of a usual one: between (share ratio)^½ and the ratio.
 _RARE_LEVEL = 8.0
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
-_UPPER = 0.95  # share of tables whose half-widths meet a target
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 
 
@@ -44,8 +45,8 @@ class ReleaseForecast:
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
     ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
     interval, and one on one side of zero: (expected, least, most). ``none`` is the share of tables on which
-    no coefficient has one. ``likely`` (k,) are the half-widths that 95% of tables do not exceed, infinite
-    where more tables have none.
+    no coefficient has one. ``likely`` (k,) are half-widths that are rarely exceeded
+    (`dpalgos.protocol.split.likely_half_widths`).
     """
 
     names: tuple[str, ...]
@@ -157,15 +158,8 @@ def _forecast(
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
         none=1 - float(is_known.any(axis=1).sum()) / n_tables,
-        likely=_not_exceeded(widths, n_tables),
+        likely=likely_half_widths(widths, n_tables),
     )
-
-
-def _not_exceeded(widths: np.ndarray, n_tables: int) -> np.ndarray:
-    """Return the half-widths that 95% of tables do not exceed, where a missing interval is infinite."""
-    none = np.full((n_tables - len(widths), widths.shape[1]), np.inf)
-    every = np.concatenate([np.where(np.isfinite(widths), widths, np.inf), none])
-    return np.asarray(np.quantile(every, _UPPER, axis=0, method="inverted_cdf"))
 
 
 def _levels_of_unknown_shares(spec: StudySpec, panel: Panel, names: Sequence[str]) -> np.ndarray:

@@ -12,6 +12,7 @@ from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
 from dpalgos.protocol import Plan, Question
+from dpalgos.protocol.questions import MEAN_SETTINGS
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
 from tasks.own_table.analyst_table import AnalystTable
@@ -23,7 +24,7 @@ from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, read_toml
 
 PAGES = ("protocol.html", "protocol.md")
-_BOX = {"lower": -2.0, "upper": 2.0}  # of any column, until its own bounds are known
+_BOX = {"lower": -2.0, "upper": 2.0}  # in the place of bounds that the release states
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,13 +122,14 @@ def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig,
     spec, faults = checked_study(study, lambda plain: _one_panel(plain, question, columns))
     if spec is None or faults or spec.analyst_table is None:
         raise SpecError(numbered(faults) or f"study must be a study file with [data], got {study.name!r}")
-    table, family = spec.analyst_table, {"family": question.family} if question.family else {}
+    table, settings = spec.analyst_table, {"family": question.family} if question.family else {}
+    box = _box(table, question)
     plain: dict[str, Any] = {
         "dataset": {"name": plan.dataset, "study": study.name},
         "columns": {**columns, **({"user_id": table.user_id} if table.user_id else {})},
         "formula": question.formula,
-        "bounds": {**_box(table, question), **question.bounds},
-        "params": {**family, **question.params},
+        "bounds": {**box, **question.bounds},
+        "params": {**(MEAN_SETTINGS if box else settings), **question.params},
     }
     try:
         config = ReleaseConfig(**plain)
@@ -137,18 +139,17 @@ def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig,
     return config, spec
 
 
-def _box(table: AnalystTable, question: Question) -> dict[str, list[float]]:
+def _box(table: AnalystTable, question: Question) -> dict[str, Any]:
     """Return the declared bounds of the columns of a mean in their units; nothing for other estimators."""
-    if not question.mean or question.estimator_for(users=bool(table.user_id)) != "box_mean":
+    if question.estimator_for(users=bool(table.user_id)) != "box_mean":
         return {}
-    names = [name for each in question.mean for name in table.ingested(each)]
     columns = {column.name: column for one in table.columns for column in one.columns}
+    names = (name for each in question.mean for name in table.ingested(each))
     used = [columns[name] for name in names if name in columns]
-    ends = {"lower": [each.lower for each in used], "upper": [each.upper for each in used]}
-    units = [(each.center or 0.0, each.scale or 1.0) for each in used]
+    units = [(each, each.center or 0.0, each.scale or 1.0) for each in used]
     return {
-        key: [(end - center) / scale for end, (center, scale) in zip(values, units, strict=True)]
-        for key, values in ends.items()
+        "lower": [(each.lower - center) / scale for each, center, scale in units],
+        "upper": [(each.upper - center) / scale for each, center, scale in units],
     }
 
 

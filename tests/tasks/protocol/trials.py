@@ -1,0 +1,121 @@
+"""A trial simulated from public numbers, its study file, and an analysis plan of five questions."""
+
+import numpy as np
+import pandas as pd
+import scipy
+
+N = 6000
+# Lower and upper bounds, means and standard deviations, as trials of antihypertensives print them.
+COLUMNS = {
+    "age": (40, 80, 60, 9),
+    "baseline": (110, 200, 146, 11),
+    "systolic": (80, 220, 137, 12),
+    "adherent": (0, 1, None, None),
+    "events": (0, 20, None, None),
+}
+STUDY = """
+title = "A trial"
+question = "How do arms differ?"
+task = "linear_regression"
+size_label = "rows"
+metric_label = "error"
+formula = "systolic ~ arm + baseline + age"
+grid = {{ n = [{n}], epsilon = [1.0], delta = ["1/n^2"] }}
+replicates = {{ smoke = 1, standard = 1, paper = 1 }}
+headline = {{ n = {n}, epsilon = 1.0, delta = "1/n^2", panel = "public" }}
+[data]
+path = "trial.parquet"
+rows = {n}
+privacy_unit = "one row, a patient"
+clusters = "none"
+[[data.columns]]
+name = "arm"
+categories = ["placebo", "drug"]
+source = "the protocol"
+{columns}
+[[panels]]
+name = "public"
+problem = {{ kind = "subsamples", units = "public" }}
+[[estimators]]
+name = "ols"
+[[estimators]]
+name = "preconditioned_regression"
+calibrations = ["tight"]
+[guesses]
+shares.arm = [0.5, 0.5]
+std = {{ age = 9.0, baseline = 11.0, systolic = 12.0 }}
+mean = {{ age = 60.0, baseline = 146.0, systolic = 137.0, adherent = 0.73, events = 0.7 }}
+correlation = 0.0
+explained = 0.4
+source = "the protocol and published trials"
+"""
+PLAN = """
+[plan]
+dataset = "trial"
+data = "trial.parquet"
+study = "trial.toml"
+epsilon = 2.0
+delta = 1e-6
+
+[[question]]
+name = "primary"
+formula = "systolic ~ arm + baseline + age"
+precision = { "C(arm)[T.drug]" = 0.75 }
+
+[[question]]
+name = "adherence"
+formula = "adherent ~ arm + age"
+family = "logistic"
+
+[[question]]
+name = "unadjusted"
+submodel = "primary"
+formula = "systolic ~ arm"
+
+[[question]]
+name = "mean baseline"
+mean = "baseline"
+precision = 1.5
+
+[[question]]
+name = "events"
+formula = "events ~ arm + age"
+family = "poisson"
+precision = { "arm[T.drug]" = 0.5 }
+
+[[table]]
+out = "table2.tex"
+columns = ["unadjusted", "primary"]
+"""
+
+
+def _between(rng, lower, upper, mean, std, n):
+    """Return normal numbers within inclusion criteria."""
+    ends = (lower - mean) / std, (upper - mean) / std
+    return scipy.stats.truncnorm.rvs(*ends, loc=mean, scale=std, size=n, random_state=rng)
+
+
+def trial(seed, n=N):
+    rng = np.random.default_rng(seed)
+    age, baseline = (_between(rng, *COLUMNS[name], n) for name in ("age", "baseline"))
+    drug = rng.integers(0, 2, n)
+    systolic = 137 + 0.6 * (baseline - 146) + 0.1 * (age - 60) - 6 * (drug - 0.5) + rng.normal(0, 9.5, n)
+    adherent = rng.random(n) < 1 / (1 + np.exp(-1.0 + 0.02 * (age - 60) + 0.3 * (drug - 0.5)))
+    events = np.minimum(rng.poisson(np.exp(np.log(0.7) + 0.01 * (age - 60) - 0.2 * (drug - 0.5))), 20)
+    table = pd.DataFrame({"age": age, "baseline": baseline, "systolic": systolic}).round(1)
+    arm = np.where(drug, "drug", "placebo")
+    return table.assign(arm=arm, adherent=adherent.astype(int), events=events)
+
+
+def written(folder, n=N, plan=PLAN, seed=0):
+    """Write the table, the study and the plan into a folder; return the plan's file."""
+    blocks = []
+    for name, (lower, upper, center, scale) in COLUMNS.items():
+        units = "" if center is None else f"center = {center}\nscale = {scale}\n"
+        blocks.append(
+            f'[[data.columns]]\nname = "{name}"\nlower = {lower}\nupper = {upper}\n{units}source = "public"\n'
+        )
+    (folder / "trial.toml").write_text(STUDY.format(n=n, columns="".join(blocks)))
+    (folder / "trial-plan.toml").write_text(plan)
+    trial(seed, n).to_parquet(folder / "trial.parquet")
+    return folder / "trial-plan.toml"
