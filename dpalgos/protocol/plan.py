@@ -62,7 +62,7 @@ class Plan(PlanQuestions):
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"the plan is not TOML: {error}; correct it there") from None
         if faults := list(faults_of(content)):
-            raise InputError("\n  ".join(faults))
+            raise InputError("; ".join(faults))
         tables = (
             PlanTable(out=each["out"], columns=tuple(each["columns"])) for each in content.get("table", ())
         )

@@ -170,7 +170,7 @@ def faults_of(content: Mapping[str, Any]) -> Iterator[str]:
     if missing := {"epsilon", "delta"} - set(plan):
         yield f"[plan] must state epsilon and delta, of all questions together; add {min(missing)}"
     names = [each.get("name") for each in questions]
-    by_name = {name: each for name, each in zip(names, questions, strict=True) if isinstance(name, str)}
+    by_name = {str(each.get("name")): each for each in reversed(questions)}
     for name in by_name:
         if names.count(name) > 1:
             yield f"questions must differ in name, got {name!r} twice; rename one"

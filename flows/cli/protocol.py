@@ -49,6 +49,13 @@ def release(
         bool, typer.Option("--again", help="Charge again the questions whose answers were lost.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
+    none_expected: Annotated[
+        bool,
+        typer.Option(
+            "--none-expected",
+            help="Release even if more than 25% of simulated releases of a question have no interval.",
+        ),
+    ] = False,
     methods: Annotated[
         bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
     ] = False,
@@ -76,6 +83,11 @@ def release(
     if prepared.split.refusal:
         raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
     if not prepared.is_reserved:
+        if prepared.without_intervals and not none_expected:
+            raise SpecError(
+                f"nothing was reserved: {', '.join(prepared.without_intervals)} will hardly have an interval; "
+                "use more epsilon, other weights or fewer questions, or pass --none-expected to release anyway"
+            )
         question = f"reserve epsilon {prepared.split.total:.4g} of {plan.plan.dataset}?"
         if not (yes or is_confirmed(question)):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")

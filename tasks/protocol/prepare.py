@@ -16,7 +16,7 @@ from dpalgos.accounting.composition import Spending
 from dpalgos.protocol.split import Curve, Split, split_budget
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
+from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
@@ -51,6 +51,12 @@ class PreparedPlan:
     def _differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         """Say whether two questions differ in more than what decided their ε."""
         return any(one.get(key) != other.get(key) for key in {*one, *other} - {"precision", "weight"})
+
+    @property
+    def without_intervals(self) -> list[str]:
+        """The questions that are not registered, and probably get no interval."""
+        likely = [name for name, each in self.forecasts.items() if each.get("none", 0.0) > MOST_LIKELY_NONE]
+        return [name for name in likely if name not in self.registration.epsilons]
 
     def table(self, released: Mapping[str, Mapping[str, float]] | None = None) -> PageTable:
         """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
