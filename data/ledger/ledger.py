@@ -288,7 +288,7 @@ def _same_cost(reserve: Charge, cost: PrivacyCost) -> Charge:
     """Return a reserve; refuse one whose release would now have another cost."""
     if replace(reserve.cost, facts={}) != replace(cost, facts={}):
         raise LedgerError(
-            f"the reserve {reserve.reserve!r} must have the cost of its release, got another one; nothing was "
+            f"the reserve {reserve.reserve!r} must have the cost of its release, got another; nothing was "
             "drawn: give it back with dpcost ledger give-back, and repeat the request"
         )
     return reserve

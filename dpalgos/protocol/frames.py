@@ -43,7 +43,7 @@ class PlanFrames:
         rows = []
         for question, epsilon in self._split:
             for term, widths in self._half_widths(question, epsilon).items():
-                middle, likely = np.median(widths), likely_half_widths(widths[:, None], _TABLES)[0]
+                middle, likely = np.median(widths), likely_half_widths(self.plan, widths[:, None], _TABLES)[0]
                 target, none = question.precision.get(term, nan), float(np.mean(np.isinf(widths)))
                 rows.append((question.name, epsilon, term, middle, likely, target, none))
         return frame_of([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
@@ -78,7 +78,7 @@ class PlanFrames:
         @cache
         def half_widths(epsilon: float) -> dict[str, float]:
             widths = self._half_widths(question, epsilon)
-            likely = likely_half_widths(np.column_stack([*widths.values()]), _TABLES)
+            likely = likely_half_widths(self.plan, np.column_stack([*widths.values()]), _TABLES)
             return dict(zip(widths, likely.tolist(), strict=True))
 
         return Curve(

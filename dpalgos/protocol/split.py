@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 
 import numpy as np
+import scipy
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
@@ -20,18 +21,24 @@ from dpalgos.typing import FloatArray
 
 # The ε between which targets are sought, 2% apart: the same for every plan.
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
-_LIKELY = 0.9  # share of simulated tables, which vary more than the rows of one plan
+_ALL_MET = 0.95  # share of simulated tables on which all targets are met
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
 
 
-def likely_half_widths(widths: FloatArray, n_tables: int) -> FloatArray:
-    """Return half-widths (k,) that 90% of simulated tables do not exceed, by those of tables (m, k).
+def likely_half_widths(plan: PlanQuestions, widths: FloatArray, n_tables: int) -> FloatArray:
+    """Return half-widths (k,) that are rarely exceeded, by those of simulated tables, (m, k).
 
-    A table without an interval exceeds every half-width.
+    All targets of a plan together are met on 95% of the tables. A table without an interval meets none.
+    Half-widths are taken as log-normal, since few tables say little of extreme ones.
     """
-    found = np.full((n_tables, widths.shape[1]), inf)
-    found[: len(widths)] = np.where(np.isfinite(widths), widths, inf)
-    return np.asarray(np.quantile(found, _LIKELY, axis=0, method="inverted_cdf"))
+    share = 1 - (1 - _ALL_MET) / max(1, sum(len(each.precision) for each in plan.questions))
+    found = np.full(widths.shape[1], inf)
+    for j, column in enumerate(widths.T):
+        logs = np.log(column[np.isfinite(column)])
+        if len(logs) > share * n_tables:
+            z = scipy.special.ndtri(share * n_tables / len(logs))
+            found[j] = np.exp(logs.mean() + z * logs.std(ddof=1))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,10 +83,10 @@ def release(
     if prepared.split.refusal:
         raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
     if not prepared.is_reserved:
-        if prepared.without_intervals and not none_expected:
+        if (none := prepared.without_intervals) and not none_expected:
             raise SpecError(
-                f"nothing was reserved: {', '.join(prepared.without_intervals)} will hardly have an interval; "
-                "use more epsilon, other weights or fewer questions, or pass --none-expected to release anyway"
+                f"nothing was reserved: no interval is expected for {', '.join(none)}; use more epsilon or "
+                "other weights, or pass --none-expected to release anyway"
             )
         question = f"reserve epsilon {prepared.split.total:.4g} of {plan.plan.dataset}?"
         if not (yes or is_confirmed(question)):

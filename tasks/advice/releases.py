@@ -13,7 +13,6 @@ from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
-from dpalgos.protocol.split import likely_half_widths
 from tasks.advice.forecasts import (
     Forecast,
     interval_of,
@@ -45,8 +44,7 @@ class ReleaseForecast:
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
     ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
     interval, and one on one side of zero: (expected, least, most). ``none`` is the share of tables on which
-    no coefficient has one. ``likely`` (k,) are half-widths that are rarely exceeded
-    (`dpalgos.protocol.split.likely_half_widths`).
+    no coefficient has one.
     """
 
     names: tuple[str, ...]
@@ -55,7 +53,6 @@ class ReleaseForecast:
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
     none: float
-    likely: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +85,26 @@ class SimulatedRelease:
     tables: Sequence[Any]
     first: int  # 1 after an offset
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, without offset and intercept."""
+        return on_a_table(self.spec, self.panel).covariates[self.first :]
+
     def forecast(self, epsilon: float) -> ReleaseForecast:
         """Forecast the intervals at an ε."""
-        spec, panel, first, asked = self.spec, self.panel, self.first, replace(self.asked, epsilon=epsilon)
-        names = on_a_table(spec, panel).covariates[first:]
-        last = first + len(names) if names else None
+        return _forecast(self.spec, self.panel, self.names, self.limits(epsilon), len(self.tables))
+
+    def limits(self, epsilon: float) -> list[np.ndarray]:
+        """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
+        panel, asked = self.panel, replace(self.asked, epsilon=epsilon)
+        last = self.first + len(self.names) if self.names else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
             found = [
                 _ends(panel, prepared, asked, asked.params, number)
                 for number, prepared in enumerate(self.tables)
             ]
-        some = [ends[:, first:last] for ends in found if ends is not None]
-        return _forecast(spec, panel, names, some, len(found))
+        return [ends[:, self.first : last] for ends in found if ends is not None]
 
 
 def simulate_release(spec: StudySpec, asked: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
@@ -140,7 +144,6 @@ def _forecast(
             intervals=zeros,
             signs=zeros,
             none=1.0,
-            likely=np.full(len(names), np.inf),
         )
     ends = np.array(some)  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
@@ -158,7 +161,6 @@ def _forecast(
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
         none=1 - float(is_known.any(axis=1).sum()) / n_tables,
-        likely=likely_half_widths(widths, n_tables),
     )
 
 

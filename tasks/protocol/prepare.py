@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from data.errors import LedgerError
 from data.ledger import Account, Ledger, PrivacyCost, Question
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol.split import Curve, Split, split_budget
+from dpalgos.protocol.split import Curve, Split, likely_half_widths, split_budget
 from reports.render import PageTable
 from reports.writing import num
 from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, SimulatedRelease, simulate_release
@@ -97,14 +97,14 @@ def prepare_plan(
     registration = registration_of(plan, account)
     names = [each.name for each in plan.plan.released]
     fixed = {name: each for name, each in registration.epsilons.items() if name in names}
-    simulated, counts = {name: _Simulated(plan, name) for name in names}, count(1)
-    curves = {name: simulated[name].curve(lambda: progress(next(counts))) for name in names}
-    split = split_budget(plan.plan, curves, fixed)
+    counts = count(1)
+    simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
+    split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
     forecasts = {name: registration.facts[name]["plan"]["forecast"] for name in fixed}
     for name in names:
         if name not in fixed:
             epsilon = split.epsilons.get(name, math.inf)
-            forecasts[name] = simulated[name].terms(min(epsilon, plan.plan.epsilon))
+            forecasts[name] = simulated[name].forecast(min(epsilon, plan.plan.epsilon))
     epsilons = dict.fromkeys(names, math.nan) | dict(split.epsilons)
     return PreparedPlan(
         plan=plan,
@@ -118,20 +118,27 @@ def prepare_plan(
 class _Simulated:
     """One question of a plan on synthetic tables."""
 
-    def __init__(self, plan: PlanFile, name: str) -> None:
-        self._plan, self._name = plan, name
+    def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
+        self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
         self._units, _ = public_plan(self._request)
-        self._tables: SimulatedRelease | None = None
 
-    def curve(self, tick: Callable[[], None]) -> Curve:
-        @cache
-        def likely(epsilon: float) -> dict[str, float]:
-            tick()
-            names, widths = self._half_widths(epsilon)[:2]
-            return dict(zip(names, widths[3].tolist(), strict=True))
+    @property
+    def curve(self) -> Curve:
+        return Curve(half_widths=cache(self._half_widths), cost=self._cost)
 
-        return Curve(half_widths=likely, cost=self._cost)
+    @cached_property
+    def _tables(self) -> SimulatedRelease:
+        request = self._request
+        assert request.study is not None
+        asked = AskedRelease(
+            estimator=request.estimator.name,
+            epsilon=request.epsilon,
+            delta=request.delta,
+            params=request.keywords,
+            columns=request.columns.x,
+        )
+        return simulate_release(request.study, asked)
 
     def _cost(self, epsilon: float) -> Spending:
         cost = public_plan(self._plan.request(self._name, epsilon))[1].cost
@@ -142,32 +149,25 @@ class _Simulated:
             )
         return cost
 
-    def terms(self, epsilon: float) -> dict[str, Any]:
+    def _half_widths(self, epsilon: float) -> dict[str, float]:
+        """Return half-widths by term in the units of the file that are rarely exceeded."""
+        self._tick()
+        ends, names = self._tables.limits(epsilon), self._tables.names
+        widths = np.array([(high - low) / 2 for low, high in ends]).reshape(-1, len(names))
+        likely = likely_half_widths(self._plan.plan, widths, len(self._tables.tables))
+        names, likely = self._units.half_widths(names, likely)
+        return dict(zip(names, likely.tolist(), strict=True))
+
+    def forecast(self, epsilon: float) -> dict[str, Any]:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None:
             return {}
-        names, widths, none = self._half_widths(epsilon)
-        known = [[None if math.isnan(each) else float(each) for each in column] for column in widths[:3].T]
-        return {"terms": [[name, *each] for name, each in zip(names, known, strict=True)], "none": none}
-
-    def _half_widths(self, epsilon: float) -> tuple[tuple[str, ...], np.ndarray, float]:
-        """Return lower limits, middles, upper limits and likely half-widths (4, k) in units of the file."""
-        request = self._request
-        if self._tables is None:
-            asked = AskedRelease(
-                estimator=request.estimator.name,
-                epsilon=epsilon,
-                delta=request.delta,
-                params=request.keywords,
-                columns=request.columns.x,
-            )
-            assert request.study is not None
-            self._tables = simulate_release(request.study, asked)
         found = self._tables.forecast(epsilon)
-        widths = np.stack([found.ends[0], found.half_widths, found.ends[1], found.likely])
+        widths = np.stack([found.ends[0], found.half_widths, found.ends[1]])
         names, widths = self._units.half_widths(found.names, widths)
+        known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
         none = 1.0 if all(map(math.isnan, found.half_widths)) else found.none
-        return names, widths, none
+        return {"terms": [[name, *each] for name, each in zip(names, known, strict=True)], "none": none}
 
 
 def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:

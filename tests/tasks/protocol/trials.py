@@ -9,6 +9,7 @@ N = 6000
 COLUMNS = {
     "age": (40, 80, 60, 9),
     "baseline": (110, 200, 146, 11),
+    "bmi": (18, 45, 28, 5),
     "systolic": (80, 220, 137, 12),
     "adherent": (0, 1, None, None),
     "events": (0, 20, None, None),
@@ -32,6 +33,14 @@ clusters = "none"
 name = "arm"
 categories = ["placebo", "drug"]
 source = "the protocol"
+[[data.columns]]
+name = "sex"
+categories = ["female", "male"]
+source = "the protocol"
+[[data.columns]]
+name = "region"
+categories = ["Asia", "Europe", "North America", "South America"]
+source = "the protocol"
 {columns}
 [[panels]]
 name = "public"
@@ -42,9 +51,9 @@ name = "ols"
 name = "preconditioned_regression"
 calibrations = ["tight"]
 [guesses]
-shares.arm = [0.5, 0.5]
-std = {{ age = 9.0, baseline = 11.0, systolic = 12.0 }}
-mean = {{ age = 60.0, baseline = 146.0, systolic = 137.0, adherent = 0.73, events = 0.7 }}
+shares = {{ arm = [0.5, 0.5], sex = [0.5, 0.5], region = [0.25, 0.25, 0.25, 0.25] }}
+std = {{ age = 9.0, baseline = 11.0, bmi = 5.0, systolic = 12.0 }}
+mean = {{ age = 60.0, baseline = 146.0, bmi = 28.0, systolic = 137.0, adherent = 0.73, events = 0.7 }}
 correlation = 0.0
 explained = 0.4
 source = "the protocol and published trials"
@@ -59,8 +68,8 @@ delta = 1e-6
 
 [[question]]
 name = "primary"
-formula = "systolic ~ arm + baseline + age"
-precision = { "C(arm)[T.drug]" = 0.75 }
+formula = "systolic ~ arm + baseline + age + bmi + sex + region"
+precision = { "C(arm)[T.drug]" = 0.85 }
 
 [[question]]
 name = "adherence"
@@ -81,7 +90,6 @@ precision = 1.5
 name = "events"
 formula = "events ~ arm + age"
 family = "poisson"
-precision = { "arm[T.drug]" = 0.5 }
 
 [[table]]
 out = "table2.tex"
@@ -97,14 +105,16 @@ def _between(rng, lower, upper, mean, std, n):
 
 def trial(seed, n=N):
     rng = np.random.default_rng(seed)
-    age, baseline = (_between(rng, *COLUMNS[name], n) for name in ("age", "baseline"))
+    age, baseline, bmi = (_between(rng, *COLUMNS[name], n) for name in ("age", "baseline", "bmi"))
     drug = rng.integers(0, 2, n)
-    systolic = 137 + 0.6 * (baseline - 146) + 0.1 * (age - 60) - 6 * (drug - 0.5) + rng.normal(0, 9.5, n)
+    systolic = 137 + 0.6 * (baseline - 146) + 0.1 * (age - 60) + 0.2 * (bmi - 28) - 6 * (drug - 0.5)
+    systolic += rng.normal(0, 9.5, n)
     adherent = rng.random(n) < 1 / (1 + np.exp(-1.0 + 0.02 * (age - 60) + 0.3 * (drug - 0.5)))
     events = np.minimum(rng.poisson(np.exp(np.log(0.7) + 0.01 * (age - 60) - 0.2 * (drug - 0.5))), 20)
-    table = pd.DataFrame({"age": age, "baseline": baseline, "systolic": systolic}).round(1)
-    arm = np.where(drug, "drug", "placebo")
-    return table.assign(arm=arm, adherent=adherent.astype(int), events=events)
+    table = pd.DataFrame({"age": age, "baseline": baseline, "bmi": bmi, "systolic": systolic}).round(1)
+    table["region"] = rng.choice(["Asia", "Europe", "North America", "South America"], n)
+    table["sex"] = rng.choice(["female", "male"], n)
+    return table.assign(arm=np.where(drug, "drug", "placebo"), adherent=adherent.astype(int), events=events)
 
 
 def written(folder, n=N, plan=PLAN, seed=0):
