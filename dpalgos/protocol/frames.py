@@ -19,7 +19,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
-from dpalgos.protocol.questions import MEAN_SETTINGS, PlanQuestions, Question
+from dpalgos.protocol.questions import MEAN_SETTINGS, PlanQuestion, QuestionSet
 from dpalgos.protocol.split import Curve, likely_half_widths, split_budget
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
@@ -34,7 +34,7 @@ _COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "t
 class PlanFrames:
     """A plan, and the public facts about its frame: the number of rows, and declarations of columns."""
 
-    plan: PlanQuestions
+    plan: QuestionSet
     n_rows: int
     declared: Mapping[str, Any]  # bounds, levels, center and scale
 
@@ -62,7 +62,7 @@ class PlanFrames:
         return {each.name: found[each.name] for each in self.plan.questions}
 
     @cached_property
-    def _split(self) -> list[tuple[Question, float]]:
+    def _split(self) -> list[tuple[PlanQuestion, float]]:
         """Return the released questions with the ε of each; refuse a plan that cannot be met."""
         levels, curves, questions = list(self.declared.get("levels", ())), {}, []
         for each in self.plan.released:
@@ -74,7 +74,7 @@ class PlanFrames:
             raise InputError(split.refusal)
         return [(each, split.epsilons[each.name]) for each in questions]
 
-    def _curve(self, question: Question) -> Curve:
+    def _curve(self, question: PlanQuestion) -> Curve:
         @cache
         def half_widths(epsilon: float) -> dict[str, float]:
             widths = self._half_widths(question, epsilon)
@@ -86,21 +86,21 @@ class PlanFrames:
             cost=lambda epsilon: spending(self._simulated(question, epsilon, 0).events),
         )
 
-    def _half_widths(self, question: Question, epsilon: float) -> dict[str, FloatArray]:
+    def _half_widths(self, question: PlanQuestion, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths by term on tables of public rows, (tables,), infinite without an interval."""
         results = (self._simulated(question, epsilon, seed) for seed in range(_TABLES))
         tables = [each.coefficients(question.mean or None) for each in results]
         widths = np.array([(each.ends[1] - each.ends[0]) / 2 for each in tables])
         return dict(zip(tables[0].terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
 
-    def _simulated(self, question: Question, epsilon: float, seed: int) -> Result:
+    def _simulated(self, question: PlanQuestion, epsilon: float, seed: int) -> Result:
         rng = np.random.default_rng(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about intervals that made-up rows do not have
             return self._ask(question, self._public(question, rng), epsilon, rng)
 
-    def _public(self, question: Question, rng: np.random.Generator) -> dict[str, Any]:
-        """Return made-up rows: each column has its declared center and scale, and explains no other."""
+    def _public(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
+        """Return synthetic rows: each column has its declared center and scale, and explains no other."""
         center, scale = (self.declared.get(name, {}) for name in ("center", "scale"))
         declared: dict[str, NumberColumn | CategoryColumn] = {
             name: NumberColumn(low, high, center.get(name), scale.get(name))
@@ -122,9 +122,9 @@ class PlanFrames:
         return rows
 
     def _ask(
-        self, question: Question, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
+        self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
     ) -> Result:
-        """Return the answer to a question."""
+        """Return the result of one question."""
         if question.columns or question.estimator or question.bounds:
             raise InputError(
                 f"question {question.name!r} must be a formula or a mean without estimator and bounds; for "

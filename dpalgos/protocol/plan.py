@@ -10,11 +10,11 @@ from typing import Any
 
 from dpalgos.errors import InputError
 from dpalgos.protocol.frames import PlanFrames
-from dpalgos.protocol.questions import PlanQuestions, PlanTable, faults_of, question_of
+from dpalgos.protocol.questions import PlanTable, QuestionSet, faults_of, question_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(PlanQuestions):
+class AnalysisPlan(QuestionSet):
     """Questions about one dataset, and the (ε, δ) of all their releases together.
 
     Examples
@@ -28,7 +28,7 @@ class Plan(PlanQuestions):
     ... mean = "age"
     ... precision = 0.5
     ... '''
-    >>> plan = Plan.from_toml(text, n_rows=5000, bounds={"age": (18, 90)})
+    >>> plan = AnalysisPlan.from_toml(text, n_rows=5000, bounds={"age": (18, 90)})
     >>> list(plan.forecast()["question"])
     ['mean age']
     """
@@ -41,7 +41,7 @@ class Plan(PlanQuestions):
     declared: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_toml(cls, text: str | Mapping[str, Any], *, n_rows: int = 0, **declared: Any) -> Plan:
+    def from_toml(cls, text: str | Mapping[str, Any], *, n_rows: int = 0, **declared: Any) -> AnalysisPlan:
         """Read a plan from the text of a TOML file, or from its content as a dictionary.
 
         Parameters
@@ -89,5 +89,5 @@ class Plan(PlanQuestions):
     @cached_property
     def _frames(self) -> PlanFrames:
         if not self.n_rows:
-            raise InputError("n_rows must be the public number of rows, got none; pass it to Plan.from_toml")
+            raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
         return PlanFrames(plan=self, n_rows=self.n_rows, declared=self.declared)

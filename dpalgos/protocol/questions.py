@@ -12,7 +12,7 @@ from dpalgos.models.families import family_class
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PlanQuestion:
     """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
@@ -48,7 +48,7 @@ class Question:
         of_rows = "preconditioned_glm" if self.family else "preconditioned_regression"
         return self.estimator or (of_users if users else "box_mean" if self.mean else of_rows)
 
-    def with_terms(self, terms: Sequence[str], categories: Sequence[str] = ()) -> Question:
+    def with_terms(self, terms: Sequence[str], categories: Sequence[str] = ()) -> PlanQuestion:
         """Return the question with targets by the names of its terms; refuse a term that it lacks.
 
         A category may be written ``C(name)`` or ``name``.
@@ -80,20 +80,20 @@ class PlanTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanQuestions:
+class QuestionSet:
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
     epsilon: float
     delta: float
-    questions: tuple[Question, ...]
+    questions: tuple[PlanQuestion, ...]
 
     @property
-    def released(self) -> tuple[Question, ...]:
+    def released(self) -> tuple[PlanQuestion, ...]:
         """The questions that cost something."""
         return tuple(each for each in self.questions if not each.submodel)
 
 
-def question_of(plain: Mapping[str, Any]) -> Question:
+def question_of(plain: Mapping[str, Any]) -> PlanQuestion:
     """Return a question whose parts were checked."""
     mean = plain.get("mean", ())
     stated = {"weight": 0.0 if {"submodel", "precision"} & set(plain) else 1.0, **plain}
@@ -102,7 +102,7 @@ def question_of(plain: Mapping[str, Any]) -> Question:
         stated["precision"] = {stated["mean"][0]: stated["precision"]}
     stated["interval"] = stated.get("interval", 0.95) or None
     stated["family"] = stated.get("family", "").replace("gaussian", "")
-    return Question(**stated)
+    return PlanQuestion(**stated)
 
 
 def _is_text(value: Any) -> bool:
@@ -212,7 +212,7 @@ def _faults_of_question(plain: Mapping[str, Any], by_name: Mapping[str, Any]) ->
     for key, value in {**plain.get("bounds", {}), **plain.get("params", {})}.items():
         if key == "coef" or (isinstance(value, str) and value in by_name):
             yield (
-                f"it must not read the answer of another question, got {key} = {value!r}; ask it after the "
+                f"it must not read the estimate of another question, got {key} = {value!r}; ask it after the "
                 "plan, with dpcost release"
             )
     target, mean = plain.get("precision"), plain.get("mean", ())

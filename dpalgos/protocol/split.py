@@ -16,7 +16,7 @@ import scipy
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from dpalgos.errors import InputError
-from dpalgos.protocol.questions import PlanQuestions, Question
+from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.typing import FloatArray
 
 # The ε between which targets are sought, 2% apart: the same for every plan.
@@ -25,7 +25,7 @@ _ALL_MET = 0.95  # share of simulated tables on which all targets are met
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
 
 
-def likely_half_widths(plan: PlanQuestions, widths: FloatArray, n_tables: int) -> FloatArray:
+def likely_half_widths(plan: QuestionSet, widths: FloatArray, n_tables: int) -> FloatArray:
     """Return half-widths (k,) that are rarely exceeded, by those of simulated tables, (m, k).
 
     All targets of a plan together are met on 95% of the tables. A table without an interval meets none.
@@ -43,12 +43,12 @@ def likely_half_widths(plan: PlanQuestions, widths: FloatArray, n_tables: int) -
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What a question comes to at an ε: likely upper limits of half-widths by term, and the cost."""
+    """A question at any ε: half-widths by term that are rarely exceeded, and the cost."""
 
     half_widths: Callable[[float], Mapping[str, float]]
     cost: Callable[[float], Spending]
 
-    def meets(self, question: Question, epsilon: float) -> bool:
+    def meets(self, question: PlanQuestion, epsilon: float) -> bool:
         widths = self.half_widths(epsilon)
         return all(widths.get(term, inf) <= target for term, target in question.precision.items())
 
@@ -66,7 +66,7 @@ class Split:
 
 
 def split_budget(
-    plan: PlanQuestions, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
+    plan: QuestionSet, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
 ) -> Split:
     """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
     open_questions = [each for each in plan.released if each.name not in (fixed or {})]
@@ -84,18 +84,18 @@ def split_budget(
     return Split(epsilons=epsilons, total=_total(plan, costs.values()))
 
 
-def smallest_epsilon(question: Question, curve: Curve) -> float:
+def smallest_epsilon(question: PlanQuestion, curve: Curve) -> float:
     """Return the smallest ε of a grid that meets the targets of a question; infinite if none does."""
     found = bisect_left(_GRID, True, key=lambda epsilon: curve.meets(question, epsilon))
     return _GRID[found] if found < len(_GRID) else inf
 
 
 def _shared(
-    plan: PlanQuestions,
+    plan: QuestionSet,
     curves: Mapping[str, Curve],
     wanted: Mapping[str, float],
     costs: Mapping[str, Spending],
-    free: Sequence[Question],
+    free: Sequence[PlanQuestion],
 ) -> tuple[dict[str, float], dict[str, Spending]]:
     """Return the ε and the costs of all questions, the free ones by their weights, within the budget."""
     whole = concentrated_rho(plan.epsilon, plan.delta)
@@ -113,11 +113,11 @@ def _shared(
 
 
 def _refusal(
-    plan: PlanQuestions,
+    plan: QuestionSet,
     wanted: Mapping[str, float],
     costs: Mapping[str, Spending],
     needed: float,
-    free: Sequence[Question],
+    free: Sequence[PlanQuestion],
 ) -> str:
     """Say which targets cannot be met, and what would meet them; "" if all can."""
     if hopeless := [name for name in wanted if name not in costs]:
@@ -147,7 +147,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _total(plan: PlanQuestions, costs: Iterable[Spending]) -> float:
+def _total(plan: QuestionSet, costs: Iterable[Spending]) -> float:
     """Return the ε at the plan's δ that releases prove together."""
     return sum(costs, Spending()).epsilon(plan.delta, 0.0)
 

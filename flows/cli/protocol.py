@@ -46,7 +46,7 @@ def release(
         typer.Option(metavar=FOLDER, help="Folder for page, tables and records; default: the name of FILE."),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Charge again the questions whose answers were lost.")
+        bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     none_expected: Annotated[
@@ -60,7 +60,7 @@ def release(
         bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
     ] = False,
 ) -> None:
-    """Reserve the budget of a plan, answer its questions, and write one page.
+    """Reserve the budget of a plan, release its questions, and write one page.
 
     The same command goes on after an interruption: nothing is drawn twice.
     """

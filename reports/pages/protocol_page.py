@@ -1,4 +1,4 @@
-"""The page of an analysis plan: the plan as registered, its answers, and what changed since."""
+"""The page of an analysis plan: the plan as registered, its estimates, and later changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,16 +11,16 @@ def render_protocol(
     name: str,
     about: Sequence[str],
     plan: PageTable,
-    answers: Mapping[str, Model | str],
+    estimates: Mapping[str, Model | str],
     deviations: Sequence[str],
     methods: str,
 ) -> tuple[bytes, bytes]:
-    """Return the page as HTML and as Markdown; an answer that is missing is the reason."""
+    """Return the page as HTML and as Markdown; a question without an estimate has a reason."""
     tables = [
-        Section(question, answer)
-        if isinstance(answer, str)
-        else Section(question, table=table_of([replace(answer, title="")]))
-        for question, answer in answers.items()
+        Section(question, estimate)
+        if isinstance(estimate, str)
+        else Section(question, table=table_of([replace(estimate, title="")]))
+        for question, estimate in estimates.items()
     ]
     sections = [
         Section("The protocol as registered", about, table=plan),
@@ -28,7 +28,7 @@ def render_protocol(
         Section("Deviations", "" if deviations else "None.", bullets=deviations),
         Section("For a methods section", methods.split("\n\n")),
     ]
-    sentence = f"{len(answers)} questions within one budget"
+    sentence = f"{len(estimates)} questions within one budget"
     return render_page(
-        f"Protocol {name}", f"The analysis plan {name} and its answers", sections, sentence=sentence
+        f"Protocol {name}", f"The analysis plan {name} and its estimates", sections, sentence=sentence
     )

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.protocol import Plan, Question
+from dpalgos.protocol import Plan, PlanQuestion
 from dpalgos.protocol.questions import MEAN_SETTINGS
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
@@ -42,7 +42,7 @@ class PlanFile:
     def name(self) -> str:
         return self.path.stem
 
-    def question(self, name: str) -> Question:
+    def question(self, name: str) -> PlanQuestion:
         return next(each for each in self.plan.questions if each.name == name)
 
     def request(self, name: str, epsilon: float) -> ReleaseRequest:
@@ -112,11 +112,11 @@ def _check_tables(path: Path, plan: Plan) -> None:
             )
 
 
-def _estimator(question: Question, study: StudySpec) -> str:
+def _estimator(question: PlanQuestion, study: StudySpec) -> str:
     return question.estimator_for(users=bool(study.analyst_table and study.analyst_table.user_id))
 
 
-def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig, StudySpec]:
+def _config(plan: Plan, question: PlanQuestion, study: Path) -> tuple[ReleaseConfig, StudySpec]:
     """Return a question as a release file and a study would state it."""
     columns: dict[str, Any] = {**question.columns, **({"x": list(question.mean)} if question.mean else {})}
     spec, faults = checked_study(study, lambda plain: _one_panel(plain, question, columns))
@@ -139,7 +139,7 @@ def _config(plan: Plan, question: Question, study: Path) -> tuple[ReleaseConfig,
     return config, spec
 
 
-def _box(table: AnalystTable, question: Question) -> dict[str, Any]:
+def _box(table: AnalystTable, question: PlanQuestion) -> dict[str, Any]:
     """Return the declared bounds of the columns of a mean in their units; nothing for other estimators."""
     if question.estimator_for(users=bool(table.user_id)) != "box_mean":
         return {}
@@ -153,7 +153,7 @@ def _box(table: AnalystTable, question: Question) -> dict[str, Any]:
     }
 
 
-def _one_panel(plain: dict[str, Any], question: Question, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _one_panel(plain: dict[str, Any], question: PlanQuestion, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a study file with one panel: the question on all rows of the table."""
     data = plain["data"] if isinstance(plain.get("data"), dict) else {}
     n, name = data.get("users") or data.get("rows") or 1, question.estimator_for(users="user_id" in data)
@@ -179,7 +179,7 @@ def _one_panel(plain: dict[str, Any], question: Question, columns: Mapping[str, 
     }
 
 
-def _with_terms(question: Question, config: ReleaseConfig, study: StudySpec) -> Question:
+def _with_terms(question: PlanQuestion, config: ReleaseConfig, study: StudySpec) -> PlanQuestion:
     table = study.analyst_table
     assert table is not None
     formula = table.formula_of(config.columns.x) if question.formula else None
@@ -188,7 +188,7 @@ def _with_terms(question: Question, config: ReleaseConfig, study: StudySpec) -> 
     return question.with_terms(terms, [each.name for each in table.columns if each.categories])
 
 
-def _check_nested(question: Question, config: ReleaseConfig, study: StudySpec) -> None:
+def _check_nested(question: PlanQuestion, config: ReleaseConfig, study: StudySpec) -> None:
     """Refuse a nested model with a response or a column that its release does not have."""
     larger = study.analyst_table.formula_of(config.columns.x) if study.analyst_table else None
     assert larger is not None

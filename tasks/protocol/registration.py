@@ -1,4 +1,4 @@
-"""What the ledger knows of a plan: the ε of each question, the plan as registered, and what changed since.
+"""The registration of a plan in the ledger: the ε of each question, the plan, and later changes.
 
 A plan is registered when its questions are reserved. Each reserve stores the whole plan with its hash, which
 the ledger's chain seals. A question that was charged cannot change. Before that, its reserve is given back
@@ -45,7 +45,7 @@ class Registration:
 
     @property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """What the last charge of each question stores of the plan."""
+        """The facts of the plan that the last charge of each question stores."""
         return {
             question_of(each): {key: each.cost.facts[key] for key in ("reserve", "plan")}
             for each in self.charges
@@ -95,4 +95,4 @@ def deviations(plan: PlanFile, registration: Registration) -> Iterator[str]:
             yield f"Question {name!r} was dropped after registration."
     for name in now:
         if (times := [question_of(each) for each in registration.spent].count(name)) > 1:
-            yield f"Question {name!r} was charged {times} times, since an answer was lost."
+            yield f"Question {name!r} was charged {times} times, since an estimate was lost."

@@ -20,7 +20,7 @@ from tasks.report.coefficients import model_of_record, nested_record, read_recor
 def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mapping[str, str]) -> Path:
     """Write ``protocol.html``, ``protocol.md`` and the tables of a plan into a folder; return the page.
 
-    ``failures`` say why a question has no answer.
+    ``failures`` say why a question has no estimate.
     """
     prepared = prepare_plan(plan, ledger)
     records = records_of(plan, folder, failures)
@@ -32,17 +32,17 @@ def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mappi
         }
         for name, record in records.items()
     }
-    answers: dict[str, Model | str] = {
+    estimates: dict[str, Model | str] = {
         each.name: model_of_record(records[each.name])
         if each.name in records
-        else failures.get(each.name) or failures.get(each.submodel, "There is no answer.")
+        else failures.get(each.name) or failures.get(each.submodel, "There is no estimate.")
         for each in plan.plan.questions
     }
     contents = render_protocol(
         plan.name,
         _about(prepared),
         prepared.table(released),
-        answers,
+        estimates,
         list(deviations(plan, prepared.registration)),
         methods_of(prepared, records),
     )

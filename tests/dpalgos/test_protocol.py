@@ -30,7 +30,7 @@ REFUSED = [
     ([{**TARGET, "relative_precision": 0.1}], ("relative_precision", "depends on the data")),
     # a question that reads another's answer
     ([TARGET, {**MEAN, "params": {"coef": "primary"}}], ("'mean'", "coef", "'primary'")),
-    ([TARGET, {**MEAN, "bounds": {"center": "primary"}}], ("'mean'", "center", "answer of another")),
+    ([TARGET, {**MEAN, "bounds": {"center": "primary"}}], ("'mean'", "center", "estimate of another")),
     ([TARGET, {**MEAN, "after": "primary"}], ("'mean'", "'after'")),
     ([TARGET, {**MEAN, "precision": "primary"}], ("'mean'", "precision")),
     # two of one name

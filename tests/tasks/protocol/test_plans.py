@@ -11,11 +11,11 @@ import tasks.release.release
 from data.errors import BudgetExhausted, LedgerError
 from data.ledger import open_ledger
 from tasks.advice.releases import simulate_release
-from tasks.answer import answer
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.protocol.registration import deviations, registration_of
+from tasks.question import release_question
 from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in
 from tasks.report.coefficients import read_record
@@ -57,14 +57,14 @@ def file(tmp_path, home, monkeypatch):
     """A plan with its data, study and an open budget; tasks run in this process, forecasts on few tables."""
     few = lambda spec, asked: simulate_release(spec, asked, 8)  # noqa: E731
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
-    monkeypatch.setattr(flows.protocol, "answer", in_process)
+    monkeypatch.setattr(flows.protocol, "release_question", in_process)
     open_ledger(home).open_dataset("trial", 3.0, 1e-6)
     return written(tmp_path, N, PLAN)
 
 
 def in_process(*arguments, return_state, **keywords):
     try:
-        answer.fn(*arguments, **keywords)
+        release_question.fn(*arguments, **keywords)
     except Exception as error:
         return Failed(data=error)
     return Completed()
@@ -126,7 +126,7 @@ REFUSED = [
     (('"mean baseline"', '"primary"'), ("'primary'", "twice")),
     (
         ('mean = "baseline"', 'mean = "baseline"\nparams.coef = "primary"'),
-        ("'mean baseline'", "answer of another"),
+        ("'mean baseline'", "estimate of another"),
     ),
     (('mean = "baseline"', 'mean = "weight"'), ("'mean baseline'", "'weight'")),
     (("C(arm) + baseline", "C(arm) + weight"), ("'primary'", "'weight'")),
@@ -254,12 +254,12 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
             raise SpecError("the file is gone")
         return release(ledger, request, data, **keywords)
 
-    monkeypatch.setattr("tasks.answer.release", broken)
+    monkeypatch.setattr("tasks.question.release", broken)
     sentence = refused(lambda: run(file), SpecError, "'mean baseline'", "the file is gone", "give-back")
     assert "nothing was drawn" in sentence
     assert charges("released") == ["trial-plan/primary"]
     assert "the file is gone" in (file.parent / "out" / "protocol.md").read_text()
-    monkeypatch.setattr("tasks.answer.release", release)
+    monkeypatch.setattr("tasks.question.release", release)
     run(file)
     assert len(charges("released")) == 2
 

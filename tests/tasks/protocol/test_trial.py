@@ -16,10 +16,10 @@ from data.errors import AnswerLost
 from data.ledger import Ledger
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
-from tasks.answer import answer
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.protocol.registration import registration_of
+from tasks.question import release_question
 from tasks.release.record import record_of
 from tasks.release.release import Charging, draw_answer, release
 from tests.independent.accountant import epsilon_of_rho, rho_of
@@ -102,7 +102,7 @@ def child(prepared, home, folder, notes):
     registered = registration_of(plan, ledger.account("trial"))
     for name, epsilon in registered.epsilons.items():
         try:
-            answer.fn(plan, name, epsilon, folder, facts=registered.facts[name], again=False)
+            release_question.fn(plan, name, epsilon, folder, facts=registered.facts[name], again=False)
         except AnswerLost:
             os.write(notes, (json.dumps({"lost": name}) + "\n").encode())
 

@@ -1,4 +1,4 @@
-"""The task that answers one question of an analysis plan."""
+"""The task that releases one question of an analysis plan."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +15,12 @@ from tasks.release.record import record_of, write_record
 from tasks.release.release import Charging, release
 
 
-@task(task_run_name="answer {question}", cache_policy=NO_CACHE)
+@task(task_run_name="release {question}", cache_policy=NO_CACHE)
 @guarded
-def answer(
+def release_question(
     plan: PlanFile, question: str, epsilon: float, folder: Path, *, facts: Mapping[str, Any], again: bool
 ) -> None:
-    """Charge the reserve of a question, draw its answer or read it from the ledger, and write its record."""
+    """Charge and draw a question, or read its estimate from the ledger; write its record."""
     request = plan.request(question, epsilon)
     charging = Charging(again=again, facts=facts)
     released = release(open_ledger(home()), request, plan.data, charging=charging)
