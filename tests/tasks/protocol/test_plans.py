@@ -21,35 +21,7 @@ from tasks.release.spending import room_in
 from tasks.report.coefficients import read_record
 from tests.builders import refused, words
 from tests.independent.accountant import epsilon_of_rho, rho_of
-from tests.tasks.protocol.trials import written
-
-N = 1500
-PLAN = """
-[plan]
-dataset = "trial"
-study = "trial.toml"
-epsilon = 3.0
-delta = 1e-6
-[[question]]
-name = "primary"
-formula = "systolic ~ C(arm) + baseline"
-precision = { "arm[T.drug]" = 2.5 }
-[[question]]
-name = "unadjusted"
-submodel = "primary"
-formula = "systolic ~ C(arm)"
-[[question]]
-name = "mean baseline"
-mean = "baseline"
-[[table]]
-out = "table.tex"
-columns = ["unadjusted", "primary"]
-"""
-EXTRA = """
-[[question]]
-name = "extra"
-mean = "age"
-"""
+from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, written
 
 
 @pytest.fixture
@@ -59,7 +31,7 @@ def file(tmp_path, home, monkeypatch):
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
     monkeypatch.setattr(flows.protocol, "release_question", in_process)
     open_ledger(home).open_dataset("trial", 3.0, 1e-6)
-    return written(tmp_path, N, PLAN)
+    return written(tmp_path, SMALL_N, SMALL)
 
 
 def in_process(*arguments, return_state, **keywords):
@@ -68,14 +40,6 @@ def in_process(*arguments, return_state, **keywords):
     except Exception as error:
         return Failed(data=error)
     return Completed()
-
-
-def edit(file, *pairs):
-    text = file.read_text()
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    file.write_text(text)
 
 
 def prepared_plan(file):

@@ -96,6 +96,34 @@ out = "table2.tex"
 columns = ["unadjusted", "primary"]
 """
 
+SMALL_N = 1500
+SMALL = """
+[plan]
+dataset = "trial"
+study = "trial.toml"
+epsilon = 3.0
+delta = 1e-6
+[[question]]
+name = "primary"
+formula = "systolic ~ C(arm) + baseline"
+precision = { "arm[T.drug]" = 2.5 }
+[[question]]
+name = "unadjusted"
+submodel = "primary"
+formula = "systolic ~ C(arm)"
+[[question]]
+name = "mean baseline"
+mean = "baseline"
+[[table]]
+out = "table.tex"
+columns = ["unadjusted", "primary"]
+"""
+EXTRA = """
+[[question]]
+name = "extra"
+mean = "age"
+"""
+
 
 def _between(rng, lower, upper, mean, std, n):
     """Return normal numbers within inclusion criteria."""
@@ -129,3 +157,11 @@ def written(folder, n=N, plan=PLAN, seed=0):
     (folder / "trial-plan.toml").write_text(plan)
     trial(seed, n).to_parquet(folder / "trial.parquet")
     return folder / "trial-plan.toml"
+
+
+def edit(file, *pairs):
+    text = file.read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
