@@ -15,13 +15,13 @@ import scipy
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
-from dpalgos.errors import InputError
 from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.typing import FloatArray
 
 # The ε between which targets are sought, 2% apart: the same for every plan.
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
 _ALL_MET = 0.95  # share of simulated tables on which all targets are met
+_STEPS = 400
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
 
 
@@ -100,16 +100,20 @@ def _shared(
     """Return the ε and the costs of all questions, the free ones by their weights, within the budget."""
     whole = concentrated_rho(plan.epsilon, plan.delta)
     rest = (whole - sum(cost.rho for cost in costs.values())) / sum(each.weight for each in free)
-    for share in (1 - 1e-6, *(0.5 ** (k / 8) for k in range(1, 81))):  # less if noise is not Gaussian
+
+    def shared(step: int) -> tuple[dict[str, float], dict[str, Spending]]:
         epsilons, total = dict(wanted), dict(costs)
         for each in free:
-            rho = max(share * each.weight * rest, 1e-300)
+            rho = (1 - 1e-6) * 0.98**step * each.weight * rest  # noise that is not Gaussian costs more
             more = _digits(Spending(rho=rho, pure_epsilon=inf).epsilon(plan.delta), 4, floor)
             epsilons[each.name] = epsilons.get(each.name, 0.0) + more if each.precision else more
             total[each.name] = curves[each.name].cost(epsilons[each.name])
-        if _total(plan, total.values()) <= plan.epsilon:
-            return epsilons, total
-    raise InputError(f"epsilon of the plan must be larger, got {plan.epsilon:g}: no split has room for all")
+        return epsilons, total
+
+    def fits(step: int) -> bool:
+        return _total(plan, shared(step)[1].values()) <= plan.epsilon
+
+    return shared(bisect_left(range(_STEPS), True, key=fits))
 
 
 def _refusal(

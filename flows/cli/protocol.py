@@ -1,6 +1,7 @@
 """``dpcost protocol``: an analysis plan, checked without data, and released within one budget."""
 
 import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,7 @@ def check(file: PlanArgument) -> None:
     """Forecast the half-widths of a plan and split its budget; reads no data."""
     from tasks.errors import SpecError
 
-    prepared = _prepared(file)
+    prepared = _prepared(file, typer.echo)
     if prepared.split.refusal:
         raise SpecError(f"{file.name}: {prepared.split.refusal}")
     plan = prepared.plan.plan
@@ -70,14 +71,15 @@ def release(
     from flows.launch import prepare_process, run_recorded
     from flows.local_server import prefect_server
     from flows.lock import exclusive_run
+    from flows.progress import say
     from tasks.errors import SpecError
-    from tasks.protocol.prepare import reserve_plan
+    from tasks.protocol.prepare import prepare_plan, reserve_plan
     from tasks.protocol.write import methods_of, records_of
     from tasks.report.coefficients import text_of
 
     folder = out or Path(file.stem)
     claim_report(folder)
-    prepared, ledger = _prepared(file), open_ledger(home())
+    prepared, ledger = _prepared(file, say), open_ledger(home())
     plan = prepared.plan
     ledger.account(plan.plan.dataset)
     if prepared.split.refusal:
@@ -103,14 +105,14 @@ def release(
         page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
     records = records_of(plan, folder, {})
     if methods:
-        typer.echo(methods_of(_prepared(file, show=False), records))
+        typer.echo(methods_of(prepare_plan(plan, ledger), records))
         return
     for record in records.values():
         typer.echo(text_of([record]))
     typer.echo(str(page))
 
 
-def _prepared(file: Path, *, show: bool = True) -> "PreparedPlan":
+def _prepared(file: Path, show: Callable[[str], object]) -> "PreparedPlan":
     """Split the budget of a plan, and show its forecast."""
     from data.ledger import open_ledger
     from flows.progress import counter
@@ -119,7 +121,6 @@ def _prepared(file: Path, *, show: bool = True) -> "PreparedPlan":
     from tasks.protocol.prepare import prepare_plan
 
     prepared = prepare_plan(read_plan(file), open_ledger(home()), counter("simulating", "forecasts"))
-    if show:
-        typer.echo(text_of_table(prepared.table()))
-        typer.echo(f"all together: epsilon {prepared.split.total:.4g} at delta {prepared.plan.plan.delta:g}")
+    show(text_of_table(prepared.table()))
+    show(f"all together: epsilon {prepared.split.total:.4g} at delta {prepared.plan.plan.delta:g}")
     return prepared

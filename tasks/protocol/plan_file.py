@@ -1,7 +1,8 @@
 """The file of an analysis plan: its questions as requests for releases, with columns from a study file."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,18 +49,18 @@ class PlanFile:
     def request(self, name: str, epsilon: float) -> ReleaseRequest:
         """Return the request for the release of a question at an ε."""
         question, (config, study) = self.question(name), self.configs[name]
+        budget: dict[str, float] = {"epsilon": epsilon, "delta": self.plan.delta}
+        with self.naming(name):
+            estimator = _estimator(question, study)
+            return complete_request(config, study, estimator, self.path, **budget, interval=question.interval)
+
+    @contextmanager
+    def naming(self, question: str) -> Iterator[None]:
+        """Name a question in errors about it."""
         try:
-            return complete_request(
-                config,
-                study,
-                _estimator(question, study),
-                self.path,
-                epsilon=epsilon,
-                delta=self.plan.delta,
-                interval=question.interval,
-            )
+            yield
         except (SpecError, InputError) as error:
-            raise SpecError(f"{self.path.name}: question {name!r}: {error}") from None
+            raise SpecError(f"{self.path.name}: question {question!r}: {error}") from None
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -161,7 +162,7 @@ def _one_panel(plain: dict[str, Any], question: PlanQuestion, columns: Mapping[s
     panels = [*plain.get("panels", []), plain]
     listed = [item for panel in panels for item in panel.get("estimators", []) if item.get("name") == name]
     suited = (each for each in listed if each.get("params", {}).get("family", "") == question.family)
-    default = {"name": name, "params": {**(_BOX if name == "box_mean" else {}), **family}}
+    settings = {**(_BOX if name == "box_mean" else {}), **family, **question.bounds, **question.params}
     problem: dict[str, Any] = {"kind": "subsamples", "units": "public", **family}
     if not question.formula:
         problem |= {"covariates": list(columns.get("x", ())), "response": columns.get("y", "")}
@@ -175,7 +176,7 @@ def _one_panel(plain: dict[str, Any], question: PlanQuestion, columns: Mapping[s
         "replicates": dict.fromkeys(PROFILES, 1),
         "headline": {"n": n, "epsilon": 1.0, "delta": "1/n^2", "panel": "plan"},
         "panels": [{"name": "plan", "problem": problem}],
-        "estimators": [{**next(suited, default), "calibrations": ["tight"]}],
+        "estimators": [{**next(suited, {"name": name, "params": settings}), "calibrations": ["tight"]}],
     }
 
 

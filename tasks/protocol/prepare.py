@@ -121,7 +121,8 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
-        self._units, _ = public_plan(self._request)
+        with plan.naming(name):
+            self._units, _ = public_plan(self._request)
 
     @property
     def curve(self) -> Curve:
@@ -141,7 +142,9 @@ class _Simulated:
         return simulate_release(request.study, asked)
 
     def _cost(self, epsilon: float) -> Spending:
-        cost = public_plan(self._plan.request(self._name, epsilon))[1].cost
+        request = self._plan.request(self._name, epsilon)
+        with self._plan.naming(self._name):
+            cost = public_plan(request)[1].cost
         if cost.failure:
             raise SpecError(
                 f"question {self._name!r}: estimator must be one that never fails, got "
@@ -182,7 +185,8 @@ def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
     unchanged = set()
     for each in plan.plan.released:
         request = plan.request(each.name, prepared.split.epsilons[each.name])
-        planned = plan_on_rows(ledger, account, request, plan.data)
+        with plan.naming(each.name):
+            planned = plan_on_rows(ledger, account, request, plan.data)
         facts = facts_of(plan, each.name, prepared.forecasts[each.name])
         cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
         kept = registration.kept.get(each.name)
