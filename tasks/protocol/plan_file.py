@@ -104,8 +104,8 @@ def read_plan(path: Path) -> PlanFile:
 
 
 def _check_tables(path: Path, plan: Plan) -> None:
-    names = [table.out for table in plan.tables]
-    for name in names:
+    names = [*(table.out for table in plan.tables), *(each.name for each in plan.questions)]
+    for name in names[: len(plan.tables)]:
         table_format(Path(name), "out")
         if Path(name).name != name or names.count(name) > 1 or name in PAGES:
             raise SpecError(

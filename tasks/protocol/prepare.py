@@ -12,6 +12,7 @@ import numpy as np
 
 from data.errors import LedgerError
 from data.ledger import Account, Ledger, PrivacyCost, Question
+from data.ledger.charges import RESERVED
 from dpalgos.accounting.composition import Spending
 from dpalgos.protocol.split import Curve, Split, likely_half_widths, split_budget
 from reports.render import PageTable
@@ -19,13 +20,12 @@ from reports.writing import num
 from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
-from tasks.protocol.registration import Registration, facts_of, registration_of
+from tasks.protocol.registration import Registration, deviations, facts_of, registration_of, unchanged
 from tasks.release.release import plan_on_rows, public_plan
 from tasks.release.spending import room_in
 
-Terms = Mapping[
-    str, Any
-]  # "terms": [term, lower limit, half-width, upper limit]; "none": chance of no interval
+# "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval
+Terms = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,16 +41,12 @@ class PreparedPlan:
     @property
     def is_reserved(self) -> bool:
         """Whether the ledger has all questions as they are now, and no others."""
-        kept, names = self.registration.kept, [each.name for each in self.plan.plan.released]
-        return set(names) == set(kept) and not any(
-            self._differs(kept[each.name].cost.facts["plan"]["questions"][each.name], each.declared)
-            for each in self.plan.plan.released
-        )
+        released = [each.name for each in self.plan.plan.released]
+        return set(released) == set(self.registration.kept) == unchanged(self.plan, self.registration)
 
-    @staticmethod
-    def _differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        """Say whether two questions differ in more than what decided their ε."""
-        return any(one.get(key) != other.get(key) for key in {*one, *other} - {"precision", "weight"})
+    @property
+    def deviations(self) -> list[str]:
+        return list(deviations(self.plan, self.registration))
 
     @property
     def without_intervals(self) -> list[str]:
@@ -100,11 +96,13 @@ def prepare_plan(
     counts = count(1)
     simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
     split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
-    forecasts = {name: registration.facts[name]["plan"]["forecast"] for name in fixed}
-    for name in names:
-        if name not in fixed:
-            epsilon = split.epsilons.get(name, math.inf)
-            forecasts[name] = simulated[name].forecast(min(epsilon, plan.plan.epsilon))
+    same, facts = unchanged(plan, registration), registration.facts
+    forecasts = {
+        name: facts[name]["plan"]["forecast"]
+        if name in same
+        else each.forecast(min(split.epsilons.get(name, math.inf), plan.plan.epsilon))
+        for name, each in simulated.items()
+    }
     epsilons = dict.fromkeys(names, math.nan) | dict(split.epsilons)
     return PreparedPlan(
         plan=plan,
@@ -144,13 +142,7 @@ class _Simulated:
     def _cost(self, epsilon: float) -> Spending:
         request = self._plan.request(self._name, epsilon)
         with self._plan.naming(self._name):
-            cost = public_plan(request)[1].cost
-        if cost.failure:
-            raise SpecError(
-                f"question {self._name!r}: estimator must be one that never fails, got "
-                f"{self._request.estimator.name!r}, which may with probability {cost.failure:g}"
-            )
-        return cost
+            return public_plan(request)[1].cost
 
     def _half_widths(self, epsilon: float) -> dict[str, float]:
         """Return half-widths by term in the units of the file that are rarely exceeded."""
@@ -181,27 +173,32 @@ def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
     """
     plan, registration = prepared.plan, prepared.registration
     requests: list[tuple[Question, PrivacyCost]] = []
-    account = ledger.account(plan.plan.dataset)
-    unchanged = set()
+    account, same = ledger.account(plan.plan.dataset), set()
+    charged = {each.question.id: each for each in account.charges}
     for each in plan.plan.released:
         request = plan.request(each.name, prepared.split.epsilons[each.name])
         with plan.naming(each.name):
             planned = plan_on_rows(ledger, account, request, plan.data)
-        facts = facts_of(plan, each.name, prepared.forecasts[each.name])
-        cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
-        kept = registration.kept.get(each.name)
-        if kept is None or kept.question.id != planned.question.id:
-            if kept is not None and kept.state != "reserved":
-                raise SpecError(
-                    f"question {each.name!r} must be as it was registered, since it was charged on "
-                    f"{kept.charged:.10}; restore it, and ask the changed question under another name"
-                )
-            requests.append((planned.question, cost))
-        else:
-            unchanged.add(each.name)
+        kept, known = registration.kept.get(each.name), charged.get(planned.question.id)
+        if known and (kept is None or kept.question.id != known.question.id):
+            where = f" as {known.reserve!r}" if known.reserve else ""
+            raise SpecError(
+                f"question {each.name!r} must not be in this plan, since it was charged on "
+                f"{known.charged:.10}{where}; leave it out, or keep the name of the plan"
+            )
+        if known:
+            same.add(each.name)
+            continue
+        if kept is not None and kept.state != RESERVED:
+            raise SpecError(
+                f"question {each.name!r} must be as it was registered, since it was charged on "
+                f"{kept.charged:.10}; restore it, and ask the changed question under another name"
+            )
+        facts = {**planned.cost.facts, **facts_of(plan, each.name, prepared.forecasts[each.name])}
+        requests.append((planned.question, replace(planned.cost, facts=facts)))
     left = [
         charge.id
         for name, charge in registration.kept.items()
-        if name not in unchanged and charge.state == "reserved"
+        if name not in same and charge.state == RESERVED
     ]
     ledger.reserve(plan.plan.dataset, requests, room_in(account.budget), give_back=left)

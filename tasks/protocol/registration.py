@@ -73,6 +73,17 @@ def facts_of(plan: PlanFile, question: str, forecast: Mapping[str, Any]) -> dict
     }
 
 
+def unchanged(plan: PlanFile, registration: Registration) -> set[str]:
+    """Return the names of registered questions that are the same in all that their release depends on."""
+
+    def content(question: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in question.items() if key not in ("precision", "weight")}
+
+    before = {name: each["plan"]["questions"][name] for name, each in registration.facts.items()}
+    now = {each.name: each.declared for each in plan.plan.released}
+    return {name for name in now if name in before and content(now[name]) == content(before[name])}
+
+
 def deviations(plan: PlanFile, registration: Registration) -> Iterator[str]:
     """Yield what differs between the plan as registered and as it is now."""
     first = registration.first

@@ -12,7 +12,6 @@ from reports.pages.protocol_page import render_protocol
 from reports.writing import words
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import PreparedPlan, prepare_plan
-from tasks.protocol.registration import deviations
 from tasks.release.spending import spent_epsilon
 from tasks.report.coefficients import model_of_record, nested_record, read_record, write_table
 
@@ -43,7 +42,7 @@ def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mappi
         _about(prepared),
         prepared.table(released),
         estimates,
-        list(deviations(plan, prepared.registration)),
+        prepared.deviations,
         methods_of(prepared, records),
     )
     for name, content in zip(PAGES, contents, strict=True):
@@ -99,7 +98,7 @@ def methods_of(prepared: PreparedPlan, records: Mapping[str, Mapping[str, Any]])
     released = [
         records[each.name]["release"]["methods"] for each in plan.plan.released if each.name in records
     ]
-    return "\n\n".join(filter(None, [first, *released, more]))
+    return "\n\n".join(filter(None, [first, *released, more, " ".join(prepared.deviations)]))
 
 
 def _about(prepared: PreparedPlan) -> list[str]:

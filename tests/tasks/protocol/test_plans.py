@@ -116,11 +116,9 @@ def test_a_wrong_plan_is_refused_by_name(file, change, named):
     refused(lambda: read_plan(file), SpecError, *words(named))
 
 
-def test_an_estimator_that_may_fail_is_refused(file):
-    settings = "bounds = { covariate_bound = 2.0 }\ninterval = 0"
-    question = f'family = "logistic"\nestimator = "objective_perturbation_glm"\n{settings}'
-    edit(file, ('mean = "baseline"', f'formula = "adherent ~ baseline"\n{question}'))
-    refused(lambda: prepared_plan(file), SpecError, "'mean baseline'", "objective_perturbation_glm")
+def test_an_estimator_that_cannot_be_released_is_refused_by_question(file):
+    edit(file, ('mean = "baseline"', 'formula = "systolic ~ baseline"\nestimator = "tukey_em"\ninterval = 0'))
+    refused(lambda: prepared_plan(file), SpecError, "'mean baseline'", "cannot be released")
 
 
 def test_targets_that_do_not_fit_are_refused_with_what_would(file):
@@ -160,10 +158,15 @@ def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_mark
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
     assert not prepared_plan(file).is_reserved
-    assert reserve(file).split.epsilons == before
+    after = reserve(file)
+    assert after.split.epsilons == before
+    assert [row[0] for row in after.forecasts["mean baseline"]["terms"]] == ["age"]
     assert len(charges("reserved")) == 2
     assert [line for line in found_deviations(file) if "'mean baseline'" in line and "['age']" in line]
-    assert "'mean baseline' changed after registration" in run(file).with_suffix(".md").read_text()
+    text = run(file).with_suffix(".md").read_text()
+    assert (
+        text.count("'mean baseline' changed after registration") == 2
+    )  # under deviations, and in the methods
 
 
 def test_a_question_that_was_answered_cannot_change(file):
@@ -171,6 +174,13 @@ def test_a_question_that_was_answered_cannot_change(file):
     run(file)
     edit(file, ('mean = "baseline"', 'mean = "age"'))
     refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was registered")
+
+
+def test_a_question_that_another_plan_has_asked_is_refused(file):
+    reserve(file)
+    other = file.rename(file.with_name("other-plan.toml"))
+    refused(lambda: reserve(other), SpecError, "'primary'", "trial-plan/primary")
+    assert len(charges()) == 2
 
 
 def test_a_changed_target_and_a_changed_submodel_are_marked(file):

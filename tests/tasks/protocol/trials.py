@@ -69,7 +69,7 @@ delta = 1e-6
 [[question]]
 name = "primary"
 formula = "systolic ~ arm + baseline + age + bmi + sex + region"
-precision = { "C(arm)[T.drug]" = 0.85 }
+precision = { "C(arm)[T.drug]" = 0.82 }
 
 [[question]]
 name = "adherence"
@@ -84,12 +84,12 @@ formula = "systolic ~ arm"
 [[question]]
 name = "mean baseline"
 mean = "baseline"
-precision = 1.5
 
 [[question]]
 name = "events"
 formula = "events ~ arm + age"
 family = "poisson"
+precision = { "arm[T.drug]" = 0.8 }
 
 [[table]]
 out = "table2.tex"
