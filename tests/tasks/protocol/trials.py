@@ -14,6 +14,14 @@ COLUMNS = {
     "adherent": (0, 1, None, None),
     "events": (0, 20, None, None),
 }
+CATEGORIES = {
+    "arm": ["placebo", "drug"],
+    "sex": ["female", "male"],
+    "smoker": ["no", "yes"],
+    "diabetes": ["no", "yes"],
+    "race": ["Asian", "Black", "Hispanic", "White"],
+    "region": [f"region {number}" for number in range(1, 9)],
+}
 STUDY = """
 title = "A trial"
 question = "How do arms differ?"
@@ -29,18 +37,6 @@ path = "trial.parquet"
 rows = {n}
 privacy_unit = "one row, a patient"
 clusters = "none"
-[[data.columns]]
-name = "arm"
-categories = ["placebo", "drug"]
-source = "the protocol"
-[[data.columns]]
-name = "sex"
-categories = ["female", "male"]
-source = "the protocol"
-[[data.columns]]
-name = "region"
-categories = ["Asia", "Europe", "North America", "South America"]
-source = "the protocol"
 {columns}
 [[panels]]
 name = "public"
@@ -51,7 +47,7 @@ name = "ols"
 name = "preconditioned_regression"
 calibrations = ["tight"]
 [guesses]
-shares = {{ arm = [0.5, 0.5], sex = [0.5, 0.5], region = [0.25, 0.25, 0.25, 0.25] }}
+shares = {{ {shares} }}
 std = {{ age = 9.0, baseline = 11.0, bmi = 5.0, systolic = 12.0 }}
 mean = {{ age = 60.0, baseline = 146.0, bmi = 28.0, systolic = 137.0, adherent = 0.73, events = 0.7 }}
 correlation = 0.0
@@ -68,8 +64,8 @@ delta = 1e-6
 
 [[question]]
 name = "primary"
-formula = "systolic ~ arm + baseline + age + bmi + sex + region"
-precision = { "C(arm)[T.drug]" = 0.82 }
+formula = "systolic ~ arm + baseline + age + bmi + sex + smoker + diabetes + race + region"
+precision = { "C(arm)[T.drug]" = 1.08 }
 
 [[question]]
 name = "adherence"
@@ -140,20 +136,24 @@ def trial(seed, n=N):
     adherent = rng.random(n) < 1 / (1 + np.exp(-1.0 + 0.02 * (age - 60) + 0.3 * (drug - 0.5)))
     events = np.minimum(rng.poisson(np.exp(np.log(0.7) + 0.01 * (age - 60) - 0.2 * (drug - 0.5))), 20)
     table = pd.DataFrame({"age": age, "baseline": baseline, "bmi": bmi, "systolic": systolic}).round(1)
-    table["region"] = rng.choice(["Asia", "Europe", "North America", "South America"], n)
-    table["sex"] = rng.choice(["female", "male"], n)
+    for name in ("sex", "smoker", "diabetes", "race", "region"):
+        table[name] = rng.choice(CATEGORIES[name], n)
     return table.assign(arm=np.where(drug, "drug", "placebo"), adherent=adherent.astype(int), events=events)
 
 
 def written(folder, n=N, plan=PLAN, seed=0):
     """Write the table, the study and the plan into a folder; return the plan's file."""
-    blocks = []
+    blocks = [
+        f'[[data.columns]]\nname = "{name}"\ncategories = {levels}\nsource = "the protocol"\n'
+        for name, levels in CATEGORIES.items()
+    ]
     for name, (lower, upper, center, scale) in COLUMNS.items():
         units = "" if center is None else f"center = {center}\nscale = {scale}\n"
         blocks.append(
             f'[[data.columns]]\nname = "{name}"\nlower = {lower}\nupper = {upper}\n{units}source = "public"\n'
         )
-    (folder / "trial.toml").write_text(STUDY.format(n=n, columns="".join(blocks)))
+    shares = ", ".join(f"{name} = {[1 / len(each)] * len(each)}" for name, each in CATEGORIES.items())
+    (folder / "trial.toml").write_text(STUDY.format(n=n, columns="".join(blocks), shares=shares))
     (folder / "trial-plan.toml").write_text(plan)
     trial(seed, n).to_parquet(folder / "trial.parquet")
     return folder / "trial-plan.toml"
