@@ -35,7 +35,6 @@ class PlanFile:
     path: Path
     plan: Plan
     sha256: str
-    study: Path
     data: Path
     configs: Mapping[str, tuple[ReleaseConfig, StudySpec]]
 
@@ -82,25 +81,25 @@ def read_plan(path: Path) -> PlanFile:
             "that declares the columns"
         )
     _check_tables(path, plan)
-    study, configs, faults, questions = path.parent / plan.study, {}, [], []
-    for question in plan.questions:
+    study, configs, faults, checked = path.parent / plan.study, {}, [], {}
+    for question in sorted(plan.questions, key=lambda each: bool(each.submodel)):
         try:
             if not question.submodel:
                 configs[question.name] = _config(plan, question, study)
                 question = _with_terms(question, *configs[question.name])
             elif question.submodel in configs:
                 _check_nested(question, *configs[question.submodel])
-            questions.append(question)
+            checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
-    plan = replace(plan, questions=tuple(questions))
+    plan = replace(plan, questions=tuple(checked[each.name] for each in plan.questions))
     (_, declared), *_ = configs.values()
     assert declared.analyst_table is not None
     data = path.parent / plan.data if plan.data else Path(declared.analyst_table.path)
     sha256 = hashlib.sha256(content).hexdigest()
-    return PlanFile(path=path, plan=plan, sha256=sha256, study=study, data=data, configs=configs)
+    return PlanFile(path=path, plan=plan, sha256=sha256, data=data, configs=configs)
 
 
 def _check_tables(path: Path, plan: Plan) -> None:

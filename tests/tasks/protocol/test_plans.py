@@ -121,6 +121,14 @@ def test_an_estimator_that_cannot_be_released_is_refused_by_question(file):
     refused(lambda: prepared_plan(file), SpecError, "'mean baseline'", "cannot be released")
 
 
+def test_a_nested_model_may_stand_before_its_release(file):
+    head, first, second, rest = file.read_text().split("[[question]]")
+    file.write_text("[[question]]".join([head, second.replace("C(arm)", "C(arm) + age"), first, rest]))
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", "nested")
+    edit(file, ("C(arm) + age", "C(arm)"))
+    assert read_plan(file).plan.questions[0].name == "unadjusted"
+
+
 def test_targets_that_do_not_fit_are_refused_with_what_would(file):
     edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
     refusal = prepared_plan(file).split.refusal
