@@ -59,7 +59,7 @@ class PreparedPlan:
         rows: list[list[str]] = []
         for question in self.plan.plan.questions:
             if question.submodel:
-                rows.append([question.name, f"0, nested in {question.submodel}", *[""] * 5])
+                rows.append([question.name, "0", f"nested in {question.submodel}", *[""] * 4])
                 continue
             epsilon, found = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
             none = f"{found['none']:.0%}" if found else ""
@@ -72,7 +72,7 @@ class PreparedPlan:
                     width = released.get(question.name, {}).get(term, math.nan)
                     rows[-1].append("none" if math.isnan(width) else num(width))
                 first, none = ["", ""], ""
-        columns = ["Question", "ε", "term", "± expected", "range", "target", "chance of no interval"]
+        columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
         columns += ["± released"] * (released is not None)
         whole = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
         title = f"Half-widths of {self.plan.name} at {whole}, forecast without data"

@@ -105,9 +105,10 @@ def _about(prepared: PreparedPlan) -> list[str]:
     """Say when the plan was registered, and what its releases cost together."""
     plan, registration = prepared.plan, prepared.registration
     spent = spent_epsilon(registration.spent, plan.plan.delta)
+    first = registration.first["sha256"]
+    file = "is unchanged" if first == plan.sha256 else f"now has sha256 {plan.sha256}"
     return [
-        f"Registered {registration.date[:19].replace('T', ' ')} UTC with sha256 "
-        f"{registration.first['sha256']}. The file now has sha256 {plan.sha256}.",
+        f"Registered {registration.date[:19].replace('T', ' ')} UTC with sha256 {first}. The file {file}.",
         f"All questions together cost ε = {spent:.4g} at δ = {plan.plan.delta:g}; the plan allows "
         f"{plan.plan.epsilon:g}.",
     ]

@@ -73,7 +73,7 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert not prepared.split.refusal
     rows = {(row[0], row[2]): row for row in prepared.table().texts}
     assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
-    assert "primary" in rows["unadjusted", ""][1]
+    assert rows["unadjusted", "nested in primary"][1] == "0"
     events = [
         event
         for name, epsilon in prepared.split.epsilons.items()
