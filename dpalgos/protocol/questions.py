@@ -159,13 +159,13 @@ _QUESTION = {
 
 def faults_of(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is missing or wrong in a plan."""
-    yield from _wrong_values("the plan", content, _PARTS)
     plan: Any = content.get("plan")
     questions, tables = content.get("question"), content.get("table", [])
     parts = [[plan], questions, tables]
     if not all(isinstance(part, list) and all(map(_is_table, part)) for part in parts) or not questions:
         yield "the plan must have [plan], at least one [[question]], and [[table]] where tables are wanted"
         return
+    yield from _wrong_values("the plan", content, _PARTS)
     yield from _wrong_values("[plan]", plan, _PLAN)
     if missing := {"epsilon", "delta"} - set(plan):
         yield f"[plan] must state epsilon and delta, of all questions together; add {min(missing)}"

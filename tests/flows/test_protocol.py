@@ -35,6 +35,14 @@ def test_check_shows_the_split_and_says_how_to_open_the_budget(command_line, fil
     assert "dpcost ledger open trial --epsilon 3 --delta 1e-06" in out
 
 
+def test_a_file_of_another_kind_is_named(command_line, file):
+    status, _, err = command_line("protocol", "check", file.with_name("trial.toml"))
+    assert (status, err.count(";")) == (2, 0)
+    status, _, err = command_line("check", file)
+    assert status == 2
+    assert "dpcost protocol check" in err
+
+
 def test_check_refuses_targets_that_do_not_fit_and_still_shows_the_table(command_line, file):
     edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
     status, out, err = command_line("protocol", "check", file)
