@@ -100,10 +100,7 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     studies = list(dict.fromkeys(studies))
     _prepare_folders(options, _distinct_names(studies))
     check_shared_store()
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
-    logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines
-    end_on_signals()
+    prepare_process()
     with _full_disk_told(), exclusive_run(home()):
         for study in studies:
             _check_table(study, options)
@@ -115,6 +112,14 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
             "may be incomplete; free some space"
         )
     return options.reports.resolve() / "index.html"
+
+
+def prepare_process() -> None:
+    """Let Prefect print nothing, and signals end this process."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines
+    end_on_signals()
 
 
 def end_on_signals() -> None:
@@ -177,7 +182,7 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
 
 
 def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    """Run the flow of one or several studies until the server has recorded its tasks."""
+    """Run the flow of one or several studies."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -192,10 +197,15 @@ def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
                 return one(studies[0], options, return_state=True)
             return several(list(studies), options, return_state=True)
 
+    run_recorded(run)
+
+
+def run_recorded(run: Callable[[], Any]) -> Any:
+    """Run a flow that returns its state, wait until the server has recorded its tasks; return its result."""
     with ThreadPoolExecutor(1) as thread:  # signals go to the main thread, which waits
         state = thread.submit(copy_context().run, run).result()
     wait_until_recorded(str(state.state_details.flow_run_id))
-    state.result()
+    return state.result()
 
 
 def workers_of(

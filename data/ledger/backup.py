@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import key
 from data.ledger.book import Book, VerifyReport
-from data.ledger.charges import RELEASED
+from data.ledger.charges import RELEASED, RESERVED
 from data.ledger.database import BUDGETS, CHARGES, Database, SQLiteDatabase, create_tables, require_format
 from data.store.folders import atomic_write, read_small
 
@@ -104,11 +104,13 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
 
 
 def _continues(later: Book, earlier: Book) -> bool:
-    """Say whether all charges and answers of the one book are in the other."""
+    """Say whether the one book has all charges and answers of the other, and none of them as a reserve."""
     answered = {charge.id for charge in earlier.charges(state=RELEASED)}
     names = {budget.name for budget in earlier.budgets()}
+    begun = {charge.id for charge in earlier.charges() if charge.state != RESERVED}
     return (
         earlier.head in later.hashes
+        and begun.isdisjoint(charge.id for charge in later.charges(state=RESERVED))
         and answered <= {charge.id for charge in later.charges(state=RELEASED)}
         and names <= {budget.name for budget in later.budgets()}
     )

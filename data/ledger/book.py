@@ -1,11 +1,11 @@
 """The ledger's two tables within one transaction: read, checked, and added to.
 
 A charge is one row of ``charges``. The content of a charge never changes. Its hash follows from that content,
-its budget and the hash of the charge before: a chain, whose last hash is the head. State and result are
-written once more when the result exists. Their seal follows from the hash. A budget's seal covers its last
-charge, which reveals charges that were cut off at the end. Nothing here is keyed: a person who can rewrite
-the ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere,
-that an older ledger was put back.
+its budget and the hash of the charge before: a chain, whose last hash is the head. The state changes when a
+reserve is charged or given back. State and result are written once more when the result exists. Their seal
+follows from the hash. A budget's seal covers its last charge, which reveals charges that were cut off at the
+end. Nothing here is keyed: a person who can rewrite the ledger can read its key, too. The chain shows
+accidents, slips and, with a head that was noted elsewhere, that an older ledger was put back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ from data.errors import LedgerBroken, LedgerError
 from data.ledger.charges import (
     PENDING,
     RELEASED,
+    RESERVED,
+    RETURNED,
     Account,
     Charge,
     PrivacyCost,
@@ -102,7 +104,10 @@ class Book:
     def account(self, name: str) -> Account:
         for budget in self.budgets():
             if budget.name == name:
-                return Account(budget, self.charges(dataset=name), self.contents(), self.head)
+                every = self.charges(dataset=name)
+                kept = [charge for charge in every if charge.state != RETURNED]
+                returned = [charge for charge in every if charge.state == RETURNED]
+                return Account(budget, kept, self.contents(), self.head, returned)
         raise LedgerError(
             f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
             f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"
@@ -126,9 +131,21 @@ class Book:
         self._execute(of_budget.values(last=budget["last"], seal=_budget_seal(budget)))
 
     def release(self, charge: Charge, answer: Mapping[str, Any]) -> None:
-        same = {"question": charge.question.id, "attempt": charge.attempt, "state": PENDING}
+        self._advance(charge, PENDING, RELEASED, answer=canonical_json(answer), ended=timestamp())
+
+    def begin(self, charge: Charge) -> Charge:
+        """Turn a reserve into a charge whose noise may be drawn."""
+        self._advance(charge, RESERVED, PENDING)
+        return replace(charge, state=PENDING)
+
+    def give_back(self, charge: Charge) -> None:
+        """Give a reserve back, of which nothing was drawn."""
+        self._advance(charge, RESERVED, RETURNED, ended=timestamp())
+
+    def _advance(self, charge: Charge, before: str, state: str, **changed: str) -> None:
+        same = {"question": charge.question.id, "attempt": charge.attempt, "state": before}
         (row,) = self._rows(CHARGES, **same)
-        row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": timestamp()}
+        row |= {"state": state, **changed}
         row["seal"] = _seal(row)
         of_charge = sa.update(CHARGES).where(CHARGES.c.number == row["number"])
         self._execute(of_charge.values({name: row[name] for name in _SEALED_LATER}))
@@ -237,7 +254,7 @@ def _row_of(charge: Charge) -> dict[str, Any]:
         "facts": canonical_json(cost.facts),
         "charged": charge.charged,
         "holder": "",
-        "state": PENDING,
+        "state": charge.state,
         "answer": None,
         "ended": None,
     }
@@ -252,6 +269,7 @@ def _charge_of(row: Row) -> Charge:
         cost=PrivacyCost(row["rho"], pure_epsilon, row["failure"], row["unit"], facts),
         charged=row["charged"],
         answer=None if row["answer"] is None else json.loads(row["answer"]),
+        state=row["state"],
     )
 
 

@@ -15,7 +15,7 @@ from data.errors import LedgerError
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
-PENDING, RELEASED = "pending", "released"
+RESERVED, PENDING, RELEASED, RETURNED = "reserved", "pending", "released", "returned"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Charge:
     attempt: int  # how often the question was charged, this time included
     cost: PrivacyCost
     charged: str  # when; UTC, ISO 8601
-    answer: Mapping[str, Any] | None = None  # None: it is being drawn, or was lost
+    answer: Mapping[str, Any] | None = None  # None: it is reserved, is being drawn, or was lost
+    state: str = PENDING
 
     @property
     def id(self) -> str:
@@ -90,15 +91,21 @@ class Charge:
     def epsilon(self) -> float:
         return self.question.epsilon
 
+    @property
+    def reserve(self) -> str:
+        """The name of the reserve that it was charged as, or ""."""
+        return str(self.cost.facts.get("reserve", ""))
+
 
 @dataclass(frozen=True)
 class Account:
     """A dataset's budget and all its charges, at one moment."""
 
     budget: TotalBudget
-    charges: Sequence[Charge]
+    charges: Sequence[Charge]  # reserved ones included
     contents: Mapping[str, str]  # the dataset of each content that the ledger has charged
     head: str  # of the ledger
+    returned: Sequence[Charge] = ()  # reserves that were given back: they cost nothing
 
 
 def require_name(what: str, name: str) -> None:

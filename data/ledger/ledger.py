@@ -14,7 +14,9 @@ from data.errors import AnswerLost, ContentRefused, LedgerBroken, LedgerError
 from data.ledger import backup, content, key
 from data.ledger.book import Book, VerifyReport, timestamp
 from data.ledger.charges import (
-    RELEASED,
+    PENDING,
+    RESERVED,
+    RETURNED,
     Account,
     Charge,
     PrivacyCost,
@@ -133,13 +135,53 @@ class Ledger:
         with self._database.answering(question.dataset):
             with self._writing() as book:
                 book.require_whole_tail()
-                charge, account = _answered(book, question, again), book.account(question.dataset)
+                charge = _answered(book, question, again)
+                if charge and charge.state == RESERVED:
+                    charge = book.begin(_same_cost(charge, cost))
+                account = book.account(question.dataset)
                 if charge is None:
-                    charge = _new_charge(book, account, question, cost, require_room, allow_new_content)
-                    contents = {**account.contents, question.content: question.dataset}
-                    charges = [*account.charges, charge]
-                    account = replace(account, charges=charges, contents=contents, head=book.head)
+                    charge = _new_charge(
+                        book, question, cost, require_room, allow_new_content=allow_new_content
+                    )
+                    account = book.account(question.dataset)
             yield charge, account
+
+    def reserve(
+        self,
+        dataset: str,
+        requests: Sequence[tuple[Question, PrivacyCost]],
+        require_room: RequireRoom,
+        *,
+        give_back: Collection[str] = (),
+        allow_new_content: bool = False,
+    ) -> Account:
+        """Charge several questions before any is drawn: all of them, or none.
+
+        `answering` turns a reserve into a charge before noise is drawn. Reserves with an ``id`` in
+        ``give_back`` are given back first; a charge whose noise may have been drawn is refused. A question
+        that is charged or reserved stays as it is.
+        """
+        with self._database.answering(dataset), self._writing() as book:
+            book.require_whole_tail()
+            for charge in book.account(dataset).charges:
+                if charge.id in give_back:
+                    if charge.state != RESERVED:
+                        raise LedgerError(
+                            f"{charge.reserve or charge.id!r} cannot be given back: its noise may have been "
+                            "drawn, so what was charged stays spent"
+                        )
+                    book.give_back(charge)
+            for question, cost in requests:
+                if not _charges_of(book, question):
+                    _new_charge(
+                        book,
+                        question,
+                        cost,
+                        require_room,
+                        allow_new_content=allow_new_content,
+                        state=RESERVED,
+                    )
+            return book.account(dataset)
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store the result of a charge, once, and return it; only then may it be shown.
@@ -225,8 +267,8 @@ class Ledger:
 def _answered(book: Book, question: Question, again: bool) -> Charge | None:
     """Return the charge with the result of a question, or None: charge it. A lost result is refused."""
     for asked in (question, question.former):
-        charges = book.asked(asked.id) if asked else []
-        if charges and charges[-1].answer is not None:
+        charges = _charges_of(book, asked) if asked else []
+        if charges and (charges[-1].answer is not None or charges[-1].state == RESERVED):
             return charges[-1]
         if charges and not again:
             raise AnswerLost(
@@ -237,15 +279,32 @@ def _answered(book: Book, question: Question, again: bool) -> Charge | None:
     return None
 
 
+def _charges_of(book: Book, question: Question) -> list[Charge]:
+    """Return the charges of a question, without reserves that were given back."""
+    return [charge for charge in book.asked(question.id) if charge.state != RETURNED]
+
+
+def _same_cost(reserve: Charge, cost: PrivacyCost) -> Charge:
+    """Return a reserve; refuse one whose release would now have another cost."""
+    if replace(reserve.cost, facts={}) != replace(cost, facts={}):
+        raise LedgerError(
+            f"the reserve {reserve.reserve!r} must have the cost of its release, got another; nothing was "
+            "drawn: give it back with dpcost ledger give-back, and repeat the request"
+        )
+    return reserve
+
+
 def _new_charge(
     book: Book,
-    account: Account,
     question: Question,
     cost: PrivacyCost,
     require_room: RequireRoom,
+    *,
     allow_new_content: bool,
+    state: str = PENDING,
 ) -> Charge:
     """Charge a question at the end of the chain, if data and budget allow it."""
+    account = book.account(question.dataset)
     known = account.contents
     names = {known[each.content] for each in (question, question.former) if each and each.content in known}
     if names and question.dataset not in names:
@@ -257,7 +316,7 @@ def _new_charge(
         raise content.other_data(question.dataset)
     attempt = len(book.asked(question.id)) + 1
     cost = replace(cost, facts=plain(cost.facts, "facts"))
-    new = Charge(question, attempt, cost, timestamp())
+    new = Charge(question, attempt, cost, timestamp(), state=state)
     if require_room(account.charges, new) is not None:  # type: ignore[func-returns-value]
         raise TypeError("require_room must raise to refuse a charge, and return nothing")
     book.add(new)
@@ -285,6 +344,7 @@ def _plain_charge(charge: Charge) -> dict[str, Any]:
         "delta": charge.question.delta,
         "cost": cost | {"pure_epsilon": None if cost["pure_epsilon"] == math.inf else cost["pure_epsilon"]},
         "charged": charge.charged,
-        "state": "no answer" if charge.answer is None else RELEASED,
+        "state": "no answer" if charge.state == PENDING else charge.state,
+        "reserve": charge.reserve,
         "answer": charge.answer,
     }

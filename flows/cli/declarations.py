@@ -27,6 +27,10 @@ def check(
     from tasks.study.study_file import checked_study, read_toml
 
     content = read_toml(file)[1]
+    if {"plan", "question"} <= set(content):
+        raise SpecError(
+            f"{file} must be a study or release file, got a plan; run: dpcost protocol check {file}"
+        )
     is_release = "dataset" in content and "panels" not in content
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:

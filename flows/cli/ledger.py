@@ -92,13 +92,36 @@ def ledger_show(
         )
         for charge in row["charges"]:
             budget = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
-            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{budget}  {charge['state']}")
+            state = f"{charge['state']}  {charge['reserve']}".rstrip()
+            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{budget}  {state}")
         if row["note"]:
             typer.echo(f"  {row['note']}")
     if rows:
         typer.echo(_COPIES)
     else:
         typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
+
+
+@ledger_app.command("give-back")
+def ledger_give_back(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Dataset name.")],
+    reserve: Annotated[
+        str, typer.Argument(metavar="RESERVE", help="Name of the reserve: PLAN/QUESTION, as show prints it.")
+    ],
+) -> None:
+    """Give back the reserve of a question of a plan, unless its noise may have been drawn."""
+    from data.errors import LedgerError
+    from data.ledger import open_ledger
+    from tasks.release.spending import room_in
+
+    ledger = open_ledger(home())
+    account = ledger.account(name)
+    charges = [charge for charge in account.charges if charge.reserve == reserve]
+    if not charges:
+        raise LedgerError(f"RESERVE must be one that dpcost ledger show {name} prints, got {reserve!r}")
+    ids = [charge.id for charge in charges]
+    ledger.reserve(name, [], room_in(account.budget), give_back=ids)
+    typer.echo(f"{name}: epsilon {charges[-1].epsilon:g} of {reserve} is given back; nothing was drawn")
 
 
 @ledger_app.command("backup")

@@ -23,6 +23,7 @@ from flows.cli.declarations import check, show_private
 from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
+from flows.cli.protocol import protocol_app
 from flows.cli.publish import figure, publish, submodel, table
 from flows.cli.release import release
 from flows.progress import say
@@ -39,7 +40,7 @@ for command in (
     *(release, table, submodel, audit, init, check, advise, show_private, figure, publish),
 ):
     app.command()(command)
-for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():
+for name, group in {"ledger": ledger_app, "cache": runs.cache_app, "protocol": protocol_app}.items():
     app.add_typer(group, name=name)
 
 # Faults of a named file that the user can correct.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
-_MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 
 
 def release(
@@ -178,7 +177,7 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
+    from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request
@@ -195,7 +194,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
-    if none > _MOST_LIKELY_NONE and not none_expected:
+    if none > MOST_LIKELY_NONE and not none_expected:
         minimum = needed_epsilon(request.study, release_request)
         enough = f"about {minimum:.2g}" if minimum else f"more than {16_384 * request.epsilon:.2g}"
         raise SpecError(
@@ -205,7 +204,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         )
     if yes:
         return
-    if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+    if not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError(
             "nothing was charged; for more intervals, use more rows, more epsilon or fewer columns"
         )
@@ -218,7 +217,7 @@ def _sizes(request: "ReleaseRequest") -> str:
     return f"{number:,} {units}"
 
 
-def _is_confirmed(question: str) -> bool:
+def is_confirmed(question: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
     from tasks.errors import SpecError
 

@@ -148,7 +148,7 @@ def render_coefficients(models: Sequence[Model], form: str) -> bytes:
         return _csv(models)
     if form in ("html", "md"):
         return render_table(table, "html" if form == "html" else "markdown").encode()
-    return (_latex(table) if form == "tex" else _text(table)).encode()
+    return (_latex(table) if form == "tex" else text_of_table(table)).encode()
 
 
 def _frame(table: PageTable) -> pd.DataFrame:
@@ -158,7 +158,8 @@ def _frame(table: PageTable) -> pd.DataFrame:
     )
 
 
-def _text(table: PageTable) -> str:
+def text_of_table(table: PageTable) -> str:
+    """Return a table as plain text."""
     lines = [line.rstrip() for line in _frame(table).to_string().splitlines()]
     return "\n".join([*filter(None, [table.caption]), *lines, *table.notes]) + "\n"
 

@@ -29,6 +29,7 @@ from tasks.study.panel import EstimatorSpec, Panel, structure_of
 from tasks.study.spec import StudySpec
 
 _TABLES, _FEW_TABLES = 60, 12
+MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 # Half-widths of a level of 1 % of the rows over those of a usual one: between (share ratio)^½ and the ratio.
 _RARE_LEVEL = 8.0
 _MOST_STEPS = 29  # up to 16,384 times as much
@@ -69,8 +70,45 @@ class AskedRelease:
     columns: Sequence[str] = ()
 
 
-def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) -> ReleaseForecast:
-    """Forecast the intervals of a release on synthetic tables; it reads no data.
+def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
+    """Forecast the intervals of a release on synthetic tables; it reads no data."""
+    return simulate_release(spec, asked, _TABLES).forecast(asked.epsilon)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SimulatedRelease:
+    """A release on synthetic tables, which are the same for every ε."""
+
+    spec: StudySpec
+    asked: AskedRelease
+    panel: Panel
+    tables: Sequence[Any]
+    first: int  # 1 after an offset
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, without offset and intercept."""
+        return on_a_table(self.spec, self.panel).covariates[self.first :]
+
+    def forecast(self, epsilon: float) -> ReleaseForecast:
+        """Forecast the intervals at an ε."""
+        return _forecast(self.spec, self.panel, self.names, self.limits(epsilon), len(self.tables))
+
+    def limits(self, epsilon: float) -> list[np.ndarray]:
+        """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
+        panel, asked = self.panel, replace(self.asked, epsilon=epsilon)
+        last = self.first + len(self.names) if self.names else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
+            found = [
+                _ends(panel, prepared, asked, asked.params, number)
+                for number, prepared in enumerate(self.tables)
+            ]
+        return [ends[:, self.first : last] for ends in found if ends is not None]
+
+
+def simulate_release(spec: StudySpec, asked: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
+    """Simulate the tables of a release.
 
     Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
@@ -84,20 +122,28 @@ def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) ->
     if (traits := panel.problem.traits).has_intercept:
         params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
         first = int(traits.offset_bounds is not None)
-    names = on_a_table(spec, panel).covariates[first:]
-    last = first + len(names) if names else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        found = [
-            _ends(panel, prepared, asked, params, number)
-            for number, prepared in enumerate(made_up_tables(spec, panel, n_tables or _TABLES))
-        ]
-    some = [ends[:, first:last] for ends in found if ends is not None]
+        warnings.simplefilter("ignore", UserWarning)
+        tables = tuple(made_up_tables(spec, panel, n_tables))
+    return SimulatedRelease(
+        spec=spec, asked=replace(asked, params=params), panel=panel, tables=tables, first=first
+    )
+
+
+def _forecast(
+    spec: StudySpec, panel: Panel, names: tuple[str, ...], some: Sequence[np.ndarray], n_tables: int
+) -> ReleaseForecast:
+    """Summarize the limits (2, k) of the intervals on tables that have any."""
     if not some:
         none = np.full((2, len(names)), np.nan)
         zeros = (0.0, 0.0, 0.0)
         return ReleaseForecast(
-            names=names, half_widths=none[0], ends=none, intervals=zeros, signs=zeros, none=1.0
+            names=names,
+            half_widths=none[0],
+            ends=none,
+            intervals=zeros,
+            signs=zeros,
+            none=1.0,
         )
     ends = np.array(some)  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
@@ -114,7 +160,7 @@ def forecast_release(spec: StudySpec, asked: AskedRelease, n_tables: int = 0) ->
         ends=range_ends / [[1.0 if spec.guesses.std else _NARROWER], [1.0]],
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
-        none=1 - float(is_known.any(axis=1).sum()) / len(found),
+        none=1 - float(is_known.any(axis=1).sum()) / n_tables,
     )
 
 
@@ -134,8 +180,10 @@ def needed_epsilon(spec: StudySpec, asked: AskedRelease) -> float | None:
     It is one of a grid whose steps are a factor of 2^½.
     """
 
+    simulated = simulate_release(spec, asked, _FEW_TABLES)
+
     def has_half(step: int) -> bool:
-        found = forecast_release(spec, replace(asked, epsilon=asked.epsilon * 2 ** (step / 2)), _FEW_TABLES)
+        found = simulated.forecast(asked.epsilon * 2 ** (step / 2))
         return 2 * found.intervals[0] >= len(found.names)
 
     step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)

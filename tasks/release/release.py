@@ -7,7 +7,7 @@ charge is on the disk before noise is drawn. The result is in the ledger before 
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -31,10 +31,11 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.release.design import question_parameters
+from tasks.own_table.file_units import FileUnits
+from tasks.release.design import RowDesign, question_parameters
 from tasks.release.former import question_of_1_1, refuse_unmatched
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import ReleaseRows, columns_read, read_rows
+from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
 from tasks.study.panel import OFFSET, check_offset, structure_of
@@ -117,12 +118,13 @@ class Charging:
 
     ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
     budget. ``before_charge`` is called with the plan of a question that was never charged; it raises to
-    charge nothing.
+    charge nothing. ``facts`` are stored with a charge.
     """
 
     again: bool = False
     allow_new_content: bool = False
     before_charge: Callable[[PlannedRelease], None] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def release(
@@ -138,41 +140,50 @@ def release(
     Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
     number of rows read so far.
     """
-    one_blas_thread()
     others = {"allow_new_content": charging.allow_new_content}
     account = ledger.account(request.dataset)
-    reader = ledger.fingerprinter(account.contents, request.dataset, read=columns_read(request), **others)
-    rows = read_rows(reader, data, request, progress)
-    plan = plan_release(request, rows)
+    plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
     known = {each.question.id for each in account.charges}
     asked = {each.id for each in (plan.question, plan.question.former) if each}
     if not asked & known:
         if not charging.again:
-            refuse_unmatched(plan.question, rows, account.charges)
+            refuse_unmatched(plan.question, plan.rows, account.charges)
         if charging.before_charge:
             charging.before_charge(plan)
     room = room_in(account.budget)
-    with ledger.answering(plan.question, plan.cost, room, again=charging.again, **others) as (
+    cost = replace(plan.cost, facts={**plan.cost.facts, **charging.facts})
+    with ledger.answering(plan.question, cost, room, again=charging.again, **others) as (
         charge,
         account,
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
         _log.warning("the stored result is of version 1.1, which compared numbers in single precision only")
-    return StoredRelease(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
+    return StoredRelease(
+        request=request, rows=plan.rows, plan=plan, charge=charge, answer=answer, account=account
+    )
+
+
+def plan_on_rows(
+    ledger: Ledger,
+    account: Account,
+    request: ReleaseRequest,
+    data: Source,
+    *,
+    allow_new_content: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> PlannedRelease:
+    """Read and check the rows of a dataset, and plan a release from them."""
+    one_blas_thread()
+    reader = ledger.fingerprinter(
+        account.contents, request.dataset, read=columns_read(request), allow_new_content=allow_new_content
+    )
+    return plan_release(request, read_rows(reader, data, request, progress))
 
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
-    name = request.estimator.name
-    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
-    if request.offset_bounds:
-        check_offset(name, rows.columns[0])
-    if rows.has_intercept:
-        keywords = {**structure_of(name, request.offset_bounds), **keywords}
-    if "coef" in keywords:
-        has_offset = request.offset_bounds is not None
-        keywords["coef"] = rows.units.answer_of(keywords["coef"], has_offset=has_offset)
+    name, keywords = request.estimator.name, _keywords(request, rows.units, rows.design)
     drawing, sample = _drawing(name, keywords, rows)
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
@@ -185,6 +196,29 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         question=_question(request, rows, drawing.params),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
     )
+
+
+def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
+    """Plan the drawing of a release by its declarations alone; return it with the units of its numbers."""
+    table = request.table
+    assert table is not None
+    design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
+    keywords = _keywords(request, units, design)
+    shape = table.rows, len(units.names)
+    return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=table.users)
+
+
+def _keywords(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
+    """Return all keywords of the estimator."""
+    name, offset_bounds = request.estimator.name, request.offset_bounds
+    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
+    if offset_bounds:
+        check_offset(name, units.names[0])
+    if design.intercept:
+        keywords = {**structure_of(name, offset_bounds), **keywords}
+    if "coef" in keywords:
+        keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
+    return keywords
 
 
 def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:

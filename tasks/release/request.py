@@ -134,6 +134,20 @@ def read_request(
     config, study, faults = checked_request(path)
     if config is None or faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
+    return complete_request(config, study, estimator, path, epsilon=epsilon, delta=delta, interval=interval)
+
+
+def complete_request(
+    config: ReleaseConfig,
+    study: StudySpec | None,
+    estimator: str,
+    path: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    interval: float | None,
+) -> ReleaseRequest:
+    """Add what a study declares to the content of a release file; ``path`` is where it was written."""
     if study is not None and study.analyst_table is not None:
         config = _completed(config, study, study.analyst_table, estimator)
     if study is not None and study.analyst_table is not None:
@@ -169,7 +183,7 @@ def read_request(
     )
 
 
-def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, ReleaseConfig]:
+def with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, ReleaseConfig]:
     """Take response and covariates from the formula of the release file, or of the study, if there is one."""
     formula = config.formula or study.formula
     if not formula or study.analyst_table is None or (config.columns.x and not config.formula):
@@ -201,7 +215,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
     elif study and config and not of_study:
         try:
-            study, config = _with_formula(study, config)
+            study, config = with_formula(study, config)
             of_study += _unknown_columns(config.columns, study)
         except SpecError as error:
             faults.append(str(error))

@@ -11,6 +11,7 @@ Therefore the intercept is the estimate where all of them are at their centers.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from data.tables.reading import (
     opened_table,
 )
 from data.tables.sources import Source, is_address, is_folder
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
@@ -79,13 +81,14 @@ def table_as_declared(
     *,
     family: str,
     watch: Watch,
+    formula: FormulaDesign | None = None,
 ) -> ReleaseRows:
     """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
     responses of a generalized linear model (``family``) stay as they are.
     """
-    design = design_as_declared(analyst_table, asked, family)
+    design, units = units_as_declared(analyst_table, asked, family, formula)
     assert design.declaration is not None
     read = read_declared(path, design.declaration, watch=watch)
     if read.repairs and (not asked.y or asked.user_id):
@@ -94,13 +97,23 @@ def table_as_declared(
             "them, so give the column impute = a public constant"
         )
     users = read.table[design.user_id] if design.user_id else None
-    units = _file_units(analyst_table, asked, design, has_reach=not family)
     X, moved = design.rows(read.table), _moved(read, design)
     if design.response is None:
         return ReleaseRows(X=X, y=None, users=users, units=units, design=design, moved=moved)
     rows, y = np.zeros((len(read.kept), X.shape[1])), np.zeros(len(read.kept))
     rows[read.kept], y[read.kept] = X, design.response.values(read.table)
     return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, moved=moved)
+
+
+def units_as_declared(
+    analyst_table: AnalystTable, asked: ReleaseColumns, family: str, formula: FormulaDesign | None = None
+) -> tuple[RowDesign, FileUnits]:
+    """Return how rows are made from columns as a study file declares them, and the way back."""
+    design = design_as_declared(analyst_table, asked, family)
+    units = _file_units(analyst_table, asked, design, has_reach=not family)
+    if formula:
+        return replace(design, formula=formula.described), units.by_formula(formula)
+    return design, units
 
 
 def design_as_declared(analyst_table: AnalystTable, asked: ReleaseColumns, family: str) -> RowDesign:
@@ -206,10 +219,8 @@ def read_rows(
             progress(reader.n_rows)
 
     if analyst_table:
-        rows = table_as_declared(Path(data), analyst_table, columns, family=request.family, watch=watch)
-        if formula := request.by_formula:
-            design = replace(rows.design, formula=formula.described)
-            rows = replace(rows, design=design, units=rows.units.by_formula(formula))
+        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
+        rows = table_as_declared(Path(data), analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
         columns=tuple(UnitColumn(name=name) for name in x),

@@ -110,7 +110,7 @@ def released_model(record: Mapping[str, Any]) -> ReleasedModel:
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
     """Write the table of one or several releases; the end of the file's name says the format."""
     form = table_format(file)
-    atomic_write(file, render_coefficients([_model(record) for record in records], form))
+    atomic_write(file, render_coefficients([model_of_record(record) for record in records], form))
 
 
 def table_format(file: Path, option: str = "--table") -> str:
@@ -122,10 +122,10 @@ def table_format(file: Path, option: str = "--table") -> str:
 
 
 def text_of(records: Sequence[Mapping[str, Any]]) -> str:
-    return render_coefficients([_model(record) for record in records], "txt").decode()
+    return render_coefficients([model_of_record(record) for record in records], "txt").decode()
 
 
-def _model(record: Mapping[str, Any]) -> Model:
+def model_of_record(record: Mapping[str, Any]) -> Model:
     release, deployment = record["release"], record["deployment"]
     about, loss = release.get("model", {}), deployment["privacy_loss"]
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()

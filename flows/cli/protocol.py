@@ -1,0 +1,126 @@
+"""``dpcost protocol``: an analysis plan, checked without data, and released within one budget."""
+
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from data.store.folders import home
+from flows.cli.options import FOLDER
+
+if TYPE_CHECKING:
+    from tasks.protocol.prepare import PreparedPlan
+
+protocol_app = typer.Typer(
+    help="Check and release an analysis plan: several questions within one budget.", no_args_is_help=True
+)
+PlanArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="TOML file with [plan], [[question]] and [[table]].")
+]
+
+
+@protocol_app.command("check")
+def check(file: PlanArgument) -> None:
+    """Forecast the half-widths of a plan and split its budget; reads no data."""
+    from tasks.errors import SpecError
+
+    prepared = _prepared(file, typer.echo)
+    if prepared.split.refusal:
+        raise SpecError(f"{file.name}: {prepared.split.refusal}")
+    plan = prepared.plan.plan
+    if prepared.account is None:
+        budget = f"--epsilon {plan.epsilon:g} --delta {plan.delta:g}"
+        typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
+
+
+protocol_app.command("advise", hidden=True)(check)
+
+
+@protocol_app.command("release")
+def release(
+    file: PlanArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar=FOLDER, help="Folder for page, tables and records; default: the name of FILE."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
+    none_expected: Annotated[
+        bool,
+        typer.Option(
+            "--none-expected",
+            help="Release even if more than 25% of simulated releases of a question have no interval.",
+        ),
+    ] = False,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
+    ] = False,
+) -> None:
+    """Reserve the budget of a plan, release its questions, and write one page.
+
+    The same command goes on after an interruption: nothing is drawn twice.
+    """
+    from data.ledger import open_ledger
+    from data.store.output_files import claim_report
+    from flows.cli.release import is_confirmed
+    from flows.launch import prepare_process, run_recorded
+    from flows.local_server import prefect_server
+    from flows.lock import exclusive_run
+    from flows.progress import say
+    from tasks.errors import SpecError
+    from tasks.protocol.prepare import prepare_plan, reserve_plan
+    from tasks.protocol.write import methods_of, records_of
+    from tasks.report.coefficients import text_of
+
+    folder = out or Path(file.stem)
+    claim_report(folder)
+    prepared, ledger = _prepared(file, say), open_ledger(home())
+    plan = prepared.plan
+    ledger.account(plan.plan.dataset)
+    if prepared.split.refusal:
+        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    if not prepared.is_reserved:
+        if (none := prepared.without_intervals) and not none_expected:
+            raise SpecError(
+                f"nothing was reserved: no interval is expected for {', '.join(none)}; use more epsilon or "
+                "other weights, or pass --none-expected to release anyway"
+            )
+        question = f"reserve epsilon {prepared.split.total:.4g} of {plan.plan.dataset}?"
+        if not (yes or is_confirmed(question)):
+            raise SpecError("nothing was reserved; change the plan, and repeat the command")
+        reserve_plan(prepared, ledger)
+
+    def load() -> None:
+        import flows.protocol  # noqa: F401
+
+    prepare_process()
+    with exclusive_run(home()), prefect_server(home(), meanwhile=load):
+        from flows.protocol import protocol
+
+        page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
+    records = records_of(plan, folder, {})
+    if methods:
+        typer.echo(methods_of(prepare_plan(plan, ledger), records))
+        return
+    for record in records.values():
+        typer.echo(text_of([record]))
+    typer.echo(str(page))
+
+
+def _prepared(file: Path, show: Callable[[str], object]) -> "PreparedPlan":
+    """Split the budget of a plan, and show its forecast."""
+    from data.ledger import open_ledger
+    from flows.progress import counter
+    from reports.pages.coefficient_table import text_of_table
+    from tasks.protocol.plan_file import read_plan
+    from tasks.protocol.prepare import prepare_plan
+
+    prepared = prepare_plan(read_plan(file), open_ledger(home()), counter("simulating", "forecasts"))
+    show(text_of_table(prepared.table()))
+    show(f"all together: epsilon {prepared.split.total:.4g} at delta {prepared.plan.plan.delta:g}")
+    return prepared

@@ -1,0 +1,27 @@
+"""The task that releases one question of an analysis plan."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from data.ledger import open_ledger
+from data.store.folders import home
+from tasks.errors import guarded
+from tasks.protocol.plan_file import PlanFile
+from tasks.release.record import record_of, write_record
+from tasks.release.release import Charging, release
+
+
+@task(task_run_name="release {question}", cache_policy=NO_CACHE)
+@guarded
+def release_question(
+    plan: PlanFile, question: str, epsilon: float, folder: Path, *, facts: Mapping[str, Any], again: bool
+) -> None:
+    """Charge and draw a question, or read its estimate from the ledger; write its record."""
+    request = plan.request(question, epsilon)
+    charging = Charging(again=again, facts=facts)
+    released = release(open_ledger(home()), request, plan.data, charging=charging)
+    write_record(record_of(released), folder / question)

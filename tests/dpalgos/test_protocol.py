@@ -1,0 +1,224 @@
+"""Analysis plans: what is refused by name, how a budget is split, and plans on data frames."""
+
+from math import inf
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpalgos import InputError
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.composition import Spending
+from dpalgos.protocol import Plan
+from dpalgos.protocol.split import Curve, likely_half_widths, split_budget
+from tests.builders import refused, words
+
+DELTA = 1e-6
+TARGET = {"name": "primary", "formula": "y ~ x", "precision": {"x": 1.0}}
+MEAN = {"name": "mean", "mean": "x"}
+
+
+def plan_of(*questions, epsilon=2.0, tables=(), **plan):
+    content = {"plan": {"epsilon": epsilon, "delta": DELTA, **plan}, "question": list(questions)}
+    return Plan.from_toml(content | ({"table": list(tables)} if tables else {}))
+
+
+REFUSED = [
+    # a target that depends on the data
+    ([{**TARGET, "precision": {"x": "10%"}}], ("'primary'", "relative to the estimate")),
+    ([{**TARGET, "precision": "10%"}], ("'primary'", "relative to the estimate")),
+    ([{**TARGET, "relative_precision": 0.1}], ("relative_precision", "depends on the data")),
+    # a question that reads another's answer
+    ([TARGET, {**MEAN, "params": {"coef": "primary"}}], ("'mean'", "coef", "'primary'")),
+    ([TARGET, {**MEAN, "bounds": {"center": "primary"}}], ("'mean'", "center", "estimate of another")),
+    ([TARGET, {**MEAN, "after": "primary"}], ("'mean'", "'after'")),
+    ([TARGET, {**MEAN, "precision": "primary"}], ("'mean'", "precision")),
+    # two of one name
+    ([TARGET, {**MEAN, "name": "primary"}], ("'primary'", "twice")),
+    # submodels
+    ([TARGET, {"name": "small", "submodel": "other", "formula": "y ~ 1"}], ("'small'", "'other'")),
+    ([TARGET, {"name": "small", "submodel": "primary"}], ("'small'", "formula")),
+    ([TARGET, {"name": "s", "submodel": "primary", "formula": "y ~ 1", "weight": 2}], ("'s'", "'weight'")),
+    ([MEAN, {"name": "small", "submodel": "mean", "formula": "y ~ 1"}], ("'small'", "'mean'")),
+    # other values
+    ([{**TARGET, "precision": {"x": -1.0}}], ("precision", "-1")),
+    ([{**TARGET, "precision": {"x": inf}}], ("precision", "inf")),
+    ([{**TARGET, "precision": {}}], ("precision", "{}")),
+    ([{**TARGET, "precision": 1.0}], ("precision", "its terms")),
+    ([{**TARGET, "interval": 0}], ("precision", "interval")),
+    ([{**TARGET, "interval": 95}], ("interval", "95")),
+    ([{**TARGET, "family": "gamma"}], ("family", "'gamma'")),
+    ([{**MEAN, "weight": 0}], ("weight", "0")),
+    ([{**MEAN, "weight": True}], ("weight", "True")),
+    ([{**MEAN, "formula": "y ~ x"}], ("formula", "mean")),
+    ([{"name": "none"}], ("one of formula", "none")),
+    ([{"mean": "x"}], ("name", "none")),
+    ([{**MEAN, "name": "a/b"}], ("name", "'a/b'")),
+    ([{**MEAN, "mean": []}], ("mean", "[]")),
+    ([{"name": "sums", "columns": {"x": ["x"]}}], ("estimator", "none")),
+    ([], "[[question]]"),
+]
+
+
+@pytest.mark.parametrize(("questions", "named"), REFUSED)
+def test_a_wrong_question_is_refused_by_name(questions, named):
+    refused(lambda: plan_of(*questions), InputError, *words(named))
+
+
+def test_all_faults_of_a_plan_are_named_at_once():
+    with pytest.raises(InputError) as caught:
+        plan_of(
+            {**TARGET, "weight": -1},
+            {**MEAN, "epsilon": 1.0},
+            delta=2.0,
+            tables=[{"out": "a.tex", "columns": ["b"]}],
+        )
+    assert [word in str(caught.value) for word in ("weight", "'epsilon'", "delta", "'b'")] == [True] * 4
+
+
+def test_text_that_is_not_toml_is_refused():
+    refused(lambda: Plan.from_toml("[plan"), InputError, "TOML")
+
+
+def curve(width_at_one, terms=("x",)):
+    """Return a Gaussian release whose half-widths are in proportion to 1/ε."""
+
+    def cost(epsilon):
+        return Spending(rho=concentrated_rho(epsilon, DELTA), pure_epsilon=inf)
+
+    return Curve(half_widths=lambda epsilon: dict.fromkeys(terms, width_at_one / epsilon), cost=cost)
+
+
+def rhos(split):
+    return {name: concentrated_rho(epsilon, DELTA) for name, epsilon in split.epsilons.items()}
+
+
+def test_targets_get_the_smallest_epsilon_and_the_rest_is_shared_by_weights():
+    plan = plan_of(TARGET, {**MEAN, "weight": 1}, {**MEAN, "name": "other", "weight": 3})
+    split = split_budget(plan, {"primary": curve(0.5), "mean": curve(1.0), "other": curve(1.0)})
+    assert not split.refusal
+    assert 0.5 <= split.epsilons["primary"] <= 0.5 * 1.03
+    assert rhos(split)["other"] / rhos(split)["mean"] == pytest.approx(3, rel=0.01)
+    assert 0.99 * plan.epsilon < split.total <= plan.epsilon
+    assert sum(rhos(split).values()) <= concentrated_rho(plan.epsilon, DELTA)
+
+
+def test_without_weights_nothing_is_spent_beyond_the_targets():
+    split = split_budget(plan_of(TARGET), {"primary": curve(0.5)})
+    assert split.total == pytest.approx(split.epsilons["primary"], rel=1e-3)
+
+
+def test_a_split_that_cannot_be_met_says_what_would():
+    plan = plan_of(TARGET, {**TARGET, "name": "second"}, {**TARGET, "name": "third"})
+    curves = {"primary": curve(1.9), "second": curve(0.5), "third": curve(1.0)}
+    refusal = split_budget(plan, curves).refusal
+    assert all(word in refusal for word in ("'primary'", "'second'", "'third'", "leaving out 'primary'"))
+    needed = float(refusal.partition("they need epsilon ")[2].partition(";")[0])
+    assert not split_budget(
+        plan_of(*(each.declared for each in plan.questions), epsilon=needed), curves
+    ).refusal
+    assert split_budget(
+        plan_of(*(each.declared for each in plan.questions), epsilon=0.97 * needed), curves
+    ).refusal
+
+
+def test_a_target_that_no_epsilon_meets_is_named():
+    floor = Curve(half_widths=lambda epsilon: {"x": 1.5 + 1 / epsilon}, cost=curve(1.0).cost)
+    refusal = split_budget(plan_of(TARGET), {"primary": floor}).refusal
+    assert "'primary'" in refusal
+    assert "any epsilon" in refusal
+
+
+def test_targets_that_leave_nothing_for_the_others_are_refused():
+    split = split_budget(plan_of(TARGET, MEAN), {"primary": curve(2.0), "mean": curve(1.0)})
+    assert "left for 'mean'" in split.refusal
+
+
+def test_registered_questions_keep_their_epsilon():
+    plan = plan_of(TARGET, MEAN)
+    split = split_budget(plan, {"primary": curve(0.5), "mean": curve(1.0)}, {"primary": 1.5})
+    assert split.epsilons["primary"] == 1.5
+    assert sum(rhos(split).values()) <= concentrated_rho(plan.epsilon, DELTA)
+
+
+def test_pure_noise_next_to_gaussian_noise_stays_within_the_budget():
+    pure = Curve(
+        half_widths=lambda epsilon: {"x": 1 / epsilon},
+        cost=lambda epsilon: Spending(rho=epsilon**2 / 2, pure_epsilon=epsilon),
+    )
+    plan = plan_of(TARGET, MEAN)
+    split = split_budget(plan, {"primary": curve(0.5), "mean": pure})
+    assert split.epsilons["mean"] > 0
+    assert split.total <= plan.epsilon
+
+
+def test_all_targets_together_are_met_on_nineteen_tables_in_twenty():
+    widths = np.exp(np.random.default_rng(0).normal(0, 0.2, (4000, 1)))
+    for targets in (1, 2):
+        plan = plan_of(*({**TARGET, "name": f"{number}"} for number in range(targets)))
+        exceeded = np.mean(widths > likely_half_widths(plan, widths, 4000))
+        assert exceeded == pytest.approx(0.05 / targets, abs=0.01)
+    widths[:400] = np.nan
+    assert likely_half_widths(plan, widths, 4000)[0] == inf  # a tenth of the tables has no interval
+
+
+TEXT = """
+[plan]
+epsilon = 2.0
+delta = 1e-6
+[[question]]
+name = "primary"
+formula = "cost ~ C(plan) + age"
+precision = {{ {term} = 40 }}
+[[question]]
+name = "unadjusted"
+submodel = "primary"
+formula = "cost ~ C(plan)"
+[[question]]
+name = "mean age"
+mean = "age"
+[[question]]
+name = "visit"
+formula = "visit ~ age"
+family = "logistic"
+"""
+N = 3000
+DECLARED = {
+    "bounds": {"age": (20, 80), "cost": (0, 2000)},
+    "levels": {"plan": ["a", "b"]},
+    "center": {"age": 50, "cost": 700},
+    "scale": {"age": 12, "cost": 200},
+}
+
+
+def frame(seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": rng.uniform(30, 70, N), "plan": rng.choice(["a", "b"], N)})
+    table["cost"] = 700 + 3 * (table.age - 50) + 50 * (table.plan == "b") + rng.normal(0, 190, N)
+    return table.assign(visit=(rng.random(N) < 0.4).astype(int))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return Plan.from_toml(TEXT.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+
+
+def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budget(plan):
+    forecast = plan.forecast().set_index(["question", "term"])
+    assert set(forecast.index.get_level_values(0)) == {"primary", "mean age", "visit"}
+    row = forecast.loc["primary", "C(plan)[T.b]"]
+    assert row["half_width"] <= row["likely_half_width"] <= row["target"] == 40
+    answers = plan.release(frame(), random_state=0)
+    assert list(answers) == ["primary", "unadjusted", "mean age", "visit"]
+    events = [event for name in ("primary", "mean age", "visit") for event in answers[name].events]
+    assert sum(event.rho for event in events) <= concentrated_rho(2.0, DELTA)
+    low, high = answers["mean age"].interval[:, 0]
+    assert low < frame().age.mean() < high
+    assert "C(plan)[T.b]" in answers["unadjusted"].params.index
+
+
+def test_what_frames_lack_is_refused(plan):
+    refused(lambda: Plan.from_toml(TEXT.format(term="age")).forecast(), InputError, "n_rows", "none")
+    other = Plan.from_toml(TEXT.format(term="weight"), n_rows=N, **DECLARED)
+    refused(other.forecast, InputError, "'weight'", "C(plan)[T.b]")
+    refused(lambda: plan.release(frame()[:-1]), InputError, "rows", str(N))

@@ -1,0 +1,110 @@
+"""``dpcost protocol`` and ``dpcost ledger give-back`` as their user meets them."""
+
+import json
+import random
+import signal
+import time
+
+import pytest
+from small_project import Project, until
+
+import tasks.protocol.prepare
+from data.ledger import Ledger, open_ledger
+from tasks.advice.releases import simulate_release
+from tasks.protocol.plan_file import read_plan
+from tasks.protocol.prepare import prepare_plan, reserve_plan
+from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, written
+
+BUDGET = ("--epsilon", 3, "--delta", 1e-6)
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = lambda spec, asked: simulate_release(spec, asked, 8)  # noqa: E731
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
+    return written(tmp_path, SMALL_N, SMALL)
+
+
+@pytest.mark.parametrize("command", ["check", "advise"])
+def test_check_shows_the_split_and_says_how_to_open_the_budget(command_line, file, command):
+    (file.parent / "trial.parquet").unlink()
+    status, out, _ = command_line("protocol", command, file)
+    assert status == 0
+    assert all(word in out for word in ("primary", "C(arm)[T.drug]", "2.50", "mean baseline"))
+    assert "dpcost ledger open trial --epsilon 3 --delta 1e-06" in out
+
+
+def test_a_file_of_another_kind_is_named(command_line, file):
+    status, _, err = command_line("protocol", "check", file.with_name("trial.toml"))
+    assert (status, err.count(";")) == (2, 0)
+    status, _, err = command_line("check", file)
+    assert status == 2
+    assert "dpcost protocol check" in err
+
+
+def test_check_refuses_targets_that_do_not_fit_and_still_shows_the_table(command_line, file):
+    edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
+    status, out, err = command_line("protocol", "check", file)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "C(arm)[T.drug]" in out
+    assert "they need epsilon" in err
+
+
+def test_a_release_without_budget_consent_folder_or_hope_reserves_nothing(command_line, file, tmp_path):
+    def refused(*words, named):
+        status, _, err = command_line("protocol", "release", file, *words)
+        assert status == 2
+        assert named in err
+        return not [each for each in open_ledger().show() if each["charges"]]
+
+    assert refused(named="'trial' has no budget")
+    command_line("ledger", "open", "trial", *BUDGET)
+    assert refused(named="--yes")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("mine")
+    assert refused("--yes", "--out", tmp_path / "other", named="other")
+    edit(file, ('mean = "baseline"', 'mean = "baseline"\nweight = 1000'))
+    file.write_text(file.read_text() + EXTRA)
+    assert refused("--yes", named="--none-expected")
+
+
+def test_a_reserve_is_shown_and_given_back(command_line, file):
+    ledger = open_ledger()
+    ledger.open_dataset("trial", 3.0, 1e-6)
+    reserve_plan(prepare_plan(read_plan(file), ledger), ledger)
+    assert "reserved  trial-plan/primary" in command_line("ledger", "show")[1]
+    assert command_line("ledger", "give-back", "trial", "trial-plan/primary")[0] == 0
+    assert [each.reserve for each in ledger.account("trial").charges] == ["trial-plan/mean baseline"]
+    status, _, err = command_line("ledger", "give-back", "trial", "trial-plan/primary")
+    assert status == 2
+    assert "trial-plan/primary" in err
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_killed_command_goes_on_and_draws_nothing_twice(tmp_path):
+    project, chance = Project(tmp_path), random.Random(0)
+    file, out = written(tmp_path, SMALL_N, SMALL), tmp_path / "out"
+    project.dpcost("ledger", "open", "trial", *BUDGET)
+    words = ("protocol", "release", file, "--yes", "--out", out)
+    stored, lost = {}, 0
+    for number in range(20):
+        process = project.start(*words)
+        if number == 0:
+            until(lambda: Ledger(project.home).account("trial").charges, 300)
+        time.sleep(chance.random() * 8)
+        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
+        process.communicate(timeout=60)
+        charges = Ledger(project.home).account("trial").charges
+        answers = {each.id: each.answer for each in charges if each.answer is not None}
+        assert stored.items() <= answers.items()
+        stored, lost = answers, sum(each.state == "pending" for each in charges)
+        assert len(charges) == 2
+    project.dpcost(*words, status=2 if lost else 0)
+    assert len(Ledger(project.home).account("trial").charges) == 2
+    assert (out / "protocol.html").exists()
+    for folder in out.glob("*/release.json"):
+        record = json.loads(folder.read_text())
+        assert record["release"]["ledger"]["epsilon_budget"] == 3
+    assert Ledger(project.home).verify().ok

@@ -1,0 +1,275 @@
+"""Plans of a file: checked without data, reserved at once, released, changed, continued after a failure."""
+
+import re
+
+import pytest
+from prefect.states import Completed, Failed
+
+import flows.protocol
+import tasks.protocol.prepare
+import tasks.release.release
+from data.errors import BudgetExhausted, LedgerError
+from data.ledger import open_ledger
+from tasks.advice.releases import simulate_release
+from tasks.errors import SpecError
+from tasks.protocol.plan_file import read_plan
+from tasks.protocol.prepare import prepare_plan, reserve_plan
+from tasks.protocol.registration import deviations, registration_of
+from tasks.question import release_question
+from tasks.release.release import draw_answer, public_plan
+from tasks.release.spending import room_in
+from tasks.report.coefficients import read_record
+from tests.builders import refused, words
+from tests.independent.accountant import epsilon_of_rho, rho_of
+from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, written
+
+
+@pytest.fixture
+def file(tmp_path, home, monkeypatch):
+    """A plan with its data, study and an open budget; tasks run in this process, forecasts on few tables."""
+    few = lambda spec, asked: simulate_release(spec, asked, 8)  # noqa: E731
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
+    monkeypatch.setattr(flows.protocol, "release_question", in_process)
+    open_ledger(home).open_dataset("trial", 3.0, 1e-6)
+    return written(tmp_path, SMALL_N, SMALL)
+
+
+def in_process(*arguments, return_state, **keywords):
+    try:
+        release_question.fn(*arguments, **keywords)
+    except Exception as error:
+        return Failed(data=error)
+    return Completed()
+
+
+def prepared_plan(file):
+    return prepare_plan(read_plan(file), open_ledger())
+
+
+def reserve(file):
+    prepared = prepared_plan(file)
+    reserve_plan(prepared, open_ledger())
+    return prepared
+
+
+def run(file, again=False):
+    folder = file.parent / "out"
+    return flows.protocol.protocol.fn(str(file), str(folder), again)
+
+
+def charges(state=None):
+    found = open_ledger().account("trial").charges
+    return [each.reserve for each in found if state in (None, each.state)]
+
+
+def found_deviations(file):
+    plan = read_plan(file)
+    return list(deviations(plan, registration_of(plan, open_ledger().account("trial"))))
+
+
+def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
+    (file.parent / "trial.parquet").unlink()
+    prepared = prepared_plan(file)
+    assert not prepared.split.refusal
+    rows = {(row[0], row[2]): row for row in prepared.table().texts}
+    assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
+    assert rows["unadjusted", "nested in primary"][1] == "0"
+    events = [
+        event
+        for name, epsilon in prepared.split.epsilons.items()
+        for event in public_plan(prepared.plan.request(name, epsilon))[1].events
+    ]
+    rho, _, failure = rho_of(events)
+    assert failure == 0
+    assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
+
+
+REFUSED = [
+    (('"arm[T.drug]" = 2.5', "age = 1.0"), ("'primary'", "precision", "'age'")),
+    (('"arm[T.drug]" = 2.5', '"arm[T.drug]" = "10%"'), ("'primary'", "relative to the estimate")),
+    (('"mean baseline"', '"primary"'), ("'primary'", "twice")),
+    (
+        ('mean = "baseline"', 'mean = "baseline"\nparams.coef = "primary"'),
+        ("'mean baseline'", "estimate of another"),
+    ),
+    (('mean = "baseline"', 'mean = "weight"'), ("'mean baseline'", "'weight'")),
+    (("C(arm) + baseline", "C(arm) + weight"), ("'primary'", "'weight'")),
+    (
+        (
+            'submodel = "primary"\nformula = "systolic ~ C(arm)"',
+            'submodel = "primary"\nformula = "systolic ~ age"',
+        ),
+        ("'unadjusted'", "nested"),
+    ),
+    (('study = "trial.toml"', 'study = "other.toml"'), "other.toml"),
+    (('study = "trial.toml"\n', ""), "study"),
+    (('out = "table.tex"', 'out = "../table.tex"'), "'../table.tex'"),
+    (('out = "table.tex"', 'out = "protocol.md"'), "'protocol.md'"),
+    (('out = "table.tex"', 'out = "table.xls"'), "table.xls"),
+    (("epsilon = 3.0", "epsilon = -1"), "-1"),
+]
+
+
+@pytest.mark.parametrize(("change", "named"), REFUSED)
+def test_a_wrong_plan_is_refused_by_name(file, change, named):
+    edit(file, change)
+    refused(lambda: read_plan(file), SpecError, *words(named))
+
+
+def test_an_estimator_that_cannot_be_released_is_refused_by_question(file):
+    edit(file, ('mean = "baseline"', 'formula = "systolic ~ baseline"\nestimator = "tukey_em"\ninterval = 0'))
+    refused(lambda: prepared_plan(file), SpecError, "'mean baseline'", "cannot be released")
+
+
+def test_a_nested_model_may_stand_before_its_release(file):
+    head, first, second, rest = file.read_text().split("[[question]]")
+    file.write_text("[[question]]".join([head, second.replace("C(arm)", "C(arm) + age"), first, rest]))
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", "nested")
+    edit(file, ("C(arm) + age", "C(arm)"))
+    assert read_plan(file).plan.questions[0].name == "unadjusted"
+
+
+def test_targets_that_do_not_fit_are_refused_with_what_would(file):
+    edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
+    refusal = prepared_plan(file).split.refusal
+    assert "'primary'" in refusal
+    assert re.search(r"need epsilon \d", refusal)
+
+
+def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
+    prepared = reserve(file)
+    assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
+    page = run(file)
+    text = page.with_suffix(".md").read_text()
+    assert prepared.plan.sha256 in text
+    assert "None." in text.partition("## Deviations")[2]
+    assert "registered on" in text
+    assert all(f"## {name}" in text for name in ("primary", "unadjusted", "mean baseline"))
+    assert "T.drug" in (page.parent / "table.tex").read_text()
+    first = read_record(page.parent / "primary")
+    (file.parent / "out" / "primary" / "release.json").unlink()
+    assert prepared_plan(file).is_reserved
+    run(file)
+    again = read_record(page.parent / "primary")
+    assert again["release"]["ledger"]["replayed"]
+    assert again["release"]["answer"] == first["release"]["answer"]
+    assert len(charges("released")) == 2
+
+
+def test_a_reserve_that_does_not_fit_reserves_nothing(file, home):
+    edit(file, ("epsilon = 3.0", "epsilon = 4.0"))
+    refused(lambda: reserve(file), BudgetExhausted, "3")
+    assert charges() == []
+
+
+def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
+    before = reserve(file).split.epsilons
+    edit(file, ('mean = "baseline"', 'mean = "age"'))
+    assert not prepared_plan(file).is_reserved
+    after = reserve(file)
+    assert after.split.epsilons == before
+    assert [row[0] for row in after.forecasts["mean baseline"]["terms"]] == ["age"]
+    assert len(charges("reserved")) == 2
+    assert [line for line in found_deviations(file) if "'mean baseline'" in line and "['age']" in line]
+    text = run(file).with_suffix(".md").read_text()
+    assert (
+        text.count("'mean baseline' changed after registration") == 2
+    )  # under deviations, and in the methods
+
+
+def test_a_question_that_was_answered_cannot_change(file):
+    reserve(file)
+    run(file)
+    edit(file, ('mean = "baseline"', 'mean = "age"'))
+    refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was registered")
+
+
+def test_a_question_that_another_plan_has_asked_is_refused(file):
+    reserve(file)
+    other = file.rename(file.with_name("other-plan.toml"))
+    refused(lambda: reserve(other), SpecError, "'primary'", "trial-plan/primary")
+    assert len(charges()) == 2
+
+
+def test_a_changed_target_and_a_changed_submodel_are_marked(file):
+    reserve(file)
+    run(file)
+    edit(file, ("= 2.5", "= 2.0"), ('formula = "systolic ~ C(arm)"', 'formula = "systolic ~ baseline"'))
+    assert prepared_plan(file).is_reserved
+    found = found_deviations(file)
+    assert [name for name in ("'primary'", "'unadjusted'") for line in found if name in line] == [
+        "'primary'",
+        "'unadjusted'",
+    ]
+
+
+def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):
+    edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
+    first = reserve(file)
+    assert first.split.total < 2.5
+    file.write_text(file.read_text() + EXTRA)
+    second = reserve(file)
+    assert {name: second.split.epsilons[name] for name in first.split.epsilons} == dict(first.split.epsilons)
+    assert 2.9 < second.split.total <= 3.0
+    assert [line for line in found_deviations(file) if "'extra' was added" in line]
+    edit(file, (EXTRA, ""))
+    reserve(file)
+    assert "trial-plan/extra" not in charges()
+    assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
+
+
+def failing(name, error):
+    def draw(plan):
+        if plan.request.estimator.name == name:
+            raise error
+        return draw_answer(plan)
+
+    return draw
+
+
+def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reserve(file, monkeypatch):
+    reserve(file)
+    release = tasks.release.release.release
+
+    def broken(ledger, request, data, **keywords):
+        if request.estimator.name == "box_mean":
+            raise SpecError("the file is gone")
+        return release(ledger, request, data, **keywords)
+
+    monkeypatch.setattr("tasks.question.release", broken)
+    sentence = refused(lambda: run(file), SpecError, "'mean baseline'", "the file is gone", "give-back")
+    assert "nothing was drawn" in sentence
+    assert charges("released") == ["trial-plan/primary"]
+    assert "the file is gone" in (file.parent / "out" / "protocol.md").read_text()
+    monkeypatch.setattr("tasks.question.release", release)
+    run(file)
+    assert len(charges("released")) == 2
+
+
+def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monkeypatch):
+    prepared = reserve(file)
+    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
+    refused(lambda: run(file), SpecError, "'mean baseline'")
+    assert charges("pending") == ["trial-plan/mean baseline"]
+    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
+    refused(lambda: run(file), SpecError, "--again")
+    ledger, account = open_ledger(), open_ledger().account("trial")
+    lost = [each.id for each in account.charges if each.state == "pending"]
+    refused(
+        lambda: ledger.reserve("trial", [], room_in(account.budget), give_back=lost),
+        LedgerError,
+        "stays spent",
+    )
+    refused(lambda: run(file, again=True), SpecError, "budget of 'trial'")  # the plan took all of it
+    assert prepared.split.total > 2.9
+
+
+def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
+    edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
+    reserve(file)
+    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
+    refused(lambda: run(file), SpecError, "'mean baseline'")
+    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
+    text = run(file, again=True).with_suffix(".md").read_text()
+    assert "charged 2 times" in text
+    assert len(charges("released")) == 2
