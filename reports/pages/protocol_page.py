@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reports.pages.coefficient_table import Model, table_of
-from reports.render import PageTable, Section, render_page
+from reports.render import PageTable, render_page
 
 
 def render_protocol(
@@ -16,19 +16,16 @@ def render_protocol(
     methods: str,
 ) -> tuple[bytes, bytes]:
     """Return the page as HTML and as Markdown; a question without an estimate has a reason."""
-    tables = [
-        Section(question, estimate)
-        if isinstance(estimate, str)
-        else Section(question, table=table_of([replace(estimate, title="")]))
+    tables = {
+        question: estimate if isinstance(estimate, str) else table_of([replace(estimate, title="")])
         for question, estimate in estimates.items()
-    ]
-    sections = [
-        Section("The protocol as registered", about, table=plan),
-        *tables,
-        Section("Deviations", "" if deviations else "None.", bullets=deviations),
-        Section("For a methods section", methods.split("\n\n")),
-    ]
-    sentence = f"{len(estimates)} questions within one budget"
+    }
     return render_page(
-        f"Protocol {name}", f"The analysis plan {name} and its estimates", sections, sentence=sentence
+        "pages/protocol.jinja",
+        name=name,
+        about=about,
+        plan=plan,
+        estimates=tables,
+        deviations=deviations,
+        methods=methods,
     )
