@@ -196,8 +196,8 @@ def of_units(form, scales, slopes, published=None):
     return recorded(name, sample, {**keywords, "epsilon": 30.0}, published)
 
 
-@pytest.mark.parametrize("form", ["whitened again", "events"])
-def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form):
+@pytest.mark.parametrize(("form", "most"), [("whitened again", 2), ("events", 1)])
+def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form, most):
     """A replicate that whitens releases moments in the place of a step: ten numbers, not four."""
 
     def whitenings(scales, slopes):
@@ -207,7 +207,7 @@ def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_th
 
     assert (whitenings([1, 1, 1], [1, 1, 1]) == 0).all()
     assert (whitenings([1, 0.05, 0.03], [1, 0, 0]) == 1).all()
-    assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) > 1).all()
+    assert (whitenings([1, 0.005, 0.005], [1, 3, 3]) == most).all()
 
 
 def test_a_curvature_beyond_its_threshold_counts_though_its_score_is_clipped():

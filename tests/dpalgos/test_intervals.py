@@ -517,10 +517,30 @@ def test_logistic_intervals_are_hardly_wider_than_errors_need():
         errors.append(found.center - coef[:, None])
         widths.append(found.half_width)
     error, width = np.concatenate(errors, axis=1), np.concatenate(widths, axis=1)
-    ratio = np.median(width, axis=1) / (1.96 * np.sqrt((error**2).mean(axis=1)))
+    assert np.isnan(width).mean() < 0.05
+    ratio = np.nanmedian(width, axis=1) / (1.96 * np.sqrt((error**2).mean(axis=1)))
     assert ratio[-1] < 1.35
     assert ratio.mean() < 1.25
     assert (np.abs(error) <= width).mean() > 0.92
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 12), (3.0, 2)])
+def test_intervals_of_near_complementary_columns_cover_or_are_missing(epsilon, most):
+    """Rows with both columns are rare and far. Clipping scores by their own size biases slopes."""
+    rng, n = np.random.default_rng(11), 30_000
+    first = (rng.random(n) < 0.45).astype(float)
+    second, both = 1 - first, rng.choice(n, 190, replace=False)
+    first[both] = second[both] = 1
+    X = np.column_stack([first, second, rng.random(n) < 0.2, rng.standard_normal((n, 2)), np.ones(n)])
+    coef = np.array([0.2, -0.3, 0.4, 0.5, -0.2, -1.0])
+    y = (rng.random(n) < scipy.special.expit(X @ coef)).astype(float)
+    fit = dpalgos.estimate("glm", X, y, family="logistic", rng=rng).estimate
+    asked = {"family": "logistic", "intercept": True, "epsilon": epsilon, "delta": 1e-9, "interval": 0.95}
+    found = estimated("preconditioned_glm", X, y, seed=4, replicates=40, **asked).intervals
+    missing = np.isnan(found.half_width)
+    assert missing.sum(axis=1).max() <= most
+    assert ((np.abs(found.center - fit[:, None]) <= found.half_width) | missing).mean(axis=1).min() > 0.92
+    assert np.median(found.center[0]) == pytest.approx(fit[0], abs=0.4 / epsilon)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.8])

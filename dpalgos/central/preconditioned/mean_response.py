@@ -63,14 +63,14 @@ class MeanResponse:
 
     @property
     def residual_unit(self) -> float:
-        """The unit of residuals."""
-        return 1 - self.mean if self.family.has_events else max(self.mean, 1.0)
+        """The unit of residuals of counts."""
+        return max(self.mean, 1.0)
 
     @property
     def least_threshold(self) -> float:
-        """The minimum of thresholds of scores, over √d.
+        """The minimum of thresholds of scores of counts, over √d.
 
-        The scores of rare events are not clipped below their own size: that would bias the intercept.
+        The scores of rare counts are not clipped below their own size: that would bias the intercept.
         """
         return max(1 - 2 * self.mean, 0.0)
 
