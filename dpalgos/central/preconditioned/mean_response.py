@@ -7,7 +7,7 @@ normal law about r, which is never below zero and approaches r where r is far ab
 
 For events m is the share of the rarer label. Slopes are worth their noise where
 
-    m > 5 max(s, B √d/(nμ)),   B the largest response, 1 for events:
+    m > 6 max(s, B √d/(nμ)),   B the largest response, 1 for events:
 
 a score of d coordinates has √d times the noise of one number. Nothing here reads a row.
 """
@@ -20,7 +20,7 @@ import scipy
 from dpalgos.models.families import Family
 from dpalgos.release.spend import Noisy
 
-_ENOUGH = 5.0  # noise standard deviations at which slopes are worth their noise
+_ENOUGH = 6.0  # noise standard deviations at which slopes are worth their noise
 _NORMAL = 1.96
 _TINY = float(np.finfo(float).tiny)
 
