@@ -84,7 +84,7 @@ _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual stan
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
 _UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
-_DISPERSED = 1.2  # of counts whose intercept has no interval
+_DISPERSED = 1.4  # of counts whose intercept has no interval
 _ALONE = 1.9  # the same, for a count that decides alone: one of 35 exceeds it without far rows
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
@@ -257,8 +257,8 @@ def _intercept_shift(
     one, image = _column_of_ones(curvature, scores.whitening)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
-    # The trace with one standard deviation of its noise: overdispersion may hide in it.
-    dispersion = float(moments.value.trace() + np.sqrt(d) * moments.std) / (d * curvature.total)
+    # The mean square with one standard deviation of its noise: overdispersion may hide in it.
+    dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
     skews = scores.has_counts and dispersion > _DISPERSED
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
