@@ -75,7 +75,14 @@ from dpalgos.central.preconditioned.interval import (
 from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
-from dpalgos.central.preconditioned.plan import WHITE_THRESHOLD, FitPlan, plan_of, row_search, step_search
+from dpalgos.central.preconditioned.plan import (
+    WHITE_THRESHOLD,
+    FitPlan,
+    plan_of,
+    public_threshold,
+    row_search,
+    step_search,
+)
 from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
@@ -203,6 +210,8 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         has_offset=sample.offset_bounds is not None,
         for_interval=params.interval is not None,
     )
+    if family.is_bounded:
+        plan = replace(plan, score_threshold=public_threshold(plan.mu, n_rows, d))
     spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
     start, offset, mean = _start(spend, sample, family, plan, intercept=params.intercept)
     if plan.intercept_only:

@@ -172,7 +172,6 @@ def plan_of(
         n_steps=N_STEPS,
         n_whitenings=N_WHITENINGS,
         n_searches=N_SEARCHES,
-        score_threshold=public_threshold(mu, n_rows, d) if family.is_bounded else None,
         for_interval=for_interval,
         reach=_REACH * root if family.is_linear and not for_interval else np.inf,
     )
@@ -327,7 +326,7 @@ def public_threshold(mu: float, n_rows: float, d: int) -> float:
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
     root = float(np.sqrt(d))
-    return _CLIP * root * (n_rows * mu / root) ** 0.2
+    return float(_CLIP * root * (n_rows * mu / root) ** 0.2)
 
 
 def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float) -> float:
