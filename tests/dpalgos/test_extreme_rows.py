@@ -290,3 +290,20 @@ def test_orthogonal_rows_and_opposite_gradients_attain_the_sensitivity_of_a_step
         values.append(white.clipped_moments(threshold) if whitens else at.clipped_mean(threshold))
     lemma = outer_product if whitens else ball_mean
     assert np.linalg.norm(values[0] - values[1]) == pytest.approx(float(lemma(threshold, 5.0)))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("logistic", None), ("multinomial", 3)])
+def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name, n_classes):
+    """Weighted by the labels' probabilities, clipped scores of a row sum to zero, and none is longer than C."""
+    family = get_family(name, n_classes=n_classes)
+    X, theta = np.array([[9.0, -4.0]]), np.array([0.3, -0.1])
+    if n_classes:
+        theta = np.column_stack([theta, -theta, 0 * theta])
+    scores = []
+    for label in range(n_classes or 2):
+        rows = WhiteRows(Sample(X, np.array([float(label)])), family, np.eye(2), 0 * theta)
+        scores.append(rows.at(theta).clipped_mean(0.5))
+    p = family.mean((X @ theta)[..., None]).ravel()
+    weights = p if n_classes else [1 - p[0], p[0]]
+    assert np.tensordot(weights, scores, 1) == pytest.approx(0 * theta, abs=1e-12)
+    assert max(np.linalg.norm(score) for score in scores) == pytest.approx(0.5)
