@@ -294,7 +294,7 @@ def test_orthogonal_rows_and_opposite_gradients_attain_the_sensitivity_of_a_step
 
 @pytest.mark.parametrize(("name", "n_classes"), [("logistic", None), ("multinomial", 3)])
 def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name, n_classes):
-    """Weighted by the labels' probabilities, clipped scores of a row sum to zero, and none is longer than C."""
+    """Weighted by the probabilities of labels, clipped scores of a row sum to zero; the longest is C."""
     family = get_family(name, n_classes=n_classes)
     X, theta = np.array([[9.0, -4.0]]), np.array([0.3, -0.1])
     if n_classes:
