@@ -7,7 +7,7 @@ normal law about r, which is never below zero and approaches r where r is far ab
 
 For events m is the share of the rarer label. Slopes are worth their noise where
 
-    m > 6 max(s, B √d/(nμ)),   B the largest response, 1 for events:
+    m > k max(s, B √d/(nμ)),   k = 6 and B = 1 for events; k = 5 and B the largest response for counts:
 
 a score of d coordinates has √d times the noise of one number. Nothing here reads a row.
 """
@@ -20,7 +20,7 @@ import scipy
 from dpalgos.models.families import Family
 from dpalgos.release.spend import Noisy
 
-_ENOUGH = 6.0  # noise standard deviations at which slopes are worth their noise
+_ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
 _NORMAL = 1.96
 _TINY = float(np.finfo(float).tiny)
 
@@ -77,7 +77,7 @@ class MeanResponse:
     def hides_slopes(self, size: float, n_features: int) -> bool:
         """Return whether slopes are not worth their noise; ``size`` is nμ."""
         noise = max(self.std, self.largest * float(np.sqrt(n_features)) / size)
-        return self.mean < _ENOUGH * noise
+        return self.mean < (_ENOUGH_EVENTS if self.family.has_events else _ENOUGH) * noise
 
     def after(self, again: Noisy) -> "MeanResponse":
         """Return the mean, by precision, of this and of another release of it."""
