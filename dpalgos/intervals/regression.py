@@ -26,7 +26,7 @@ _UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that 
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _LOWER = 0.6  # standard deviations of an eigenvalue
 _WHITE = 0.0025  # variance of entries that the whitening leaves
-_CURVED_MARGIN = 1.1  # of the variance, for curvature that differs among steps
+_CURVED_MARGIN = 1.1  # of the variance of counts, whose curvature differs among steps
 _TOO_CURVED = 3.0  # half-widths without it
 _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 _TINY = float(np.finfo(float).tiny)
@@ -250,7 +250,7 @@ class ReleasedRegression:
 
     @property
     def _margin(self) -> float:
-        return 1.0 if self.family.is_linear else _CURVED_MARGIN
+        return _CURVED_MARGIN if self.family.has_counts else 1.0
 
     def _error(self, own: FloatArray) -> CombinationError:
         rows = own @ (self.outer - self.shift.image)

@@ -19,7 +19,6 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _MOMENTS = _WEIGHTS, _WEIGHTS * _NODES, _WEIGHTS * _NODES**2
 _NARROWEST = 1e-6  # spread of a predictor that counts as none
 _ROUNDS, _LARGEST = 20, 2.0
-_N_DRAWS = 2048
 
 
 def one_step_factor(
@@ -41,37 +40,29 @@ def one_step_factor(
     return np.asarray(factor)
 
 
+def clipped_curvature(family: Family, predictors: FloatArray, clip: float = np.inf) -> FloatArray:
+    """Return ψ'' (n,) at predictors (n,), times the factor by which scores are clipped to ``clip`` √d.
+
+    Rows have norm √d. Clipping depends on the largest residual of any label, so that it is a constant.
+    """
+    second = family.second_derivative(predictors[:, None])[:, 0]
+    if np.isfinite(clip):
+        second = second * np.minimum(clip / family.widest_residual(family.mean(predictors)), 1)
+    return np.asarray(second)
+
+
 def normal_curvature(
-    family: Family, theta: FloatArray, center: FloatArray, origin: float = 0.0
+    family: Family, theta: FloatArray, center: FloatArray, origin: float = 0.0, clip: float = np.inf
 ) -> FloatArray:
     """Return H(θ) of a family without classes, (d, d), for θ and m = ``center`` (d,).
 
-    ``origin`` is the predictor at θ = 0.
+    ``origin`` is the predictor at θ = 0. ``clip`` is that of :func:`clipped_curvature`.
     """
     mean = float(center @ theta)
     spread = float(np.sqrt(max(float(theta @ theta) - mean**2, _NARROWEST**2)))
     along = (theta - center * mean) / spread
-    second = family.second_derivative((origin + mean + _NODES * spread)[:, None])[:, 0]
+    predictors = origin + mean + _NODES * spread
+    second = clipped_curvature(family, predictors, clip)
     w0, w1, w2 = (float(weights @ second) for weights in _MOMENTS)
     crossed = w1 * np.outer(center, along)
     return np.asarray(w0 * np.eye(len(theta)) + crossed + crossed.T + (w2 - w0) * np.outer(along, along))
-
-
-def clipped_score(
-    family: Family, theta: FloatArray, center: FloatArray, origin: float, threshold: float
-) -> FloatArray:
-    """Return the mean of the clipped scores of events at the true θ (d,), (d,).
-
-    Scores are clipped to the norm ``threshold``. Without clipping the mean is 0; with it scores of rows on
-    the wrong side of a steep slope count less. For normal rows of mean ``center``, by draws that are always
-    the same.
-    """
-    draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(theta)))
-    draws = np.concatenate([draws, -draws])
-    length = float(center @ center)
-    shorter = (1 - np.sqrt(max(1 - length, 0.0))) / max(length, _NARROWEST)
-    rows = center + draws - np.outer(draws @ center, shorter * center)  # of second moments I
-    p = family.mean((origin + rows @ theta)[:, None])[:, 0]
-    norms = np.maximum(np.linalg.norm(rows, axis=1), _NARROWEST)
-    kept = [np.minimum(1, threshold / np.maximum(norms * each, _NARROWEST)) for each in (1 - p, p)]
-    return np.asarray((p * (1 - p) * (kept[0] - kept[1])) @ rows / len(rows))

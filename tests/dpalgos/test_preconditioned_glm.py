@@ -172,10 +172,10 @@ def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
     rng, n = np.random.default_rng(1), 20_000
     X = np.exp(np.sqrt(0.4) * rng.standard_normal((n, 4)) + np.sqrt(0.6) * rng.standard_normal((n, 1)))
     X = with_one((X - X.mean(axis=0)) / X.std(axis=0))
-    y = labels("logistic", np.minimum(X @ [0.5, 0.5, 0.5, 0.5, -4.5], 1), rng)
+    y = labels("logistic", X @ [0.5, 0.5, 0.5, 0.5, -4.5], rng)
     asked = {"replicates": 20, "family": "logistic", "intercept": True}
     few, many = (missed(X, y, answers(X, y, e, **asked).estimate, "logistic") for e in (3, 20))
-    assert many <= 0.14 * few
+    assert many <= 0.23 * few
 
 
 def test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped():

@@ -1,13 +1,17 @@
 """Private regression by whitening first and then a few clipped Newton steps (ours): all families.
 
     W = M_xx^(−1/2),  M = the released second moments of clipped rows z         (whitening)
-    θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W'x_i   (T steps)
+    θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i w_i u_i (y_i − ψ'(u_i'θ))' + noise ),   u_i = W'x_i          (T steps)
     β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. No bound on rows, responses or coefficients is
-needed: a row counts by its score, clipped to a threshold that is public or itself released. Columns should be
-in public units in which they are of order one, such as a quarter of the width of their bounds. Units affect
-accuracy only.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Rows, responses and
+coefficients need no bound. Each row adds its score, clipped to a threshold C that is public or released.
+Columns should be in public units in which they are of order one, such as a quarter of the width of their
+bounds. Units affect accuracy only.
+
+Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
+Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
+Stefanski & Carroll 1989). For other responses r_i is the size of the residual.
 
 Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
 :mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. Let μ = μ(ε, δ). A release with share f of
@@ -43,8 +47,9 @@ Expected behavior: directions of X whose second moment lies below the noise floo
 differ looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear
 estimate is mostly noise, and close to zero.
 
-Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
-private preconditioning).
+References: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
+private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unbiased bounded-influence
+estimation in general regression models.
 """
 
 from dataclasses import dataclass, replace
@@ -70,7 +75,14 @@ from dpalgos.central.preconditioned.interval import (
 from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
-from dpalgos.central.preconditioned.plan import FitPlan, plan_of, row_search, step_search
+from dpalgos.central.preconditioned.plan import (
+    WHITE_THRESHOLD,
+    FitPlan,
+    plan_of,
+    public_threshold,
+    row_search,
+    step_search,
+)
 from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
@@ -200,6 +212,8 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         has_offset=sample.offset_bounds is not None,
         for_interval=params.interval is not None,
     )
+    if family.is_bounded:
+        plan = replace(plan, score_threshold=public_threshold(plan.mu, n_rows, d))
     spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
     start, offset, mean = _start(spend, sample, family, plan, intercept=params.intercept)
     if plan.intercept_only:
@@ -217,7 +231,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         white=white,
         theta=np.zeros_like(start),
         origin=np.asarray(start[-1] + offset),
-        unit=family.residual_bound if np.isfinite(family.residual_bound) else 1.0,
+        clip=plan.relative_clip(d),
     )
     start_variance = 0.0
     if family.is_linear:
@@ -275,8 +289,8 @@ def released_steps(
         whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
         scores = rows.at(state.theta)
         threshold = state.threshold
-        if plan.public_thresholds is not None:
-            threshold = plan.public_thresholds[1]
+        if plan.score_threshold is not None:
+            threshold = WHITE_THRESHOLD * float(np.sqrt(d)) if whitens else plan.score_threshold
         elif t < plan.n_searches:
             noise = spend.multiplier(SCORES_ABOVE)
             search = step_search(
@@ -340,9 +354,8 @@ def released_moments(
 ) -> tuple[Noisy, float]:
     """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
     rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
-    if plan.public_thresholds is not None:
-        threshold = plan.public_thresholds[0]
-    else:
+    threshold = plan.row_threshold
+    if threshold is None:
         search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
         above = row_norms(rows, coordinates).counts_above(search.candidates)
         threshold = search_threshold(spend, ROWS_ABOVE, search.candidates, search.target, above)

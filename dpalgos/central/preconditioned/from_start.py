@@ -5,8 +5,8 @@ by released second moments, and three Newton steps start from the estimate. The 
 :mod:`dpalgos.central.preconditioned.interval`: debiased, as intervals of the lasso are. The estimate is not
 changed. The interval takes 0.5 of μ² (or of ε, where the estimator is not Gaussian).
 
-Rows are [x, 1]. Thresholds are searched by five counts of rows, and by counts of scores at two of three
-steps.
+Rows are [x, 1]. Their threshold is searched by five counts of rows. If residuals are not bounded, thresholds
+of scores are searched by counts at two of three steps.
 
 References
 ----------
@@ -15,7 +15,7 @@ Zhang & Zhang (2014), Confidence intervals for low dimensional parameters in hig
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.catalog import Neighbors, Published, Release, pair, scaled, with_interval
+from dpalgos.catalog import Neighbors, Published, Release, pair, scaled, shares_of, with_interval
 from dpalgos.central.preconditioned.estimator import released_moments, released_steps
 from dpalgos.central.preconditioned.interval import (
     TIMES,
@@ -33,7 +33,7 @@ from dpalgos.central.preconditioned.interval import (
     released_interval,
 )
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.plan import N_LEVELS, N_ROW_LEVELS, N_UNKNOWN, FitPlan
+from dpalgos.central.preconditioned.plan import N_ROW_LEVELS, N_UNKNOWN, FitPlan, public_threshold
 from dpalgos.central.preconditioned.queries import WhiteRows, n_rows_of
 from dpalgos.central.preconditioned.releases import (
     INTERVAL_RELEASES,
@@ -101,8 +101,8 @@ def interval_from(
     if budget is None or not parts:
         return Interval.missing(sample.n_features, sample.n_replicates, FEW)
     whole = budget
-    times = {SCORES_ABOVE: _N_SEARCHES * counts_needed(N_LEVELS if _knows_unit(params) else N_UNKNOWN)}
-    times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), STEP: _N_STEPS, **TIMES}
+    times = {SCORES_ABOVE: _N_SEARCHES * counts_needed(N_UNKNOWN), STEP: _N_STEPS}
+    times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), **TIMES}
     by_label = {release.label: number for release, number in times.items()}
     mu = gaussian_mu(budget.epsilon, budget.delta)
 
@@ -126,7 +126,8 @@ def _steps_and_interval(
         mu=mu,
         n_steps=_N_STEPS,
         n_searches=_N_SEARCHES,
-        knows_unit=_knows_unit(params),
+        score_threshold=public_threshold(mu, n_rows, d) if family.is_bounded else None,
+        knows_unit=False,
     )
     coordinates: FloatArray = np.eye(d + 1)
     released, _ = released_moments(spend, plan, sample, coordinates, with_response=False)
@@ -137,7 +138,7 @@ def _steps_and_interval(
         white=white,
         theta=np.linalg.solve(white.matrix, start),
         origin=np.zeros(()),
-        unit=float(family.residual_bound) if _knows_unit(params) else 1.0,
+        clip=plan.relative_clip(d),
     )
     white_rows = WhiteRows(sample, family, white.matrix, np.zeros(d))
     state, white_rows, _ = released_steps(spend, plan, white_rows, state)
@@ -145,18 +146,16 @@ def _steps_and_interval(
     return released_interval(spend, params, white_rows, state, state.released_steps, middle)
 
 
-def _knows_unit(params: RegressionIntervalParams) -> bool:
-    return bool(np.isfinite(interval_family(params).residual_bound))
-
-
 def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]:
     """Return the shares of the interval's budget by label; none where there is no interval."""
     if params.interval is None:  # of a family with classes, say, which has no interval
         return {}
     own = interval_shares(params, sample.planned_rows, sample.n_features)
-    scale = _INTERVAL_SHARE / sum(own.values()) if own else 0.0
-    steps = {release.label: share for release, share in _SHARES.items()}
-    return {**steps, **{part: scale * share for part, share in own.items()}} if own else {}
+    if not own:
+        return {}
+    scale = _INTERVAL_SHARE / sum(own.values())
+    parts = {**shares_of(_STEPS, params), **{part: scale * share for part, share in own.items()}}
+    return {part: share / sum(parts.values()) for part, share in parts.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -168,6 +167,10 @@ def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> fl
         return [*others, last.scaled(factor)]
 
     return least_noise_factor(planned, epsilon, delta, most=1.01)
+
+
+def _is_released(release: Release, params: RegressionIntervalParams) -> bool:
+    return with_interval(params) and not (release == SCORES_ABOVE and interval_family(params).is_bounded)
 
 
 def _witness(first: int | None, other: int | None, y: float = 0.0, other_y: float | None = None) -> Any:
@@ -187,7 +190,7 @@ _WITNESSES = {
     STEP: _witness(0, 0, 1e15, -1e15),
 }
 _STEPS = tuple(
-    replace(release, share=share, when=with_interval, witness=_WITNESSES[release])
+    replace(release, share=share, when=partial(_is_released, release), witness=_WITNESSES[release])
     for release, share in _SHARES.items()
 )
 START_RELEASES: tuple[Release, ...] = scaled(TOTAL, (*_STEPS, *scaled(_INTERVAL_SHARE, INTERVAL_RELEASES)))

@@ -70,7 +70,7 @@ from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins
 from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.models.normal_curvature import clipped_score, normal_curvature
+from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
 from dpalgos.params import choice
 from dpalgos.release.spend import Noisy, Spend
 from dpalgos.typing import BoolArray, FloatArray
@@ -80,12 +80,11 @@ _LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predicto
 _LONG = 0.004  # of the rows have curvatures above the threshold
 _LARGEST_NOISE = 0.3  # of the curvature's entries
 _FLATTEST = 0.1  # of the mean weight
-_SEEN = 0.7  # of the curvature that normal rows would have; clipped scores of events are biased below
 _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
 _UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
-_DISPERSED = 1.2  # of counts whose intercept has no interval
+_DISPERSED = 1.4  # of counts whose intercept has no interval
 _ALONE = 1.9  # the same, for a count that decides alone: one of 35 exceeds it without far rows
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
@@ -133,16 +132,11 @@ def released_interval(
     """
     assert params.interval is not None
     family, white, n_rows, d = rows.family, state.white, n_rows_of(rows.sample), rows.sample.n_features
-    wide, bounded = params.interval_target == LEAST_SQUARES, bool(np.isfinite(family.residual_bound))
+    wide, bounded = params.interval_target == LEAST_SQUARES, family.is_bounded
     if wide:
         steps = _wide_step(spend, rows, steps)
     curvature = _released_curvature(spend, rows, white, steps, middle)
     center = center_of(curvature, steps)
-    lost: FloatArray = np.zeros(d)
-    if bounded:
-        typical = middle - float(white.mean_row @ steps.end)
-        score = clipped_score(family, center.theta, white.mean_row, typical, steps.threshold)
-        lost = curvature.inverse() @ score
     scores = rows.at(center.theta)
     moments = _released_score_moments(spend, scores, steps.threshold, n_rows)
     shift, tail = InterceptShift.none(d), None
@@ -165,7 +159,7 @@ def released_interval(
         moments_std=float(moments.std),
         outer=rows.whitening,
         middle=middle,
-        coef=rows.coef(center.theta - lost),
+        coef=rows.coef(center.theta),
         shift=shift,
         tail=tail,
         clip=steps.threshold,
@@ -198,7 +192,8 @@ def _released_curvature(
     """Release the curvature at the last of the steps."""
     family, n_rows, d, theta = rows.family, n_rows_of(rows.sample), rows.sample.n_features, steps.points[-1]
     parts = rows.at(theta).curvature(steps.threshold)
-    typical = float(family.second_derivative(np.array([[middle]]))[0, 0])
+    clip = steps.threshold / float(np.sqrt(d)) if family.is_bounded else np.inf
+    typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
     unit = (d + 1) * max(typical, 1e-3)
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, plans.N_CURVATURES)
@@ -208,23 +203,19 @@ def _released_curvature(
     )
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
     shape: FloatArray = np.eye(d)
-    seen = _SEEN if np.isfinite(family.residual_bound) else 0.0
-    if seen:
+    if family.is_bounded:
         center = white.mean_row
-        shape = normal_curvature(family, theta, center, middle - float(center @ steps.end))
+        shape = normal_curvature(family, theta, center, middle - float(center @ steps.end), clip)
         shape = shape * (d / shape.trace())
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
-    return _denoised(released, white, unit, shape, seen)._replace(heavy=heavy)
+    return _denoised(released, white, unit, shape)._replace(heavy=heavy)
 
 
-def _denoised(
-    released: Noisy, white: Whitening, unit: float, shape: FloatArray, seen: float
-) -> ScoreCurvature:
+def _denoised(released: Noisy, white: Whitening, unit: float, shape: FloatArray) -> ScoreCurvature:
     """Return Q of the released mean of z z', (d + 1, d + 1).
 
-    ``shape`` (d, d), of trace d, is that of normal rows. A direction is hidden, too, if its curvature is less
-    than the part ``seen`` of theirs. Then a few rows differ along it, whose scores are clipped.
+    ``shape`` (d, d), of trace d, is that of normal rows.
     """
     moments, noise, axes = released.value, float(released.std), white.directions
     d = len(axes)
@@ -240,8 +231,7 @@ def _denoised(
     least = np.maximum(RESOLVED * np.sqrt(variances.diagonal()), _FLATTEST * total)
     raised = np.maximum(values, least)
     ones = vectors @ (vectors.T @ moments[:d, -1] / raised)
-    clipped = values < seen * np.einsum("ij,ik,kj->j", vectors, expected, vectors)
-    return ScoreCurvature(vectors, raised, variances, (values < least) | clipped, ones, total, noise)
+    return ScoreCurvature(vectors, raised, variances, values < least, ones, total, noise)
 
 
 def _intercept_shift(
@@ -267,8 +257,8 @@ def _intercept_shift(
     one, image = _column_of_ones(curvature, scores.whitening)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
-    # The trace with one standard deviation of its noise: overdispersion may hide in it.
-    dispersion = float(moments.value.trace() + np.sqrt(d) * moments.std) / (d * curvature.total)
+    # The mean square with one standard deviation of its noise: overdispersion may hide in it.
+    dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
     skews = scores.has_counts and dispersion > _DISPERSED
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(

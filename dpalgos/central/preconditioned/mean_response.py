@@ -7,7 +7,7 @@ normal law about r, which is never below zero and approaches r where r is far ab
 
 For events m is the share of the rarer label. Slopes are worth their noise where
 
-    m > 5 max(s, B √d/(nμ)),   B the largest response, 1 for events:
+    m > k max(s, B √d/(nμ)),   k = 6 and B = 1 for events; k = 5 and B the largest response for counts:
 
 a score of d coordinates has √d times the noise of one number. Nothing here reads a row.
 """
@@ -20,7 +20,7 @@ import scipy
 from dpalgos.models.families import Family
 from dpalgos.release.spend import Noisy
 
-_ENOUGH = 5.0  # noise standard deviations at which slopes are worth their noise
+_ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
 _NORMAL = 1.96
 _TINY = float(np.finfo(float).tiny)
 
@@ -63,21 +63,21 @@ class MeanResponse:
 
     @property
     def residual_unit(self) -> float:
-        """The unit of residuals."""
-        return 1 - self.mean if self.family.has_events else max(self.mean, 1.0)
+        """The unit of residuals of counts."""
+        return max(self.mean, 1.0)
 
     @property
     def least_threshold(self) -> float:
-        """The minimum of thresholds of scores, over √d.
+        """The minimum of thresholds of scores of counts, over √d.
 
-        The scores of rare events are not clipped below their own size: that would bias the intercept.
+        The scores of rare counts are not clipped below their own size: that would bias the intercept.
         """
         return max(1 - 2 * self.mean, 0.0)
 
     def hides_slopes(self, size: float, n_features: int) -> bool:
         """Return whether slopes are not worth their noise; ``size`` is nμ."""
         noise = max(self.std, self.largest * float(np.sqrt(n_features)) / size)
-        return self.mean < _ENOUGH * noise
+        return self.mean < (_ENOUGH_EVENTS if self.family.has_events else _ENOUGH) * noise
 
     def after(self, again: Noisy) -> "MeanResponse":
         """Return the mean, by precision, of this and of another release of it."""

@@ -84,6 +84,7 @@ class State:
     origin: FloatArray
     mean: MeanResponse | None = None
     unit: float = 1.0
+    clip: float = np.inf
     least: float = 0.0
     points: tuple[FloatArray, ...] = ()
     scores: tuple[FloatArray, ...] = ()
@@ -179,7 +180,8 @@ def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray
     family, score = state.family, released.value
     if family.classes:
         p = family.mean((state.white.mean_row @ state.theta + state.origin)[None, :, None])[0, :, 0]
-        of_classes = np.maximum(p, _RAREST / len(p)) + ridge
+        factor = min(state.clip / float(family.widest_residual(p[None])[0]), 1.0)
+        of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
         scaled = score / of_classes
         return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / of_classes)
 
@@ -201,7 +203,8 @@ def _model_curvature(state: State, theta: FloatArray) -> FloatArray:
     if state.family.is_linear:
         curvature: FloatArray = np.eye(len(theta))
     else:
-        curvature = normal_curvature(state.family, theta, state.white.mean_row, float(state.origin))
+        mean, origin = state.white.mean_row, float(state.origin)
+        curvature = normal_curvature(state.family, theta, mean, origin, state.clip)
     for unit, factor in state.scales:
         curvature = _scaled(curvature, unit, factor)
     return curvature

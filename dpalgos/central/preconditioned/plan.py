@@ -94,16 +94,13 @@ class Tuning:
 
 _LINEAR = Tuning(step_ridge=0.0, most_clipped=0.9)
 _COUNTS = Tuning(few_rows=25.0, step_ridge=1.5, step_size=0.85)
-_CLASSES = Tuning(step_size=0.85)
 
 
 def tuning_of(family: Family) -> Tuning:
     """Return the constants for a family's kind."""
     if family.is_linear:
         return _LINEAR
-    if family.has_counts:
-        return _COUNTS
-    return _CLASSES if family.classes else Tuning()
+    return _COUNTS if family.has_counts else Tuning()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +115,19 @@ class FitPlan:
     n_left_out: int = 0  # of the first steps, which are no part of the combination
     n_whitenings: int = 0  # at most so many of the first steps may whiten rows again
     n_searches: int = 0  # of thresholds, at the first steps
-    public_thresholds: tuple[float, float] | None = None  # of rows and of scores, in place of searches
+    row_threshold: float | None = None  # public, in place of a search
+    score_threshold: float | None = None  # the same
     intercept_only: bool = False
     for_interval: bool = False
-    knows_unit: bool = True  # of residuals, which is public or released
+    knows_unit: bool = True  # of residuals, which is released
     longest: float | None = None  # that white coefficients may be
     reach: float = (
         np.inf
     )  # the length to which white rows of linear models are shortened, with their responses
+
+    def relative_clip(self, d: int) -> float:
+        """The public threshold of scores over √d; infinite without one."""
+        return np.inf if self.score_threshold is None else self.score_threshold / float(np.sqrt(d))
 
 
 def plan_of(
@@ -157,11 +159,9 @@ def plan_of(
     elif family.has_counts:
         shares, times = {RESPONSES_ABOVE: _START_SHARE}, {RESPONSES_ABOVE: counts_needed(N_RESPONSES)}
     left = 1 - sum(shares.values())
-    shares |= {
-        MOMENTS: left * _MOMENT_SHARE,
-        ROWS_ABOVE: left * _ROW_SHARE,
-        SCORES_ABOVE: left * _SCORE_SHARE,
-    }
+    shares |= {MOMENTS: left * _MOMENT_SHARE, ROWS_ABOVE: left * _ROW_SHARE}
+    if not family.is_bounded:
+        shares |= {SCORES_ABOVE: left * _SCORE_SHARE}
     shares |= {STEP: 1 - sum(shares.values())}
     times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
     return FitPlan(
@@ -189,7 +189,8 @@ def _few_rows(mu: float, size: float, d: int, *, for_interval: bool) -> FitPlan:
         mu=mu,
         n_steps=_FEW_STEPS,
         n_left_out=_LEFT_OUT,
-        public_thresholds=(float(np.sqrt(d + 1)), float(np.sqrt(d)) * max(0.07, size / 200)),
+        row_threshold=float(np.sqrt(d + 1)),
+        score_threshold=float(np.sqrt(d)) * max(0.07, size / 200),
         longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
         reach=np.inf if for_interval else _REACH * float(np.sqrt(d)),
     )
@@ -272,6 +273,8 @@ _UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
 _LESS_NEAR = np.geomspace(0.25, 2, N_UNKNOWN)  # the same, after a search of all units
 _CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
+_CLIP = 0.2  # times √d, of scores whose residuals are bounded
+WHITE_THRESHOLD = 1.25  # times √d, of white rows next to them
 _MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _REFERENCE_SIZE = 489.0
@@ -309,11 +312,21 @@ def step_search(
     first, near, n = _SCORES * unit, _NEAR, N_LEVELS
     if not plan.knows_unit:
         first, near, n, most, least = _UNKNOWN, _LESS_NEAR, N_UNKNOWN, _MOST_OF_UNKNOWN, _DETECTABLE
-    base = _CLIPPED_SCORES * float(np.sqrt(np.prod(family.classes)))
-    target = _target(plan, n_rows, d, base, most, least * noise_std)
+    target = _target(plan, n_rows, d, _CLIPPED_SCORES, most, least * noise_std)
     if whitens:
         return Search(root * _WHITE_ROWS[n], target)
     return Search(root * first if last is None else last * near, target)
+
+
+def public_threshold(mu: float, n_rows: float, d: int) -> float:
+    """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
+
+    If the model is right, clipping does not bias these scores, and noise is in proportion to the threshold.
+    Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
+    model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
+    """
+    root = float(np.sqrt(d))
+    return float(_CLIP * root * (n_rows * mu / root) ** 0.2)
 
 
 def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float) -> float:

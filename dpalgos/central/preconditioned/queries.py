@@ -214,10 +214,11 @@ class WhiteRows:
 
         def scores(group: Group, own: _Prepared) -> _RowScores:
             predictor = _predictor(group, coef)
-            residual = own.encoded - family.mean(predictor[..., None])[..., 0]
+            mean = family.mean(predictor[..., None])[..., 0]
+            residual = own.encoded - mean
             if np.isfinite(reach):
                 residual = residual * clip_factor(own.norms, reach) ** 2
-            size = np.abs(residual) if residual.ndim == 1 else row_lengths(residual)
+            size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, own, whitening)
 
         return Scores(self, self._groups.map(scores))
@@ -246,7 +247,7 @@ class WhiteRows:
 class _RowScores(NamedTuple):
     predictor: FloatArray
     residual: FloatArray  # y − ψ', (n,) or (n, K)
-    size: FloatArray  # its length
+    size: FloatArray  # the length by which it is clipped
     row: _Prepared
     whitening: FloatArray
 
@@ -323,7 +324,10 @@ class Scores:
 
         def second(_: Group, own: _RowScores) -> _RowCurvature:
             weight = family.second_derivative(own.predictor[:, None])[:, 0]
-            return _RowCurvature(weight, weight * (own.row.norms**2 + 1), own.norms <= threshold, own)
+            if family.is_bounded:
+                weight = weight * clip_factor(own.norms, threshold)
+            kept = (own.norms <= threshold) | family.is_bounded
+            return _RowCurvature(weight, weight * (own.row.norms**2 + 1), kept, own)
 
         return Curvatures(self._rows, self._parts.map(second))
 

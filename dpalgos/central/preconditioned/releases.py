@@ -139,6 +139,11 @@ def _has_slopes(params: Any) -> bool | None:
     return True if params.family_object().is_linear or not params.intercept else None
 
 
+def _searches_scores(params: Any) -> bool | None:
+    """Scores of bounded residuals have a public threshold."""
+    return False if params.family_object().is_bounded else _has_slopes(params)
+
+
 def _with_interval(condition: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return whether a release is made: for an interval, where its parameters meet a condition."""
 
@@ -153,7 +158,7 @@ def _is_wide(params: Any) -> bool:
 
 
 def _is_bounded(params: Any) -> bool:
-    return bool(np.isfinite(interval_family(params).residual_bound))
+    return interval_family(params).is_bounded
 
 
 def interval_family(params: Any) -> Family:
@@ -179,7 +184,7 @@ MOMENTS = Release(
     "second moments", "0.1 of the rest", outer_product, when=_has_slopes, witness=_orthogonal_rows
 )
 SCORES_ABOVE = Release(
-    "scores above a level", "0.058 of the rest", count, when=_has_slopes, witness=_far_score
+    "scores above a level", "0.058 of the rest", count, when=_searches_scores, witness=_far_score
 )
 STEP = Release("preconditioned score", "the rest", ball_mean, when=_has_slopes, witness=_opposite_scores)
 

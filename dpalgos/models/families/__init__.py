@@ -77,6 +77,11 @@ class Family(ABC):
     def residual_bound(self) -> float:
         """Return the public bound on the size of a residual (ℓ2 over classes); infinite if not clipped."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether residuals have a public bound."""
+        return bool(np.isfinite(self.residual_bound))
+
     def encode(self, y: FloatArray) -> FloatArray:
         """Check responses (n,) and return them as (n, 1), or (n, K, 1) indicators of classes.
 
@@ -122,6 +127,10 @@ class Family(ABC):
         if np.isfinite(self.residual_bound):
             np.clip(residual, -self.residual_bound, self.residual_bound, out=residual)
         return residual
+
+    def widest_residual(self, mean: FloatArray) -> FloatArray:
+        """Return the largest size (n,) of a residual of any label, for means (n,) or (n, K)."""
+        return np.full(len(mean), np.inf)
 
     def predictor_norm(self, coef: FloatArray, order: float) -> FloatArray:
         """Return the factor by which a bound on ‖x‖ bounds predictors, (R,).

@@ -49,6 +49,9 @@ class Logistic(Family):
         """sigmoid(u) − y with y clipped to [0, 1]: a label −1 would double the sensitivity, 0.5 would not."""
         return np.asarray(self.mean(u) - np.clip(y, 0, 1))
 
+    def widest_residual(self, mean: FloatArray) -> FloatArray:
+        return np.asarray(np.maximum(mean, 1 - mean))
+
     def largest_residual(self, predictor_bound: float | FloatArray) -> FloatArray:
         """sigmoid(a), by y = 0 at u = a or y = 1 at u = −a."""
         return np.asarray(scipy.special.expit(predictor_bound))

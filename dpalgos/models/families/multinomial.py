@@ -73,6 +73,10 @@ class Multinomial(Family):
     def residual(self, u: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(self.mean(u) - y)
 
+    def widest_residual(self, mean: FloatArray) -> FloatArray:
+        """√(1 − 2 p_k + ‖p‖²), of the class k of the smallest p_k."""
+        return np.asarray(np.sqrt(1 - 2 * mean.min(axis=1) + (mean**2).sum(axis=1)))
+
     def predictor_norm(self, coef: FloatArray, order: float) -> FloatArray:
         """Return the largest norm of a difference of two classes' coefficients, (R,)."""
         norms = [
