@@ -4,10 +4,10 @@
     θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i w_i u_i (y_i − ψ'(u_i'θ))' + noise ),   u_i = W'x_i          (T steps)
     β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
 
-Guarantee: (ε, δ) under replacing one row (x, y); n is public. Rows, responses and
-coefficients need no bound. Each row adds its score, clipped to a threshold C that is public or released.
-Columns should be in public units in which they are of order one, such as a quarter of the width of their
-bounds. Units affect accuracy only.
+Guarantee: (ε, δ) under replacing one row (x, y); n is public. Rows, responses and coefficients need no bound.
+Each row adds its score, clipped to a threshold C that is public or released. Columns should be in public
+units in which they are of order one, such as a quarter of the width of their bounds. Units affect accuracy
+only.
 
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
@@ -22,30 +22,30 @@ from released and public numbers. :mod:`dpalgos.central.preconditioned.releases`
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
 (:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps
 start from the ridge regression of the released M. Other steps start from the released mean response
-(:mod:`dpalgos.central.preconditioned.intercept`). The released upper quartile of counts lies between two
-powers of two. Without an intercept, steps for counts start where they predict about the lower one.
+(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, steps for counts start at about the
+released upper quartile, rounded down to a power of two.
 
-Few events: a step may release the mean response again in place of its score. It does so if the released mean
-response shows that slopes are not worth their noise. Either costs the same. If that is so to the end, the
-estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval, all
-steps are scores.
+Few events: the released mean response may show that slopes are not worth their noise. A step then releases
+the mean response again, in place of the mean score. The cost is the same. If this holds until the last step,
+the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
+all steps release scores.
 
-Few rows: below nμ = 15 √d (25 √d for counts) models with an intercept estimate the intercept alone, with
-Laplace noise. Linear models then take five steps at public thresholds.
+Few rows: below nμ = 15 √d (25 √d for counts), models with an intercept estimate the intercept alone, with
+Laplace noise. Linear models take five steps at public thresholds.
 
-``offset_bounds``: the first column of X is an offset, for rates. It is cut to public bounds and added to x'β.
-It is no covariate but a part of the row like y: a score is clipped whatever the offset is. Its coefficient of
-1 is a part of the estimate.
+``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
+x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
+are clipped for every offset.
 
 Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
-follows the same plan with the rest, except that rows may be whitened again in good units, too. The interval
-is centered at steps that are not shrunk. Below nμ = 30 √d no interval is computed and no budget is spent on
-it.
+follows the same plan with the rest. One thing differs: rows may be whitened again even in good units. The
+interval is centered at steps before shrinkage. Below nμ = 30 √d, no interval is computed and no budget is
+spent on it.
 
-Expected behavior: directions of X whose second moment lies below the noise floor stay near the start;
-``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
-differ looks like one without: predictions for such rows are shrunk towards zero. Below nμ = 14 a linear
-estimate is mostly noise, and close to zero.
+Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
+stays near the start. ``diagnostics["unresolved_directions"]`` counts these directions. A direction in which
+only a few rows of high leverage vary is one of them: predictions for such rows are shrunk towards zero.
+Below nμ = 14, a linear estimate is mostly noise, and close to zero.
 
 References: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unbiased bounded-influence
