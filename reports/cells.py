@@ -101,11 +101,11 @@ def is_private(cells: pd.DataFrame) -> pd.Series:
 def rows_at(errors: pd.DataFrame, where: Setting) -> list[Row]:
     """Return the rows of a setting, and those without privacy, of its panel or of none, by line and size."""
     private = is_private(errors)
-    own = errors["panel"] == where.panel
-    fixed = own & (errors["epsilon"] == where.epsilon) & (errors["delta_rule"] == where.delta_rule)
-    elsewhere = (errors["panel"] == "") & ~errors["estimator"].isin(errors.loc[own, "estimator"])
-    kept = errors[(private & fixed) | (~private & (own | elsewhere))]
-    return list(kept.sort_values(["rank", "x"], kind="stable").itertuples())
+    in_panel = errors["panel"] == where.panel
+    fixed = in_panel & (errors["epsilon"] == where.epsilon) & (errors["delta_rule"] == where.delta_rule)
+    elsewhere = (errors["panel"] == "") & ~errors["estimator"].isin(errors.loc[in_panel, "estimator"])
+    rows = errors[(private & fixed) | (~private & (in_panel | elsewhere))]
+    return list(rows.sort_values(["rank", "x"], kind="stable").itertuples())
 
 
 def lines_of(rows: Sequence[Row]) -> list[list[Row]]:
@@ -118,12 +118,12 @@ def settings_of(errors: pd.DataFrame, page: StudyPage) -> list[Setting]:
 
     The headline's is the one that the study asks for, or the nearest that ran.
     """
-    found = {
+    settings = {
         Setting(*key) for key in errors.loc[is_private(errors), _BUDGET].itertuples(index=False, name=None)
     }
-    if not found:
+    if not settings:
         return []
-    epsilon = nearest_value((each.epsilon for each in found), float(page.headline["epsilon"]))
+    epsilon = nearest_value((each.epsilon for each in settings), float(page.headline["epsilon"]))
     panels = panels_of(errors, page)
     rules = _head_first(errors.loc[is_private(errors), "delta_rule"], page.headline.get("delta_rule"))
     head = Setting(cast(float, epsilon), rules[0], panels[0])
@@ -131,7 +131,7 @@ def settings_of(errors: pd.DataFrame, page: StudyPage) -> list[Setting]:
     def order(each: Setting) -> tuple[Any, ...]:
         return each != head, panels.index(each.panel), rules.index(each.delta_rule), each.epsilon
 
-    return sorted({head, *found}, key=order)
+    return sorted({head, *settings}, key=order)
 
 
 def panels_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:

@@ -54,7 +54,7 @@ def rows_of(
 
     ``panels`` gives the table and its family by panel, ``methods`` the method by estimator.
     """
-    found = []
+    rows = []
     of_methods = results[results["estimator"].isin(list(methods)) & results["epsilon"].notna()]
     for _, fits in of_methods.groupby(["panel", "estimator", "epsilon"], sort=False):
         first = fits.iloc[0]
@@ -63,14 +63,14 @@ def rows_of(
         row["method"] = methods[str(first["estimator"])]
         failed = fits[fits["status"] != "ok"]
         if len(failed):
-            found.append({**row, "error": str(failed["message"].iloc[0])})
+            rows.append({**row, "error": str(failed["message"].iloc[0])})
             continue
         errors = fits.sort_values("replicate")["value"].tolist()
         whole = Mean.of(errors)
         halves = [_stored(Mean.of(errors[1::2])), _stored(Mean.of(errors[::2]))] if len(errors) > 1 else None
         more = dict(zip(("value", "standard_error", "repetitions"), _stored(whole), strict=True))
-        found.append({**row, **more, "halves": halves})
-    return found
+        rows.append({**row, **more, "halves": halves})
+    return rows
 
 
 def _stored(mean: Mean) -> list[Any]:
@@ -104,8 +104,8 @@ def ratios_of(results: Mapping[str, Any]) -> pd.DataFrame:
 
 def violated(results: Mapping[str, Any]) -> set[str]:
     """Return the methods whose claim an attack or a replay violates."""
-    found = results.get("audits", ())
-    return {each["method"] for each in found if each.get("violated") or each.get("violated_replay")}
+    audits = results.get("audits", ())
+    return {each["method"] for each in audits if each.get("violated") or each.get("violated_replay")}
 
 
 def comparisons(results: Mapping[str, Any]) -> list[Comparison]:
@@ -115,17 +115,17 @@ def comparisons(results: Mapping[str, Any]) -> list[Comparison]:
     for row in results["rows"]:
         if row["method"] not in failed:
             settings.setdefault((row["family"], row["table"], row["epsilon"]), []).append(row)
-    found = []
+    pairs = []
     for place, rows in sorted(settings.items()):
-        own = [row for row in rows if methods[row["method"]]["ours"]]
+        our_rows = [row for row in rows if methods[row["method"]]["ours"]]
         others = [row for row in rows if not methods[row["method"]]["ours"]]
-        if own and others:
-            mine, rival = _chosen(own), _chosen(others)
+        if our_rows and others:
+            mine, rival = _chosen(our_rows), _chosen(others)
             if mine.get("value") is not None or rival.get("value") is not None:
                 verdict = _verdict(_judged(mine), _judged(rival))
                 summaries = (_whole(mine), _whole(rival))
-                found.append(Comparison(*place, rival["method"], *summaries, verdict))
-    return found
+                pairs.append(Comparison(*place, rival["method"], *summaries, verdict))
+    return pairs
 
 
 def _chosen(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:

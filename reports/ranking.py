@@ -107,18 +107,18 @@ def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
     new_sample = new_sample_error(rows, x, page) is not None
     printed = [row.line for row in ranking.private if row.calibration == "paper"]
     about = [row.line for row in ranking.private if row.estimator == page.about]
-    wanted = [row.line for row in rows if row.role == "zero"][:1]
-    wanted += [ranking.best.line] if ranking.best else []
-    wanted += [ranking.non_private.line] if ranking.non_private and not new_sample else []
-    wanted += [*printed[:1], *about[:1]]
-    known = {row.estimator for row in rows if row.line in wanted}
+    preferred = [row.line for row in rows if row.role == "zero"][:1]
+    preferred += [ranking.best.line] if ranking.best else []
+    preferred += [ranking.non_private.line] if ranking.non_private and not new_sample else []
+    preferred += [*printed[:1], *about[:1]]
+    known = {row.estimator for row in rows if row.line in preferred}
     for row in ranking.private:
         if row.estimator not in known:
-            wanted.append(row.line)
+            preferred.append(row.line)
             known.add(row.estimator)
     most = MOST_LINES - new_sample
-    kept = list(dict.fromkeys(wanted))[:most] or every[:most]
-    return [line for line in every if line in kept]
+    lines = list(dict.fromkeys(preferred))[:most] or every[:most]
+    return [line for line in every if line in lines]
 
 
 def clearly_below(row: Row, value: float) -> bool:
@@ -190,7 +190,7 @@ def privacy_part(rows: Sequence[Row], row: Row) -> Estimate:
 
 
 def first_below(
-    wanted: float, points: Sequence[tuple[float, float, float]], deviation: float = 0.0
+    target: float, points: Sequence[tuple[float, float, float]], deviation: float = 0.0
 ) -> tuple[float, float]:
     """Return about 95% limits of the x at which errors first fall to a wanted error.
 
@@ -202,9 +202,9 @@ def first_below(
         for x, error, se in points
         if math.isfinite(error) and error > 0
     )
-    if len(known) < 2 or not wanted > 0:
+    if len(known) < 2 or not target > 0:
         return math.inf, math.inf
-    level = math.log(wanted)
+    level = math.log(target)
     if known[0][1] <= level:
         return math.exp(known[0][0]), math.exp(known[0][0])
     for (x, error, s), (later, less, t) in pairwise(known):
@@ -315,22 +315,22 @@ def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
     right = cells.loc[(cells["metric"] == SIGNS) & (cells["cell"] == cell), "mean"]
     if of < 2 or right.empty:
         return None
-    kept = float(right.iloc[0])
-    return of if of - kept <= _LOST_SIGNS else min(round(kept), of - 1)
+    share = float(right.iloc[0])
+    return of if of - share <= _LOST_SIGNS else min(round(share), of - 1)
 
 
 def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
     """Return the errors that the index compares, each with its standard error; None unless all are known."""
     cost, ranking = head.cost, head.cost.ranking
-    found = {"private": cost.private, "without": cost.without, "zero": Estimate(ranking.zero)}
+    errors = {"private": cost.private, "without": cost.without, "zero": Estimate(ranking.zero)}
     if power := LOGARITHMS.get(page.metric):
         zero = next((row for row in head.rows if row.role == "zero"), None)
         rows = {"private": ranking.best, "without": ranking.non_private, "zero": zero}
         if None in rows.values():
             return None
-        found = {k: Estimate(math.exp(r.mean / power), r.error / power) for k, r in rows.items() if r}
-    is_known = all(math.isfinite(each.value) and each.value > 0 for each in found.values())
-    return {key: (each.value, each.error) for key, each in found.items()} if is_known else None
+        errors = {k: Estimate(math.exp(r.mean / power), r.error / power) for k, r in rows.items() if r}
+    is_known = all(math.isfinite(each.value) and each.value > 0 for each in errors.values())
+    return {key: (each.value, each.error) for key, each in errors.items()} if is_known else None
 
 
 def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
@@ -401,7 +401,7 @@ def guide_at(guide: Guide, x: float) -> float:
 
 def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
     """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
-    found = []
+    fits = []
     for line in lines_of(head.rows) if page.axis.column == "n" else ():
         role, rows = line[0].role, [row for row in line if row.answered]
         most = HALF * page.population[0] if role == "nonprivate" and page.population[0] else math.inf
@@ -409,8 +409,8 @@ def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, 
         if role == "zero" or fit is None:
             continue
         parts = [(row.x, privacy_part(head.rows, row)) for row in rows] if role == "private" else []
-        found.append((line[0].label, fit, fitted_slope([(x, part.value, part.error) for x, part in parts])))
-    return found
+        fits.append((line[0].label, fit, fitted_slope([(x, part.value, part.error) for x, part in parts])))
+    return fits
 
 
 def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
@@ -428,10 +428,10 @@ def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> 
     # An ε counts only if no larger one adds more.
     largest = {e: max(parts[other].value for other in parts if other >= e) for e in parts}
     points = [(e, value, parts[e].error) for e, value in largest.items()]
-    needed = first_below(sample.value, points, sample.deviation)
+    epsilon_range = first_below(sample.value, points, sample.deviation)
     if len(parts) == 1 and all(part.value <= sample.value for part in parts.values()):
-        needed = (min(parts), min(parts))
-    return {"sample": sample, "needed": needed, "first": min(parts), "last": max(parts)}
+        epsilon_range = (min(parts), min(parts))
+    return {"sample": sample, "needed": epsilon_range, "first": min(parts), "last": max(parts)}
 
 
 def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
@@ -445,5 +445,5 @@ def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
         if sample is not None:
             error = math.hypot(sample.value, privacy_part(head.rows, row).value)
             points.append((row.x, error, row.error * row.mean / error))
-    needed = first_below(cost.without.value, points, cost.without.deviation)
-    return {"worth": cost.worth, "needed": needed, "last": max(x for x, _, _ in points)}
+    row_range = first_below(cost.without.value, points, cost.without.deviation)
+    return {"worth": cost.worth, "needed": row_range, "last": max(x for x, _, _ in points)}

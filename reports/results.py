@@ -335,7 +335,7 @@ def p_value(first: Mean, second: Mean) -> float:
     spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
     from scipy import stats  # takes as long to load as a small release
 
-    found = stats.ttest_ind_from_stats(
+    test = stats.ttest_ind_from_stats(
         first.value,
         spreads[0],
         first.repetitions,
@@ -344,4 +344,4 @@ def p_value(first: Mean, second: Mean) -> float:
         second.repetitions,
         equal_var=False,
     )
-    return float(found.pvalue)
+    return float(test.pvalue)

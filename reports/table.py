@@ -137,7 +137,7 @@ def summary_csv(summary: pd.DataFrame) -> str:
 def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
-    found = []
+    failures = []
     keys = ["estimator", "calibration", "form", "status", "message"]
     for key, group in bad.groupby(keys, sort=False):
         name, noise, form, status, message = map(str, key)
@@ -148,7 +148,7 @@ def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
             places.append(f"{page.panel_word} {words(panels)}")
         n = len(group.drop_duplicates(["cell", "replicate"]))
         label = comma(with_form(page.estimator(name).title, form), CALIBRATION_WORDS.get(noise))
-        found.append((n, (label, status, message, "; ".join(places), f"{n:,}")))
-    found.sort(key=lambda pair: (-pair[0], pair[1][0]))
+        failures.append((n, (label, status, message, "; ".join(places), f"{n:,}")))
+    failures.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
-    return PageTable(columns, [row for _, row in found], "Failures and refusals", 4, stacked=True)
+    return PageTable(columns, [row for _, row in failures], "Failures and refusals", 4, stacked=True)

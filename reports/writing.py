@@ -139,10 +139,11 @@ def repaired(repairs: Iterable[Mapping[str, Any]]) -> str:
     for each in repairs:
         kind = each.get("what", "row"), each.get("done", "left out")
         counts[kind] = counts.get(kind, 0) + each["count"]
-    told = [
-        f"{count_of(number, what, _PLURALS.get(what, ''))} {done}" for (what, done), number in counts.items()
+    sentences = [
+        f"{count_of(number, what, _PLURALS.get(what, ''))} {repair}"
+        for (what, repair), number in counts.items()
     ]
-    return words(told) or "nothing was left out or changed"
+    return words(sentences) or "nothing was left out or changed"
 
 
 def words(items: Iterable[str]) -> str:
@@ -178,10 +179,10 @@ def duration(seconds: float | None) -> str:
         return ""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    minutes, rest = divmod(rounded, 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)

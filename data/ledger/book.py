@@ -105,9 +105,9 @@ class Book:
         for budget in self.budgets():
             if budget.name == name:
                 every = self.charges(dataset=name)
-                kept = [charge for charge in every if charge.state != RETURNED]
+                counted = [charge for charge in every if charge.state != RETURNED]
                 returned = [charge for charge in every if charge.state == RETURNED]
-                return Account(budget, kept, self.contents(), self.head, returned)
+                return Account(budget, counted, self.contents(), self.head, returned)
         raise LedgerError(
             f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
             f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"

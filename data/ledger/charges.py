@@ -57,8 +57,8 @@ class Question:
     @cached_property
     def id(self) -> str:
         """The sha256 of all inputs of the release, 64 hexadecimal digits."""
-        whole = {"dataset": self.dataset, "content": self.content, **self.asked}
-        return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
+        content = {"dataset": self.dataset, "content": self.content, **self.asked}
+        return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

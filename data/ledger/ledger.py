@@ -266,8 +266,8 @@ class Ledger:
 
 def _answered(book: Book, question: Question, again: bool) -> Charge | None:
     """Return the charge with the result of a question, or None: charge it. A lost result is refused."""
-    for asked in (question, question.former):
-        charges = _charges_of(book, asked) if asked else []
+    for version in (question, question.former):
+        charges = _charges_of(book, version) if version else []
         if charges and (charges[-1].answer is not None or charges[-1].state == RESERVED):
             return charges[-1]
         if charges and not again:

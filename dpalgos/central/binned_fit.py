@@ -184,11 +184,11 @@ class Bins:
                 np.broadcast_to(each, (len(own), len(group.X))) for each in (eta, group.weights.T)
             )
             with np.errstate(over="ignore", invalid="ignore"):
-                found = cells(group, eta)
+                sums = cells(group, eta)
             places = [np.searchsorted(its, e, side="right") for its, e in zip(own, eta, strict=True)]
             return np.stack(
                 [
-                    np.concatenate([np.bincount(b, w * each[r], n_bins) for each in found])
+                    np.concatenate([np.bincount(b, w * each[r], n_bins) for each in sums])
                     for r, (b, w) in enumerate(zip(places, weights, strict=True))
                 ],
                 axis=1,

@@ -166,30 +166,30 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     groups = column_groups(tuple(widths[:, 0].tolist()))
     by_mu = params.split_budget({"mean": 1.0}, interval_shares(params))
     by_epsilon = params.split_budget({"mean": 1.0}, interval_epsilon(params))
-    whole = 1 / gaussian_mu(params.epsilon, params.delta)
+    multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
-    by_gaussian = (whole * float(widths.sum())) ** 2
+    by_gaussian = (multiplier * float(widths.sum())) ** 2
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
         spend = Spend.of_budget(transcript, by_mu)
         means = sample.clipped_means(Box(*ends, 0.5), 1.0)
         scaled, std = spend(MEAN, means, np.sqrt(widths), n)
-        placed, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
+        units, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
     else:
         spend = pure_spend(transcript, sum(map(by_epsilon.split_epsilon, interval_epsilon(params))))
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
-        placed, reach = np.empty_like(means), np.empty_like(means)
+        units, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
             columns, k = group.columns, len(group.columns)
             epsilon = by_epsilon.split_epsilon("mean")
             epsilon *= group.root / sum(each.root for each in groups)
             allowance = Allowance(epsilon=epsilon, in_cube=True)
             of_group = Spend(transcript, {MEAN_IN_CUBE.label: allowance})
-            placed[columns], _ = of_group(MEAN_IN_CUBE, means[columns], 1, n)
+            units[columns], _ = of_group(MEAN_IN_CUBE, means[columns], 1, n)
             scale = transcript.box_scale(interval(1, n), epsilon, k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
-    mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
+    mean = np.asarray(lower + widths * np.clip(units, 0, 1))
     if params.interval is not None:
         entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
         transcript.interval = interval_of_entries(

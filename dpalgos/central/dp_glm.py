@@ -112,10 +112,10 @@ class NoisyDescentParams(RegressionIntervalParams):
         return np.asarray(largest * log_term * self.n_iterations / (n_rows * self.epsilon))
 
     def stepped(self, coef: FloatArray, gradient: FloatArray) -> FloatArray:
-        moved = coef - self.step * gradient
+        step_end = coef - self.step * gradient
         if self.coef_bound is None:
-            return moved
-        return project_l2_ball(moved.reshape(-1, coef.shape[-1]), self.coef_bound).reshape(coef.shape)
+            return step_end
+        return project_l2_ball(step_end.reshape(-1, coef.shape[-1]), self.coef_bound).reshape(coef.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,8 +181,8 @@ def sparse_descent(
         residual = largest_residual(params, family, coef)
         moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
         sensitivity = params.step * (design.rounding * moves)
-        moved = coef - params.step * gradient(coef)
-        released = noisy_ht(transcript, (SELECTION, VALUES), moved, linf_sensitivity=sensitivity)
+        step_end = coef - params.step * gradient(coef)
+        released = noisy_ht(transcript, (SELECTION, VALUES), step_end, linf_sensitivity=sensitivity)
         if prune is not None and t == len(rounds):
             released = replace(released, values=prune(released.values, released.noise_std))
         coef = projected(params, released.dense())

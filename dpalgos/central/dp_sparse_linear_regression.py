@@ -184,9 +184,9 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
     gradient = wide_gradient(wide, Design(wide, params.covariate_bound, single=True), family)
     coef: FloatArray = np.zeros((sample.n_features, wide.n_replicates))
     for _ in range(params.n_iterations):
-        moved = coef - params.step * gradient(coef)
+        step_end = coef - params.step * gradient(coef)
         for g, s in enumerate(params.grid):
-            coef[:, g::n] = projected(params, hard_threshold(moved[:, g::n], s))
+            coef[:, g::n] = projected(params, hard_threshold(step_end[:, g::n], s))
     return [coef[:, g::n] for g in range(n)]
 
 

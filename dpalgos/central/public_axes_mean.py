@@ -235,18 +235,18 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
     plans = [axes.plan(float(n), mu, spend.multiplier(MEAN)) for n in sizes]
     n_axes = np.array([plan.n_axes for plan in plans])[plan_of]
     level = np.array([plan.level for plan in plans])[plan_of]
-    taken = np.arange(len(axes.units))[:, None] < n_axes
+    is_used = np.arange(len(axes.units))[:, None] < n_axes
 
     def clipped(group: Group, scores: FloatArray) -> FloatArray:
         norms = np.sqrt(np.cumsum(scores**2, axis=1))[:, n_axes - 1]
-        return np.asarray(taken * (scores.T @ (clip_factor(norms, level) * group.weights)))
+        return np.asarray(is_used * (scores.T @ (clip_factor(norms, level) * group.weights)))
 
     places = sample.grouped(lambda group: axes.scores(group.X), together=True)
-    means = places.total(taken.shape, clipped) / sample.n_rows
+    means = places.total(is_used.shape, clipped) / sample.n_rows
     released, _ = spend(MEAN, means, level, sample.n_rows)
     transcript.note("n_axes", n_axes.astype(float))
     factors = np.stack([plan.factors for plan in plans], axis=1)[:, plan_of]
-    answer = taken * axes.units[:, None] * released
+    answer = is_used * axes.units[:, None] * released
     if params.shrinkage == "panel":
         answer = factors * answer
     return np.asarray(axes.center[:, None] + axes.spectrum.vectors.T @ answer)

@@ -102,13 +102,16 @@ def interval_by_variance(
     """
     half = half_widths(level, variance, variance_std)
     bias = sum(biases.values(), np.zeros_like(half))
-    found = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
+    is_too_large = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
     if biases:
-        found[CLIPPED] = found[CLIPPED] | (bias > _LARGEST_BIAS * half)
+        is_too_large[CLIPPED] = is_too_large[CLIPPED] | (bias > _LARGEST_BIAS * half)
     for reason, flag in flags.items():
-        found[reason] = flag | found.get(reason, False)
+        is_too_large[reason] = flag | is_too_large.get(reason, False)
     codes = np.asarray(
-        sum((2.0 ** REASONS.index(reason) * each for reason, each in found.items()), np.zeros_like(half))
+        sum(
+            (2.0 ** REASONS.index(reason) * each for reason, each in is_too_large.items()),
+            np.zeros_like(half),
+        )
     )
     return Interval(
         half_width=np.where(codes > 0, np.nan, half + np.where(codes > 0, 0.0, bias)),

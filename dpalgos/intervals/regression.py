@@ -69,9 +69,9 @@ class ScoreCurvature(NamedTuple):
 
     def noise_covariance(self, vector: FloatArray) -> FloatArray:
         """Return the covariance (d, d) of the noise of Q times a vector (d,)."""
-        own = self.vectors.T @ vector
-        crossed = self.variances * np.outer(own, own) / 2
-        of_rows = self.variances @ own**2 / 2
+        coordinates = self.vectors.T @ vector
+        crossed = self.variances * np.outer(coordinates, coordinates) / 2
+        of_rows = self.variances @ coordinates**2 / 2
         return np.asarray(self.vectors @ (crossed + np.diag(of_rows)) @ self.vectors.T)
 
     def along(self, vector: FloatArray) -> FloatArray:
@@ -241,12 +241,12 @@ class ReleasedRegression:
         """Return the covariances of the combinations (k, d), (k, k)."""
         own = combinations[:, int(self.has_offset) :]
         error = self._error(own)
-        found = error.lever @ error.scores @ error.lever.T
+        covariance = error.lever @ error.scores @ error.lever.T
         if omitted is not None:
             lever = own @ self.outer @ self.curvature.inverse()
             noise, sampled = self._metric_error(omitted)
-            found = found + lever @ (noise + sampled) @ lever.T
-        return np.asarray(self._margin * found + (own * self.shift.variance) @ own.T)
+            covariance = covariance + lever @ (noise + sampled) @ lever.T
+        return np.asarray(self._margin * covariance + (own * self.shift.variance) @ own.T)
 
     @property
     def _margin(self) -> float:

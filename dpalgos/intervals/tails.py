@@ -94,9 +94,9 @@ def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArr
 
     If a cell of a row was clipped before, the row counts as far beyond: its true size is unknown.
     """
-    moved = sample.moved_rows(group)
-    if moved is not None:
-        sizes = np.where(moved[:, None], FAR, sizes)
+    is_extreme = sample.moved_rows(group)
+    if is_extreme is not None:
+        sizes = np.where(is_extreme[:, None], FAR, sizes)
     return counts(sizes * group.weights)
 
 
@@ -155,9 +155,9 @@ class Tail:
             slope = np.where(slower, here, np.maximum(slope, here))
         visible = above[_CLIP] > _VISIBLE * unsure[_CLIP]
         at_clip = np.where(visible, high[_CLIP], np.maximum(above[_CLIP], unsure[_CLIP]))
-        seen = np.log(np.maximum(above[_INNER], _TINY) / at_clip)
+        log_ratio = np.log(np.maximum(above[_INNER], _TINY) / at_clip)
         clear = above[_INNER] > _CLEAR * unsure[_INNER]
-        slope = np.where(clear, np.minimum(slope, seen / np.log(1 / LEVELS[_INNER])), slope)
+        slope = np.where(clear, np.minimum(slope, log_ratio / np.log(1 / LEVELS[_INNER])), slope)
         slope = np.minimum(slope, power + _STEEPEST_BEYOND)
         allowed = np.stack([most, most * 2.0**-slope]) + _IRREGULAR * unsure[_CLIP:]
         irregular = (above[_CLIP:] > allowed).any(axis=0)

@@ -145,11 +145,11 @@ class GradientRounds:
 
     def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
         scale = self.radius(state.coef)
-        moved = hard_threshold(state.coef - self.step_size * scale * means[0], self.working_sparsity)
+        step_end = hard_threshold(state.coef - self.step_size * scale * means[0], self.working_sparsity)
         noise = self.step_size * scale * self._randomizer.noise_std / np.sqrt(n_reports)
         low, high = self.params.eigenvalue_bounds
-        kept = max(abs(1 - self.step_size * low), abs(1 - self.step_size * high))
-        error = np.hypot(kept * state.standard_error.max(axis=0), noise)
+        contraction = max(abs(1 - self.step_size * low), abs(1 - self.step_size * high))
+        error = np.hypot(contraction * state.standard_error.max(axis=0), noise)
         notes = dict(state.notes)
         if noise.max() * np.sqrt(self.working_sparsity) > self.coef_bound:
             notes["conditions"] = (
@@ -158,8 +158,8 @@ class GradientRounds:
             )
         return PublicState(
             n_rounds=state.n_rounds + 1,
-            coef=project_l2_ball(moved, self.coef_bound),
-            standard_error=np.where(moved != 0, error, 0.0),
+            coef=project_l2_ball(step_end, self.coef_bound),
+            standard_error=np.where(step_end != 0, error, 0.0),
             notes=notes,
         )
 

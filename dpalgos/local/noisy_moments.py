@@ -187,11 +187,11 @@ def _interval(
     biases = {}
     if beyond is not None:
         biases[CLIPPED] = np.abs(np.einsum("rij,jk,kr->ir", inverse, beyond, coef))
-    found = interval_by_variance(
+    interval = interval_by_variance(
         level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, flags={HIDDEN: hidden}
     )
     what = "rows and responses" if beyond is None else "responses"
-    return replace(found, about=f"intervals are for {what} within the declared bounds")
+    return replace(interval, about=f"intervals are for {what} within the declared bounds")
 
 
 def score_variance_bound(
@@ -359,10 +359,10 @@ def _least_noise(n_features: int, row_bound: float) -> tuple[float, float]:
             np.exp(scipy.optimize.minimize_scalar(along, bounds=(-9, np.log(2)), method="bounded").x)
         )
 
-    found = scipy.optimize.minimize_scalar(
+    minimum = scipy.optimize.minimize_scalar(
         lambda c: error(c, best_weight(c)), bounds=(0, 1), method="bounded"
     )
-    best, plain = (float(found.x), best_weight(float(found.x))), (0.0, 2.0)
+    best, plain = (float(minimum.x), best_weight(float(minimum.x))), (0.0, 2.0)
     return min(best, plain, key=lambda choice: error(*choice))
 
 

@@ -236,8 +236,8 @@ class CapRandomizer(PureRandomizer):
         inside = ~secret_coins(np.full(len(values), scipy.special.expit(-self._cap_log_odds)))
         reports = np.empty_like(along)
         draw = self._rejected if scipy.special.ndtr(-self.threshold) >= _RAREST_CAP else self._inverted
-        for wanted in (True, False):
-            reports[inside == wanted] = draw(along[inside == wanted], wanted)
+        for is_inside in (True, False):
+            reports[inside == is_inside] = draw(along[inside == is_inside], is_inside)
         return reports * (self.radius / self.mean)
 
     def _rejected(self, along: FloatArray, inside: bool) -> FloatArray:
@@ -245,15 +245,15 @@ class CapRandomizer(PureRandomizer):
         m, p = along.shape
         tries = ceil(1 / scipy.special.ndtr(-self.threshold)) if inside else 4
         at_once = max(1, _NUMBERS_AT_ONCE // (tries * p))
-        found, pending = np.empty_like(along), np.arange(m)
+        draws, pending = np.empty_like(along), np.arange(m)
         while len(pending):
             some = pending[:at_once]
             drawn = secret_normals(len(some) * tries, p).reshape(len(some), tries, p)
             fits = (np.einsum("mkp,mp->mk", drawn, along[some]) >= self.threshold) == inside
             hit = fits.any(axis=1)
-            found[some[hit]] = drawn[hit, fits[hit].argmax(axis=1)]
+            draws[some[hit]] = drawn[hit, fits[hit].argmax(axis=1)]
             pending = np.concatenate([some[~hit], pending[at_once:]])
-        return found
+        return draws
 
     def _inverted(self, along: FloatArray, inside: bool) -> FloatArray:
         """Draw the component along ``along`` by inversion, and round to a grid that is the same for all."""

@@ -106,12 +106,12 @@ def peeling(
     def draw() -> IntArray:
         left = np.array(np.abs(values).T, order="C")
         support = np.empty((sparsity, n_replicates), dtype=np.intp)
-        for chosen in support:
+        for selected in support:
             noisy = transcript.noise.laplace(d).T  # each draw is used once, so that it may be written to
             noisy *= np.atleast_1d(scale)[:, None]
             noisy += left
-            chosen[:] = noisy.argmax(axis=1)
-            left[np.arange(n_replicates), chosen] = -np.inf
+            selected[:] = noisy.argmax(axis=1)
+            left[np.arange(n_replicates), selected] = -np.inf
         return support
 
     event = PureEvent(

@@ -124,8 +124,8 @@ class _Columns:
         probes = np.minimum(places, self._n_bins - 1).astype(np.int64)
         n, k = self._values.shape
         costs = np.empty((k, len(probes)))
-        for chosen in _slices(k):
-            for row, bins in zip(range(chosen.start, chosen.stop), self.bins(chosen), strict=True):
+        for block in _slices(k):
+            for row, bins in zip(range(block.start, block.stop), self.bins(block), strict=True):
                 below = np.searchsorted(bins, probes, side="left")
                 costs[row] = np.maximum(below, n - np.searchsorted(bins, probes, side="right"))
         return costs.ravel()
@@ -139,8 +139,8 @@ class _Columns:
                 f"{self._n_bins * k:.3g}; declare a tighter bound or a larger concentration radius"
             )
         costs = np.empty((self._n_bins, k))
-        for chosen in _slices(k):
-            for j, bins in zip(range(chosen.start, chosen.stop), self.bins(chosen), strict=True):
+        for block in _slices(k):
+            for j, bins in zip(range(block.start, block.stop), self.bins(block), strict=True):
                 counts = np.bincount(bins, minlength=self._n_bins)
                 below = np.cumsum(counts) - counts
                 costs[:, j] = np.maximum(below, n - below - counts)
@@ -151,11 +151,11 @@ class _Columns:
         k = self._values.shape[1]
         uniforms = np.minimum(scipy.special.ndtr(normals), 1 - 2.0**-52)
         drawn = np.empty(uniforms.shape[1:], dtype=np.int64)
-        for chosen in _slices(k):
-            bins = self.bins(chosen)
+        for block in _slices(k):
+            bins = self.bins(block)
             first, n_within, log_weights = _runs(bins, self._n_bins, epsilon)
             cumulative = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
-            for row, j in enumerate(range(chosen.start, chosen.stop)):
+            for row, j in enumerate(range(block.start, block.stop)):
                 target = uniforms[0, j] * cumulative[row, -1]
                 run = np.searchsorted(cumulative[row], target, side="right")
                 within = (uniforms[1, j] * n_within[row, run]).astype(np.int64)

@@ -275,7 +275,7 @@ def batched_top_k(
     support: IntArray = np.empty((0, scores.shape[1]), dtype=np.intp)
     for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
         candidates = coordinates_left(support, len(scores))
-        chosen = gumbel_top_k(
+        selected = gumbel_top_k(
             transcript,
             release,
             np.take_along_axis(scores, candidates, axis=0),
@@ -284,7 +284,7 @@ def batched_top_k(
             k=k,
             by_magnitude=True,
         )
-        support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
+        support = np.concatenate([support, np.take_along_axis(candidates, selected, axis=0)])
     return support
 
 

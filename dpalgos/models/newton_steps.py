@@ -41,8 +41,8 @@ def combination_weights(steps: NewtonSteps, entry_variance: float, own_variance:
     generalized least squares (Anderson 1965 has them without noise).
     """
     g, n_steps = steps.gradients, len(steps.points)
-    own = steps.stds**2 + own_variance * (g**2).sum(axis=1)
-    covariance = entry_variance * (g @ g.T) + np.diag(own)
+    variances = steps.stds**2 + own_variance * (g**2).sum(axis=1)
+    covariance = entry_variance * (g @ g.T) + np.diag(variances)
     size = max(float(covariance.trace()), float(np.finfo(float).tiny))
     weights = np.linalg.solve(covariance / size + _JITTER * np.eye(n_steps), np.ones(n_steps))
     return np.asarray(weights / weights.sum())

@@ -51,8 +51,8 @@ class Risk:
         sample.check_response()
         self.family, self._sample, self._row_bound = family, sample, row_bound
         self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
-        kept = None if sample.rows.streamed else [(part, part) for part in self._partition()]
-        self._parts = Grouped(sample, partial(_prepared, family=family, row_bound=row_bound), kept)
+        parts = None if sample.rows.streamed else [(part, part) for part in self._partition()]
+        self._parts = Grouped(sample, partial(_prepared, family=family, row_bound=row_bound), parts)
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
     @property
@@ -114,25 +114,25 @@ class Risk:
         # Where rows are long, a pass over them costs more than the replicates' arrays.
         step = min(sample.n_replicates, max(8, GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
         for start in range(0, sample.n_replicates, step):
-            chosen = slice(start, min(start + step, sample.n_replicates))
+            replicates = slice(start, min(start + step, sample.n_replicates))
             if mask is None:
                 yield Group(
-                    chosen, slice(None), rows, y, np.ones((len(rows), 1)), sample.offset_of(slice(None))
+                    replicates, slice(None), rows, y, np.ones((len(rows), 1)), sample.offset_of(slice(None))
                 )
                 continue
-            used = np.flatnonzero(mask[:, chosen].any(axis=1))
+            used = np.flatnonzero(mask[:, replicates].any(axis=1))
             if len(used) > _MOST * len(rows):
                 yield Group(
-                    chosen,
+                    replicates,
                     slice(None),
                     rows,
                     y,
-                    mask[:, chosen].astype(float, order="F"),
+                    mask[:, replicates].astype(float, order="F"),
                     sample.offset_of(slice(None)),
                 )
             else:
-                own = mask[used, chosen].astype(float, order="F")
-                yield Group(chosen, used, rows[used], y[used], own, sample.offset_of(used))
+                weights = mask[used, replicates].astype(float, order="F")
+                yield Group(replicates, used, rows[used], y[used], weights, sample.offset_of(used))
 
 
 def _prepared(group: Group, *, family: Family, row_bound: float | None) -> Group:
@@ -216,8 +216,8 @@ def newton_descent(
     Therefore a batch equals a loop.
     """
     coef, current = start, loss(start)
-    found: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
-    active = ~found
+    is_minimum: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
+    active = ~is_minimum
     for _ in range(most_steps):
         step = newton_step(coef)
         active &= step.is_sound
@@ -225,19 +225,19 @@ def newton_descent(
             break
         size = np.where(active, step_size, 0.0)
         for _ in range(_MOST_HALVINGS):
-            moved = coef - size * step.change
-            after = loss(moved)
+            step_end = coef - size * step.change
+            after = loss(step_end)
             rising = active & ~(after <= current + _ROUNDING * (1 + np.abs(current)))
             if not rising.any():
                 break
             size = np.where(rising, size / 2, size)
         active &= ~rising
-        coef, current = np.where(active, moved, coef), np.where(active, after, current)
-        found |= active & step.is_short
+        coef, current = np.where(active, step_end, coef), np.where(active, after, current)
+        is_minimum |= active & step.is_short
         active &= ~step.is_short
         if not active.any():
             break
-    return Minimum(coef, found)
+    return Minimum(coef, is_minimum)
 
 
 def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Minimum:
@@ -293,10 +293,10 @@ def _whitening(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
     scale = np.sqrt(np.einsum("rjj->rj", moments))
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     values, vectors = np.linalg.eigh(moments * inverse[:, :, None] * inverse[:, None, :])
-    kept = values > _RANK * values[:, -1:]
-    roots = np.sqrt(np.where(kept, values, 1.0))
-    whitening = inverse[:, :, None] * vectors * (kept / roots)[:, None, :]
-    unwhitening = (kept * roots)[:, :, None] * np.swapaxes(vectors, 1, 2) * scale[:, None, :]
+    is_resolved = values > _RANK * values[:, -1:]
+    roots = np.sqrt(np.where(is_resolved, values, 1.0))
+    whitening = inverse[:, :, None] * vectors * (is_resolved / roots)[:, None, :]
+    unwhitening = (is_resolved * roots)[:, :, None] * np.swapaxes(vectors, 1, 2) * scale[:, None, :]
     return whitening, unwhitening
 
 
@@ -309,9 +309,9 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
 
 
 def _predict(part: Group, coef: FloatArray) -> FloatArray:
-    chosen = coef[..., part.replicates]
-    product = (chosen.reshape(len(chosen), -1).T @ part.X.T).T
-    return np.asarray(part.shifted(product).reshape(len(part.X), *chosen.shape[1:]))
+    part_coef = coef[..., part.replicates]
+    product = (part_coef.reshape(len(part_coef), -1).T @ part.X.T).T
+    return np.asarray(part.shifted(product).reshape(len(part.X), *part_coef.shape[1:]))
 
 
 def _adjoint(part: Group, values: FloatArray) -> FloatArray:

@@ -135,8 +135,8 @@ def largest_rows(coef: FloatArray, sparsity: int) -> FloatArray:
     """Keep the rows of (d, R) or (d, K, R) that are largest, over classes in ℓ2; the others become 0."""
     if coef.ndim == 2:
         return hard_threshold(coef, sparsity)
-    kept = hard_threshold(np.linalg.norm(coef, axis=1), sparsity) > 0
-    return np.where(kept[:, None], coef, 0.0)
+    is_large = hard_threshold(np.linalg.norm(coef, axis=1), sparsity) > 0
+    return np.where(is_large[:, None], coef, 0.0)
 
 
 def _falling_step(

@@ -43,7 +43,7 @@ def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:
     d = len(values)
     if sparsity == d:
         return values.copy()
-    kept = np.argpartition(np.abs(values), d - sparsity, axis=0)[d - sparsity :]
+    largest = np.argpartition(np.abs(values), d - sparsity, axis=0)[d - sparsity :]
     thresholded = np.zeros_like(values)
-    np.put_along_axis(thresholded, kept, np.take_along_axis(values, kept, axis=0), axis=0)
+    np.put_along_axis(thresholded, largest, np.take_along_axis(values, largest, axis=0), axis=0)
     return thresholded

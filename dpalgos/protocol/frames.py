@@ -53,13 +53,13 @@ class PlanFrames:
         if len(rows) != self.n_rows:
             raise InputError(f"rows must be the {self.n_rows} that were declared, got another number")
         budget = Budget(epsilon=self.plan.epsilon, delta=self.plan.delta, failure_delta=0.0)
-        rng, found = np.random.default_rng(random_state), dict[str, Any]()
+        rng, results = np.random.default_rng(random_state), dict[str, Any]()
         for question, epsilon in self._split:
-            found[question.name] = self._ask(question, rows, epsilon, rng, budget=budget)
+            results[question.name] = self._ask(question, rows, epsilon, rng, budget=budget)
         for each in self.plan.questions:
             if each.submodel:
-                found[each.name] = found[each.submodel].submodel(each.formula)
-        return {each.name: found[each.name] for each in self.plan.questions}
+                results[each.name] = results[each.submodel].submodel(each.formula)
+        return {each.name: results[each.name] for each in self.plan.questions}
 
     @cached_property
     def _split(self) -> list[tuple[PlanQuestion, float]]:

@@ -36,11 +36,11 @@ class PlanQuestion:
     @property
     def declared(self) -> dict[str, Any]:
         """The fields that are stated, as plain data."""
-        stated = {item.name: getattr(self, item.name) for item in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         kinds = ((Mapping, dict), (tuple, list))
-        for key, value in stated.items():
-            stated[key] = next((plain(value) for kind, plain in kinds if isinstance(value, kind)), value)
-        return {key: value for key, value in stated.items() if value}
+        for key, value in values.items():
+            values[key] = next((plain(value) for kind, plain in kinds if isinstance(value, kind)), value)
+        return {key: value for key, value in values.items() if value}
 
     def estimator_for(self, *, users: bool) -> str:
         """Return the name of the estimator: the stated one, or that of its kind for rows or users."""
@@ -96,13 +96,13 @@ class QuestionSet:
 def question_of(plain: Mapping[str, Any]) -> PlanQuestion:
     """Return a question whose parts were checked."""
     mean = plain.get("mean", ())
-    stated = {"weight": 0.0 if {"submodel", "precision"} & set(plain) else 1.0, **plain}
-    stated["mean"] = (mean,) if isinstance(mean, str) else tuple(mean)
-    if _is_positive(stated.get("precision")):
-        stated["precision"] = {stated["mean"][0]: stated["precision"]}
-    stated["interval"] = stated.get("interval", 0.95) or None
-    stated["family"] = stated.get("family", "").replace("gaussian", "")
-    return PlanQuestion(**stated)
+    settings = {"weight": 0.0 if {"submodel", "precision"} & set(plain) else 1.0, **plain}
+    settings["mean"] = (mean,) if isinstance(mean, str) else tuple(mean)
+    if _is_positive(settings.get("precision")):
+        settings["precision"] = {settings["mean"][0]: settings["precision"]}
+    settings["interval"] = settings.get("interval", 0.95) or None
+    settings["family"] = settings.get("family", "").replace("gaussian", "")
+    return PlanQuestion(**settings)
 
 
 def _is_text(value: Any) -> bool:

@@ -32,13 +32,13 @@ def likely_half_widths(plan: QuestionSet, widths: FloatArray, n_tables: int) -> 
     Half-widths are taken as log-normal, since few tables say little of extreme ones.
     """
     share = 1 - (1 - _ALL_MET) / max(1, sum(len(each.precision) for each in plan.questions))
-    found = np.full(widths.shape[1], inf)
+    likely = np.full(widths.shape[1], inf)
     for j, column in enumerate(widths.T):
         logs = np.log(column[np.isfinite(column)])
         if len(logs) > share * n_tables:
             z = scipy.special.ndtri(share * n_tables / len(logs))
-            found[j] = np.exp(logs.mean() + z * logs.std(ddof=1))
-    return found
+            likely[j] = np.exp(logs.mean() + z * logs.std(ddof=1))
+    return likely
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,39 +70,39 @@ def split_budget(
 ) -> Split:
     """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
     open_questions = [each for each in plan.released if each.name not in (fixed or {})]
-    wanted = dict(fixed or {})
+    minimum = dict(fixed or {})
     for each in open_questions:
         if each.precision:
-            wanted[each.name] = smallest_epsilon(each, curves[each.name])
+            minimum[each.name] = smallest_epsilon(each, curves[each.name])
     free = [each for each in open_questions if each.weight]
-    costs = {name: curves[name].cost(epsilon) for name, epsilon in wanted.items() if epsilon < inf}
-    needed = _total(plan, costs.values()) if len(costs) == len(wanted) else inf
-    refusal = _refusal(plan, wanted, costs, needed, free)
+    costs = {name: curves[name].cost(epsilon) for name, epsilon in minimum.items() if epsilon < inf}
+    needed = _total(plan, costs.values()) if len(costs) == len(minimum) else inf
+    refusal = _refusal(plan, minimum, costs, needed, free)
     if refusal or not free:
-        return Split(epsilons=wanted, total=needed, refusal=refusal)
-    epsilons, costs = _shared(plan, curves, wanted, costs, free)
+        return Split(epsilons=minimum, total=needed, refusal=refusal)
+    epsilons, costs = _shared(plan, curves, minimum, costs, free)
     return Split(epsilons=epsilons, total=_total(plan, costs.values()))
 
 
 def smallest_epsilon(question: PlanQuestion, curve: Curve) -> float:
     """Return the smallest ε of a grid that meets the targets of a question; infinite if none does."""
-    found = bisect_left(_GRID, True, key=lambda epsilon: curve.meets(question, epsilon))
-    return _GRID[found] if found < len(_GRID) else inf
+    index = bisect_left(_GRID, True, key=lambda epsilon: curve.meets(question, epsilon))
+    return _GRID[index] if index < len(_GRID) else inf
 
 
 def _shared(
     plan: QuestionSet,
     curves: Mapping[str, Curve],
-    wanted: Mapping[str, float],
+    minimum: Mapping[str, float],
     costs: Mapping[str, Spending],
     free: Sequence[PlanQuestion],
 ) -> tuple[dict[str, float], dict[str, Spending]]:
     """Return the ε and the costs of all questions, the free ones by their weights, within the budget."""
-    whole = concentrated_rho(plan.epsilon, plan.delta)
-    rest = (whole - sum(cost.rho for cost in costs.values())) / sum(each.weight for each in free)
+    rho_of_plan = concentrated_rho(plan.epsilon, plan.delta)
+    rest = (rho_of_plan - sum(cost.rho for cost in costs.values())) / sum(each.weight for each in free)
 
     def shared(step: int) -> tuple[dict[str, float], dict[str, Spending]]:
-        epsilons, total = dict(wanted), dict(costs)
+        epsilons, total = dict(minimum), dict(costs)
         for each in free:
             rho = (1 - 1e-6) * 0.98**step * each.weight * rest  # noise that is not Gaussian costs more
             more = _digits(Spending(rho=rho, pure_epsilon=inf).epsilon(plan.delta), 4, floor)
@@ -118,19 +118,19 @@ def _shared(
 
 def _refusal(
     plan: QuestionSet,
-    wanted: Mapping[str, float],
+    minimum: Mapping[str, float],
     costs: Mapping[str, Spending],
     needed: float,
     free: Sequence[PlanQuestion],
 ) -> str:
     """Say which targets cannot be met, and what would meet them; "" if all can."""
-    if hopeless := [name for name in wanted if name not in costs]:
+    if hopeless := [name for name in minimum if name not in costs]:
         return (
             f"precision of {_listed(hopeless)} cannot be met by any epsilon up to {_GRID[-1]:g}: allow wider "
             "intervals, or bring more rows"
         )
-    whole = concentrated_rho(plan.epsilon, plan.delta)
-    room = whole * (1 - _NOTHING) if free else inf
+    rho_of_plan = concentrated_rho(plan.epsilon, plan.delta)
+    room = rho_of_plan * (1 - _NOTHING) if free else inf
     if needed <= plan.epsilon and sum(cost.rho for cost in costs.values()) < room:
         return ""
     left = f" before anything is left for {_listed([each.name for each in free])}" if free else ""

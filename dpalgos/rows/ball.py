@@ -31,9 +31,9 @@ class Ball:
 
     def distances(self, group: Group) -> FloatArray:
         """Return ‖(x − c) / u‖ of every row for every replicate, (n, R)."""
-        offsets, moved = group.X - self.origin.T, self.center - self.origin
+        offsets, shift = group.X - self.origin.T, self.center - self.origin
         weight = np.broadcast_to(self.unit**-2.0, (len(self.center), self.unit.shape[1]))
-        squares = offsets**2 @ weight - 2 * offsets @ (moved * weight) + (moved**2 * weight).sum(axis=0)
+        squares = offsets**2 @ weight - 2 * offsets @ (shift * weight) + (shift**2 * weight).sum(axis=0)
         return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
     def total(self, sample: Sample, part: Callable[[Group, FloatArray], FloatArray]) -> FloatArray:
@@ -56,12 +56,12 @@ def mean_offset(sample: Sample, ball: Ball) -> FloatArray:
 
 def mean_squares(sample: Sample, ball: Ball) -> FloatArray:
     """Return means of the squares of the clipped offsets, (d, R). They sum to at most r²."""
-    moved = ball.center - ball.origin
+    shift = ball.center - ball.origin
 
     def part(group: Group, distances: FloatArray) -> FloatArray:
         rows, weights = group.X - ball.origin.T, group.weights * clip_factor(distances, ball.radius) ** 2
-        squares = (rows**2).T @ weights - 2 * moved * (rows.T @ weights)
-        return np.asarray(squares + moved**2 * weights.sum(axis=0))
+        squares = (rows**2).T @ weights - 2 * shift * (rows.T @ weights)
+        return np.asarray(squares + shift**2 * weights.sum(axis=0))
 
     return np.asarray(np.maximum(ball.total(sample, part), 0.0) / ball.unit**2 / sample.n_rows)
 

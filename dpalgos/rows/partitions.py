@@ -76,11 +76,11 @@ def total_of(partials: Iterable[FloatArray]) -> FloatArray:
     total = next(arrays)
     lost: FloatArray | None = None
     for partial in arrays:
-        moved = total + partial
-        back = moved - total
-        error = (total - (moved - back)) + (partial - back)
+        rounded = total + partial
+        back = rounded - total
+        error = (total - (rounded - back)) + (partial - back)
         lost = error if lost is None else lost + error
-        total = moved
+        total = rounded
     return total if lost is None else np.asarray(total + lost)
 
 

@@ -134,40 +134,40 @@ class Sample:
 
         ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
         """
-        taken = object.__new__(Sample)
-        taken.offset_bounds = self.offset_bounds
-        taken.leaves_out_unused_rows = self.leaves_out_unused_rows
-        taken.public_rows, taken.public_groups = self.public_rows, self.public_groups
-        taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
-        taken.rows = self.rows if rows is None else self.rows.taken(rows)
-        taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
-        taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
-        taken.row_mask = row_mask
+        copy = object.__new__(Sample)
+        copy.offset_bounds = self.offset_bounds
+        copy.leaves_out_unused_rows = self.leaves_out_unused_rows
+        copy.public_rows, copy.public_groups = self.public_rows, self.public_groups
+        copy.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
+        copy.rows = self.rows if rows is None else self.rows.taken(rows)
+        copy._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
+        copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
+        copy.row_mask = row_mask
         codes = self.user_codes
-        taken.user_codes = codes if codes is None or rows is None else codes[rows]
-        return taken
+        copy.user_codes = codes if codes is None or rows is None else codes[rows]
+        return copy
 
     def for_replicate(self, r: int) -> "Sample":
         """Return the rows of one replicate as a sample of their own; a mask is applied."""
         if self.n_replicates == 1 and self.row_mask is None:
             return self
         if self.row_mask is None:
-            taken = self.derived(n_replicates=1)
+            one = self.derived(n_replicates=1)
         elif self.rows.streamed:
-            taken = self.derived(row_mask=self.row_mask[:, [r]], n_replicates=1)
-            taken.leaves_out_unused_rows = True
+            one = self.derived(row_mask=self.row_mask[:, [r]], n_replicates=1)
+            one.leaves_out_unused_rows = True
         else:
-            taken = self.derived(rows=self.row_mask[:, r], n_replicates=1)
-        taken.n_rows, taken.planned_rows = self.n_rows[[r]], self.planned_rows
+            one = self.derived(rows=self.row_mask[:, r], n_replicates=1)
+        one.n_rows, one.planned_rows = self.n_rows[[r]], self.planned_rows
         if self.user_codes is not None:
-            taken.planned_users = self.planned_users
-        return taken
+            one.planned_users = self.planned_users
+        return one
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows, whose first column is an offset: cut to public bounds, and no covariate."""
-        taken = self.derived(row_mask=self.row_mask)
-        taken.offset_bounds, taken.n_rows, taken.planned_rows = bounds, self.n_rows, self.planned_rows
-        return taken
+        copy = self.derived(row_mask=self.row_mask)
+        copy.offset_bounds, copy.n_rows, copy.planned_rows = bounds, self.n_rows, self.planned_rows
+        return copy
 
     @property
     def n_features(self) -> int:
@@ -302,13 +302,13 @@ class Sample:
         alone = n > _MANY_ROWS and self.n_rows.mean() < _FEW_OF_ROWS * n and copied < _MOST_COPIED
         step = 1 if alone else max(1, min(self.n_replicates, max(8, GROUP_ELEMENTS // n)))
         for start in range(0, self.n_replicates, step):
-            chosen = slice(start, min(start + step, self.n_replicates))
+            replicates = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
-                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
+                yield Group(replicates, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
                 continue
-            used = np.flatnonzero(self.row_mask[:, chosen].any(axis=1))
-            weights = self.row_mask[used, chosen].astype(float, order="F")
-            yield Group(chosen, used, self.X[used], y[used], weights, self.offset_of(used))
+            used = np.flatnonzero(self.row_mask[:, replicates].any(axis=1))
+            weights = self.row_mask[used, replicates].astype(float, order="F")
+            yield Group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""

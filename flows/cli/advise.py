@@ -41,7 +41,7 @@ def advise(
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
     spec = find_study(study)
-    advice = foresee(spec, wanted=error, progress=counter("advising", "tables"))
+    advice = foresee(spec, target=error, progress=counter("advising", "tables"))
     name = dataset or spec.name
     try:
         costs = release_costs(spec, open_ledger(home()), name)

@@ -91,11 +91,17 @@ def draw_chart(
         description = f"{warning}. {description}"
     if above := [each for each in (warning, title) if each]:
         own, color = dict(chart.get("title", {})), {"color": palette.WARN} if warning else {}
-        shown = {"offset": 10, "fontWeight": "bold", "text": above, "subtitle": own.get("text", ""), **color}
-        chart = {**chart, "title": shown}
+        warning_title = {
+            "offset": 10,
+            "fontWeight": "bold",
+            "text": above,
+            "subtitle": own.get("text", ""),
+            **color,
+        }
+        chart = {**chart, "title": warning_title}
     svg = vl_convert.vegalite_to_svg(chart, config=CONFIG, allowed_base_urls=[])
-    told = f' role="img"><title>{escape(name)}</title><desc>{escape(description)}</desc>'
-    svg = svg.replace(">", told, 1)
+    accessible = f' role="img"><title>{escape(name)}</title><desc>{escape(description)}</desc>'
+    svg = svg.replace(">", accessible, 1)
     width = float(svg.partition(' width="')[2].partition('"')[0])
     raster = vl_convert.svg_to_png(svg, scale=PNG_SCALE) if png else None
     return Picture(name, description, width, svg.encode(), raster)
@@ -130,16 +136,16 @@ def vega_library() -> str:
     """Return Vega as one script, which takes seconds to bundle and is kept in the user's cache folder."""
     import vl_convert
 
-    kept = user_cache_path("dpcost") / f"vega-{version('vl-convert-python')}.js"
+    file = user_cache_path("dpcost") / f"vega-{version('vl-convert-python')}.js"
     try:
-        return kept.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError:
         text = str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{id(text)}.part")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{id(text)}.part")
         part.write_text(text, encoding="utf-8")
-        part.replace(kept)
+        part.replace(file)
     except OSError:  # a folder that can't be written to costs time, nothing else
         pass
     return text

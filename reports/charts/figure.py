@@ -61,9 +61,9 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
         _require("--lines", name, [*(row.line for row in head.rows), NEW_SAMPLE])
     lines = choice.lines or [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
     chart = StudyChart.build(page, cells, head)
-    chosen: dict[str, Any] = {"metric": choice.metric} if choice.metric else {}
-    chosen |= {page.axis.column: head.x, **({"axis": choice.axis} if choice.axis else {})}
-    chart = replace(chart, choice={**chart.choice, **chosen})
+    selection: dict[str, Any] = {"metric": choice.metric} if choice.metric else {}
+    selection |= {page.axis.column: head.x, **({"axis": choice.axis} if choice.axis else {})}
+    chart = replace(chart, choice={**chart.choice, **selection})
     rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = choice.width * POINTS_PER_INCH
@@ -105,10 +105,10 @@ def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> Pag
             f"the study has no estimates at ε = {epsilon:g} and δ = {where.delta_rule} in {where.panel}"
         )
     asked = {"epsilon": epsilon, "delta_rule": where.delta_rule, "panel": where.panel}
-    found = headline_of(cells, replace(page, headline={**page.headline, **asked}))
-    if found is None:
+    headline = headline_of(cells, replace(page, headline={**page.headline, **asked}))
+    if headline is None:
         raise FigureError(f"panel {where.panel!r} has no private estimate to draw")
-    return found
+    return headline
 
 
 def _in_format(chart: dict[str, Any], form: Format) -> bytes:

@@ -94,14 +94,16 @@ def profile_picture(
     """Draw performance profiles of ratios by name: the share of settings in which a ratio is at most τ."""
     ticks = [tick for tick in (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0) if tick <= largest]
     axes = Axes(f"τ: {words} over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
-    shown = []
+    lines_drawn = []
     for label, (ratios, look) in lines.items():
-        found = np.sort(ratios)
-        x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
+        ordered = np.sort(ratios)
+        x, y = np.r_[1.0, ordered], np.arange(len(ordered) + 1) / len(ordered)
         inside = x <= largest
         corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        shown.append(Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape="")))
-    return line_picture(shown, axes, name, text, source)
+        lines_drawn.append(
+            Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape=""))
+        )
+    return line_picture(lines_drawn, axes, name, text, source)
 
 
 def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
@@ -109,8 +111,8 @@ def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, le
     diagonal = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
     log, ends = least > 0, (least, 1.0) if least else None
     axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
-    shown = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
-    return draw_chart(line_chart([*shown, diagonal], axes), name, text, source)
+    plain_curves = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
+    return draw_chart(line_chart([*plain_curves, diagonal], axes), name, text, source)
 
 
 def chart_of_rows(
@@ -193,9 +195,9 @@ def _dots(looks: Mapping[str, Look], at: Chart, live: Live | None, width: float 
     ]
     if live:
         dots["mark"]["tooltip"] = {"expr": live.tooltip}
-        chosen = {"type": "point", "fields": ["line"], "toggle": "true"}
+        selection = {"type": "point", "fields": ["line"], "toggle": "true"}
         first = [{"line": name} for name in live.lines]
-        dots["params"] = [{"name": "shown", "select": chosen, "bind": "legend", "value": first}]
+        dots["params"] = [{"name": "shown", "select": selection, "bind": "legend", "value": first}]
     return dots
 
 

@@ -90,8 +90,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
     facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
-    if found := _RATE.fullmatch(name):
-        at = (facts.rates if facts else {}).get(name, int(found[1]) / 100)
+    if match := _RATE.fullmatch(name):
+        at = (facts.rates if facts else {}).get(name, int(match[1]) / 100)
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
     if facts:
         direction = "lower is more private" if direction == _HIGHER else ""
@@ -164,11 +164,13 @@ class StudyChart:
         axes = _axes(private, page.axis.column)
         here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
         has_one_size = len({row.x for row in head.rows}) == 1 and here["epsilon"].nunique() > 1
-        wanted = {"n": float(page.headline["n"])} | (
+        defaults = {"n": float(page.headline["n"])} | (
             {page.axis.column: head.x} if page.axis.column in SIZES else {}
         )
         sizes = {
-            name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
+            name: nearest_value(here[name].dropna(), defaults.get(name, 1.0))
+            for name in axes
+            if name in SIZES
         }
         looks: dict[str, Look] = dict(
             cells.sort_values("rank").drop_duplicates("line")[["line", "look"]].itertuples(index=False)
@@ -185,8 +187,8 @@ class StudyChart:
 
     def values(self, key: str) -> list[Any]:
         """Return the values of a quantity that private estimates have."""
-        found = self.rows.loc[self.rows["epsilon"].notna() & self.rows["estimator"].notna(), key].dropna()
-        listed = found.drop_duplicates().tolist()
+        values = self.rows.loc[self.rows["epsilon"].notna() & self.rows["estimator"].notna(), key].dropna()
+        listed = values.drop_duplicates().tolist()
         return sorted(listed) if key in (*SIZES, "epsilon") else listed
 
     def is_log(self, metric: str) -> bool:
@@ -218,8 +220,8 @@ class StudyChart:
                 rows = rows[(rows[key] == self.choice[key]) | rows[key].isna() | (rows[key] == "")]
         places = pd.DataFrame({"x": sorted(rows[axis].dropna().astype(float).unique())})
         flat = rows[rows[axis].isna()].merge(places, how="cross")
-        own = rows[rows[axis].notna()]
-        return pd.concat([own.assign(x=own[axis].astype(float)), flat]).sort_values(["line", "x"])
+        on_axis = rows[rows[axis].notna()]
+        return pd.concat([on_axis.assign(x=on_axis[axis].astype(float)), flat]).sort_values(["line", "x"])
 
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""

@@ -18,8 +18,8 @@ from reports.render import Section
 
 def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> tuple[Section, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
-    shown: list[Section] = []
+    sections: list[Section] = []
     for name, content in page.exhibits.items():
         if find_spec(module := f"{__name__}.{name}"):  # others have rows for a declared table
-            shown += importlib.import_module(module).draw(page, cells, head, content)
-    return (*shown, *declared_tables(page, cells))
+            sections += importlib.import_module(module).draw(page, cells, head, content)
+    return (*sections, *declared_tables(page, cells))

@@ -37,9 +37,9 @@ def _selection(
     page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
 ) -> Section | None:
     rows = [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]
-    found = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
-    text = render_sentence("selected", page=page, head=head, found=found)
-    return Section("Which features are selected", text) if found else None
+    bars = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
+    text = render_sentence("selected", page=page, head=head, found=bars)
+    return Section("Which features are selected", text) if bars else None
 
 
 def _selected(label: str, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:
     if not film:
         return None
     text = render_sentence("film")
-    shown = draw_chart(_film_figure(film), "film", text, page.data_source)
-    return Section("What the flock looks like", text, shown)
+    picture = draw_chart(_film_figure(film), "film", text, page.data_source)
+    return Section("What the flock looks like", text, picture)
 
 
 def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:

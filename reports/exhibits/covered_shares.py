@@ -36,7 +36,7 @@ def draw(
     if cells.empty:
         return ()
     n, epsilon = content["n"], head.where.epsilon
-    shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
+    selected = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
     answer = render_sentence(
@@ -49,7 +49,7 @@ def draw(
     )
     note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
     alt = f"Coverage of 95% intervals. {note}"
-    figure = draw_chart(_figure(shown), "interval-coverage", alt, page.data_source)
+    figure = draw_chart(_figure(selected), "interval-coverage", alt, page.data_source)
     by_estimator = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
     return (
         Section("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
@@ -64,11 +64,11 @@ def draw(
 def _measured(page: StudyPage, cells: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per cell that measures coverage, with a column for each metric."""
     names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
-    found = cells[cells["metric"].isin(names)]
-    if found.empty:
-        return found
-    colors = [look.color for look in found["look"]]
-    wide = found.assign(metric=found["metric"].map(names), color=colors).pivot_table(
+    measured = cells[cells["metric"].isin(names)]
+    if measured.empty:
+        return measured
+    colors = [look.color for look in measured["look"]]
+    wide = measured.assign(metric=measured["metric"].map(names), color=colors).pivot_table(
         index=_CELL, columns="metric", values=["mean", "se"], dropna=False, sort=False
     )
     both = wide.columns.to_flat_index()

@@ -41,12 +41,12 @@ def draw(
     rows.sort(key=lambda row: (row.role != "nonprivate", row.mean if row.role != "nonprivate" else 0))
     panels = [(row, np.abs(genome.estimates[row.cell])) for row in rows[:_MOST_PANELS]]
     truth = np.abs(genome.truth)
-    wanted = set(_largest(truth, genome.s))
-    facts = [(row.label, len(wanted & set(_largest(answer, genome.s)))) for row, answer in panels]
+    true_support = set(_largest(truth, genome.s))
+    facts = [(row.label, len(true_support & set(_largest(answer, genome.s)))) for row, answer in panels]
     text = render_sentence("genome_map", page=page, head=head, n_snps=len(truth), s=genome.s, facts=facts)
     figure = _map_figure(genome, truth, panels)
-    shown = draw_chart(figure, "genome", f"Differences along the genome. {text}", page.data_source)
-    return (Section("Where on the genome", text, shown),)
+    picture = draw_chart(figure, "genome", f"Differences along the genome. {text}", page.data_source)
+    return (Section("Where on the genome", text, picture),)
 
 
 def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Row, np.ndarray]]) -> Chart:
@@ -54,7 +54,7 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[R
     rows += [(row.line, answer, row.look.color, row.look.ink) for row, answer in panels]
     ranks = [float(name) if name.isdigit() else np.inf for name in genome.chromosomes]
     order = np.lexsort((genome.positions, ranks))
-    wanted = np.isin(order, _largest(truth, genome.s))
+    is_true = np.isin(order, _largest(truth, genome.s))
     names, start = [genome.chromosomes[j] for j in order], 0
     bands: list[dict[str, Any]] = []
     for i, (name, group) in enumerate(groupby(names)):
@@ -70,20 +70,20 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[R
     )
     middles = [{**band, "i": (band["from"] + band["to"]) / 2} for band in bands]
     below = {"x": x, "y": {"value": 104}, "text": field("text:N")}
-    named = marks(middles, "text", below, dy=12, fontSize=10, color=palette.MUTED)
+    labels = marks(middles, "text", below, dy=12, fontSize=10, color=palette.MUTED)
     ring: dict[str, Any] = {"size": 42, "color": palette.WARN, "opacity": 1, "strokeWidth": 1.1}
     strips = []
     for title, answer, color, ink in rows:
         largest = np.array(_largest(answer[order], _MOST_POINTS), dtype=int)  # none of a zero answer
-        shown = np.union1d(largest, np.flatnonzero(wanted))
+        drawn = np.union1d(largest, np.flatnonzero(is_true))
         points = [
-            {"i": int(i), "y": float(f"{answer[order][i]:.4g}"), "wanted": bool(wanted[i])} for i in shown
+            {"i": int(i), "y": float(f"{answer[order][i]:.4g}"), "wanted": bool(is_true[i])} for i in drawn
         ]
         layers = [
             shade,
             marks(points, "circle", {"x": x, "y": y}, size=9, color=color, opacity=0.75),
             marks(points, "point", {"x": x, "y": y}, only="datum.wanted", **ring),
-            *([named] if title == rows[-1][0] else []),
+            *([labels] if title == rows[-1][0] else []),
         ]
         head = {"text": title, "color": ink, "fontWeight": "normal", "fontSize": 12}
         strips.append({"layer": layers, "width": 840, "height": 104, "title": head})

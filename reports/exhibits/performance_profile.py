@@ -30,8 +30,8 @@ def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, str]
 ) -> tuple[Section, ...]:
     """Return a profile for each metric that ``content`` names, with its words."""
-    found = {words: cells[cells["metric"] == metric] for metric, words in content.items()}
-    return tuple(_section(page, rows, words) for words, rows in found.items() if len(rows))
+    errors = {words: cells[cells["metric"] == metric] for metric, words in content.items()}
+    return tuple(_section(page, rows, words) for words, rows in errors.items() if len(rows))
 
 
 def _section(page: StudyPage, cells: pd.DataFrame, words: str) -> Section:
@@ -43,11 +43,11 @@ def _section(page: StudyPage, cells: pd.DataFrame, words: str) -> Section:
     listed = [(label, mean) for label, mean in zip(lines, averages, strict=True) if math.isfinite(mean)]
     wins = (ratios == 1).sum()
     best = list(lines)[list(averages.index).index(wins.idxmax())]
-    found = {"measure": words, "n_settings": len(ratios), "best": best, "wins": int(wins.max())}
-    text = render_sentence("profile", **found, averages=listed)
+    facts = {"measure": words, "n_settings": len(ratios), "best": best, "wins": int(wins.max())}
+    text = render_sentence("profile", **facts, averages=listed)
     name = f"performance-profile-{words.replace(' ', '-')}"
-    shown = profile_picture(lines, _LARGEST, words, name, text, page.data_source)
-    return Section(f"Performance profile: {words}", text, shown)
+    picture = profile_picture(lines, _LARGEST, words, name, text, page.data_source)
+    return Section(f"Performance profile: {words}", text, picture)
 
 
 def _ratios(cells: pd.DataFrame) -> pd.DataFrame:

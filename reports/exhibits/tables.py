@@ -20,12 +20,12 @@ _COMPETING = ("form", "estimator")  # columns whose errors are compared in each 
 
 def declared_tables(page: StudyPage, cells: pd.DataFrame) -> tuple[Section, ...]:
     """Return the tables that the study's file declares, those whose rows were run."""
-    found = []
+    tables = []
     for about in page.tables:
         table = _of_exhibit(page, about) if about["exhibit"] else _of_results(cells, about)
         if table is not None:
-            found.append(Section(about["title"], about["text"], table=table))
-    return tuple(found)
+            tables.append(Section(about["title"], about["text"], table=table))
+    return tuple(tables)
 
 
 def _of_exhibit(page: StudyPage, about: Mapping[str, Any]) -> PageTable | None:
@@ -61,9 +61,9 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | No
         is_bold = about["columns"] in _COMPETING
         numbers = [_cell(means, errors, each, bold=is_bold) for each in columns]
         lines.append([*labels, *numbers, *(_summary(each, means, errors) for each in about["summaries"])])
-    named = [_name(about, about["columns"], value) for value in columns]
+    headings = [_name(about, about["columns"], value) for value in columns]
     heads = [about["names"].get(key, key) for key in about["rows"]]
-    return PageTable((*heads, *named, *about["summaries"]), lines, about["title"], len(heads))
+    return PageTable((*heads, *headings, *about["summaries"]), lines, about["title"], len(heads))
 
 
 def _label(key: str, value: Any) -> str:

@@ -60,17 +60,17 @@ def attacks_by_panel(page: StudyPage, cells: pd.DataFrame) -> Panels:
     means: dict[str, dict[str, tuple[float, float]]] = {}
     for cell, metric, mean, se in cells[["cell", "metric", "mean", "se"]].itertuples(index=False, name=None):
         means.setdefault(cell, {})[metric] = (mean, se)
-    found: dict[tuple[str, int], list[AttackedCell]] = {}
+    attacks: dict[tuple[str, int], list[AttackedCell]] = {}
     rows: Sequence[Row] = list(errors_of(cells, page).itertuples())
     for row in rows:
-        found.setdefault((row.panel, row.n), []).append(AttackedCell(row, means[row.cell]))
+        attacks.setdefault((row.panel, row.n), []).append(AttackedCell(row, means[row.cell]))
     names = sorted(
-        dict.fromkeys(panel for panel, _ in found), key=lambda name: name != page.headline["panel"]
+        dict.fromkeys(panel for panel, _ in attacks), key=lambda name: name != page.headline["panel"]
     )
     order = sorted(
-        found, key=lambda at: (names.index(at[0]), abs(math.log(at[1] / page.headline["n"])), at[1])
+        attacks, key=lambda at: (names.index(at[0]), abs(math.log(at[1] / page.headline["n"])), at[1])
     )
-    return [sorted(found[at], key=lambda each: (each.row.rank, each.row.epsilon)) for at in order]
+    return [sorted(attacks[at], key=lambda each: (each.row.rank, each.row.epsilon)) for at in order]
 
 
 def first_sizes(panels: Panels) -> Panels:
@@ -133,10 +133,10 @@ def _facts(page: StudyPage) -> AttackFacts:
 
 
 def _ceilings(guides: Sequence[Guide], attack: AttackedCell) -> list[Line]:
-    own = [each for each in guides if each.panel == f"{attack.row.panel}:{attack.row.n}"]
+    of_panel = [each for each in guides if each.panel == f"{attack.row.panel}:{attack.row.n}"]
     return [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
-        for each, dash in zip(own, _CEILING_DASHES, strict=False)
+        for each, dash in zip(of_panel, _CEILING_DASHES, strict=False)
     ]
 
 
@@ -145,7 +145,7 @@ def attack_table(page: StudyPage, attacks: Sequence[AttackedCell]) -> PageTable:
     facts = _facts(page)
     rates = {metric: rate for metric, rate in facts.rates.items() if rate in SHOWN_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
-    named = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
+    headings = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
     rows: list[tuple[str | TableCell, ...]] = [
         (
             TableCell(
@@ -160,7 +160,9 @@ def attack_table(page: StudyPage, attacks: Sequence[AttackedCell]) -> PageTable:
         )
         for each in attacks
     ]
-    return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, attacks[0].title)
+    return PageTable(
+        ("Estimator", "ε", "AUC", "pooled AUC", *headings, "sum of scores"), rows, attacks[0].title
+    )
 
 
 def _claim(facts: AttackFacts, attack: AttackedCell) -> str:

@@ -72,10 +72,10 @@ def _side_by_side(models: Sequence[Model]) -> PageTable:
     by_term = [{row["term"]: row for row in model.rows} for model in models]
     rows = []
     for term in terms:
-        found = [known.get(term) for known in by_term]
-        rows.append([term, *("" if row is None else _number(row, *_shown(row)) for row in found)])
+        cells = [known.get(term) for known in by_term]
+        rows.append([term, *("" if row is None else _number(row, *_shown(row)) for row in cells)])
         if any(model.level is not None for model in models):
-            rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in found)])
+            rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in cells)])
     names = list(dict.fromkeys(name for model in models for name in model.facts))
     facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
     notes = [*filter(None, map(_unit_note, models)), *_footnotes(models)]
@@ -93,8 +93,8 @@ def _unit_note(model: Model) -> str:
     """Say for which terms the column has ratios, and for which logarithms."""
     name = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
     logs = [row["term"] for row in model.rows if row.get(name) is None]
-    kept = f", but the logarithm of {words(logs)}" if logs else ""
-    return f"{model.title}: {_RATIOS[name]}s{kept}." if name else ""
+    logarithms = f", but the logarithm of {words(logs)}" if logs else ""
+    return f"{model.title}: {_RATIOS[name]}s{logarithms}." if name else ""
 
 
 def _numbered(models: Sequence[Model]) -> Sequence[Model]:
@@ -114,11 +114,11 @@ def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _missing(model: Model) -> list[str]:
     """List the terms of which nothing, or no sign, is known."""
-    found: dict[str, list[str]] = {}
+    terms_by_reason: dict[str, list[str]] = {}
     for row in model.rows:
         if row["note"] and model.level is not None:
-            found.setdefault(row["note"], []).append(row["term"])
-    return [f"{note[0].upper()}{note[1:]}: {', '.join(terms)}." for note, terms in found.items()]
+            terms_by_reason.setdefault(row["note"], []).append(row["term"])
+    return [f"{note[0].upper()}{note[1:]}: {', '.join(terms)}." for note, terms in terms_by_reason.items()]
 
 
 def _number(row: Mapping[str, Any], name: str, low: str = "", high: str = "") -> str:

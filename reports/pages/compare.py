@@ -41,12 +41,12 @@ def render_comparison(runs: Sequence[ComparedRun]) -> bytes:
 
 def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
     """Draw the best private line of the first run and the same line of all others, a color for each run."""
-    found = [cells_of(summarize(run.results), run.page) for run in runs]
-    page, head = runs[0].page, headline_of(found[0], runs[0].page)
+    cells_of_runs = [cells_of(summarize(run.results), run.page) for run in runs]
+    page, head = runs[0].page, headline_of(cells_of_runs[0], runs[0].page)
     if head is None or (best := head.cost.ranking.best) is None:
         return None
     lines = []
-    for i, (run, cells) in enumerate(zip(runs, found, strict=True)):
+    for i, (run, cells) in enumerate(zip(runs, cells_of_runs, strict=True)):
         same = [row for row in rows_at(errors_of(cells, run.page), head.where) if row.label == best.label]
         points = [row for row in same if row.answered]
         look = replace(

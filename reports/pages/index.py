@@ -97,12 +97,12 @@ def _by_cost(entry: Entry) -> tuple[float, str]:
 
 def overview(entries: Iterable[Entry]) -> Picture | None:
     """Draw the errors of all studies over those of the zero baseline, by what privacy costs."""
-    shown = sorted((each for each in entries if each.is_compared), key=_by_cost)
-    if not shown:
+    compared = sorted((each for each in entries if each.is_compared), key=_by_cost)
+    if not compared:
         return None
-    told = "; ".join(f"{each.name} {times(each.cost)}" for each in shown)
-    alt = render_sentence("overview", told=told)
-    return draw_chart(overview_chart(shown), "overview", alt, "", png=False)
+    description = "; ".join(f"{each.name} {times(each.cost)}" for each in compared)
+    alt = render_sentence("overview", told=description)
+    return draw_chart(overview_chart(compared), "overview", alt, "", png=False)
 
 
 def overview_chart(entries: Iterable[Entry]) -> Chart:

@@ -61,7 +61,7 @@ def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Se
 
 def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
-    found = [
+    leaders = [
         each
         for each in comparisons(results)
         if bool(results["tables"][each.table]["developed"]) is developed and each.family in FAMILIES
@@ -69,8 +69,8 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
     name = "developed" if developed else "untouched"
     groups = {
-        "regressions": [each for each in found if each.family != "means"],
-        "means": [each for each in found if each.family == "means"],
+        "regressions": [each for each in leaders if each.family != "means"],
+        "means": [each for each in leaders if each.family == "means"],
     }
     counted = [
         {
@@ -83,13 +83,13 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
         if part
     ]
     answer = render_sentence("league_answer", counted=counted[:1], complete=results["complete"])
-    if not found:
+    if not leaders:
         return Section(title, answer, id=name, answer=answer)
     text = " ".join(
         render_sentence("league_counts", each=each, complete=results["complete"]) for each in counted
     )
     losses = sorted(
-        (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
+        (each for each in leaders if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
     )
     lines = [
         [e.table, e.family, e.rival, f"{e.epsilon:g}", _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
@@ -117,8 +117,8 @@ def _bar(mean: Mean | None) -> str:
 
 def _audits(results: Mapping[str, Any]) -> Section:
     """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
-    found = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
-    violations = [one for one in found if one.get("violated") or one.get("violated_replay")]
+    audits = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
+    violations = [one for one in audits if one.get("violated") or one.get("violated_replay")]
     text = " ".join(render_sentence("league_violation", one=one) for one in violations)
     rows = [
         [
@@ -126,7 +126,7 @@ def _audits(results: Mapping[str, Any]) -> Section:
             num(one["proved"]) if "proved" in one else "not known",
             num(one["replayed"]) if "replayed" in one else "not shown",
         ]
-        for one in found
+        for one in audits
     ]
     columns = ("method", "an attack: ε is at least", "a replay: ε is at most")
     title = "The ε that an audit finds, at ε = 1"
@@ -142,33 +142,34 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
-    own = ratios.loc[family]
-    own = own.loc[:, np.isfinite(own.to_numpy(dtype=float)).any(axis=0)]
+    family_ratios = ratios.loc[family]
+    family_ratios = family_ratios.loc[:, np.isfinite(family_ratios.to_numpy(dtype=float)).any(axis=0)]
     failed = violated(results)
-    means = np.log(own.clip(upper=MOST_ERROR)).mean(axis=0)
+    means = np.log(family_ratios.clip(upper=MOST_ERROR)).mean(axis=0)
     order = means.loc[sorted(means.index, key=lambda name: (name in failed, means[name]))]
     errors = errors_of(results).loc[family]
     constants = np.array([results["tables"][table]["constant"] for table, _ in errors.index])
     places = {name: place for place, name in enumerate(sorted(results["methods"]))}
     title = f"{FAMILIES[family]}: performance profile"
     lines = {
-        name: (own[name].dropna().to_numpy(), look("private", places[str(name)])) for name in order.index
+        name: (family_ratios[name].dropna().to_numpy(), look("private", places[str(name)]))
+        for name in order.index
     }
     figure = None
     if lines and whole:
         figure = profile_picture(lines, MOST_ERROR, "error", f"league-{family}", title, "real")
     rows = []
     for name in order.index:
-        known = own[name].dropna()
+        known = family_ratios[name].dropna()
         within = [f"{(known <= tau).mean():.0%}" for tau in (1, 2, 10)]
         missed = f"{(~np.isfinite(known)).mean():.0%}"
         above = int((np.isfinite(errors[name]) & (errors[name] > constants)).sum())
-        shown = f"{name} (violates its claim)" if name in failed else name
-        rows.append([shown, num(math.exp(order[name])), *within, missed, f"{above}", f"{len(known)}"])
+        label = f"{name} (violates its claim)" if name in failed else name
+        rows.append([label, num(math.exp(order[name])), *within, missed, f"{above}", f"{len(known)}"])
     columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no estimate"]
     columns += ["worse than the constant", "settings"]
-    tables = own.index.get_level_values("table").nunique()
-    sentence = render_sentence("league_profile", tables=tables, settings=len(own))
+    tables = family_ratios.index.get_level_values("table").nunique()
+    sentence = render_sentence("league_profile", tables=tables, settings=len(family_ratios))
     return Section(title, sentence, figure, PageTable(columns, rows, title), id=f"profile-{family}")
 
 
@@ -223,8 +224,8 @@ def _methods(results: Mapping[str, Any]) -> Section:
 
 def _resolved(about: Mapping[str, Any]) -> list[str]:
     """Return the resolved versions of what a method requires."""
-    asked = {_package(each) for each in about["library"].split(", ")}
-    return [each for each in about.get("versions", []) if _package(each) in asked]
+    packages = {_package(each) for each in about["library"].split(", ")}
+    return [each for each in about.get("versions", []) if _package(each) in packages]
 
 
 def _package(requirement: str) -> str:

@@ -53,8 +53,8 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
 
 def _fit(fit: Mapping[str, float]) -> tuple[str, ...]:
     """Write R² and the residual standard deviation, with their limits, in the digits that these need."""
-    found = [(name, f"{name}_low", f"{name}_high") for name in ("r_squared", "residual_std") if fit]
-    return tuple(num_in(fit[key], fit[keys[1]], fit[keys[2]]) for keys in found for key in keys)
+    names = [(name, f"{name}_low", f"{name}_high") for name in ("r_squared", "residual_std") if fit]
+    return tuple(num_in(fit[key], fit[keys[1]], fit[keys[2]]) for keys in names for key in keys)
 
 
 def _calibration(bins: Mapping[str, Sequence[float | None]]) -> Picture | None:

@@ -97,7 +97,7 @@ class Advice:
 def advise(
     spec: StudySpec,
     *,
-    wanted: float | None = None,
+    target: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Advice:
     """Forecast a study's errors, and what a wanted error needs.
@@ -123,10 +123,10 @@ def advise(
     problem = spec.head_panel.problem
     rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
-    wanted = wanted or _twice_the_chance(spec, forecasts)
+    target = target or _twice_the_chance(spec, forecasts)
     names = dict.fromkeys(each.name for each in forecasts if each.private)
-    needs = [_need(spec, wanted, [each for each in forecasts if each.name == name]) for name in names]
-    return Advice(forecasts=forecasts, wanted=wanted, needs=tuple(needs))
+    needs = [_need(spec, target, [each for each in forecasts if each.name == name]) for name in names]
+    return Advice(forecasts=forecasts, wanted=target, needs=tuple(needs))
 
 
 def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
@@ -216,17 +216,17 @@ def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
     return 2 * min(without) / math.sqrt(1 - head.n / n_units) if without and head.n < n_units else math.nan
 
 
-def _need(spec: StudySpec, wanted: float, forecasts: Sequence[Forecast]) -> Need:
+def _need(spec: StudySpec, target: float, forecasts: Sequence[Forecast]) -> Need:
     head = spec.headline
     by_epsilon = [(each.epsilon, each) for each in forecasts if each.n == head.n]
     by_n = [(each.n, each) for each in forecasts if each.epsilon == head.epsilon]
-    return Need(estimator=forecasts[0].name, epsilon=_first(wanted, by_epsilon), n=_first(wanted, by_n))
+    return Need(estimator=forecasts[0].name, epsilon=_first(target, by_epsilon), n=_first(target, by_n))
 
 
-def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
+def _first(target: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
     """Return where errors fall to a wanted one, by what to expect and by both ends of the ranges."""
     expected, *ends = (
-        first_below(wanted, [(x, getattr(each, name), 0.0) for x, each in points])[0]
+        first_below(target, [(x, getattr(each, name), 0.0) for x, each in points])[0]
         for name in ("error", "low", "high")
     )
     return expected, min(expected, *ends), max(expected, *ends)
@@ -252,9 +252,9 @@ def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
 
 def with_least_noise(spec: StudySpec) -> Panel:
     """Return the headline's panel without the paper's calibration, which no release uses."""
-    kept = [
+    smallest = [
         item.model_copy(update={"calibrations": item.calibrations and ("tight",)})
         for item in spec.estimators_of(spec.head_panel)
         if not item.calibrations or "tight" in item.calibrations
     ]
-    return spec.head_panel.model_copy(update={"estimators": tuple(kept)})
+    return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})

@@ -70,9 +70,9 @@ class AskedRelease:
     columns: Sequence[str] = ()
 
 
-def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
+def forecast_release(spec: StudySpec, request: AskedRelease) -> ReleaseForecast:
     """Forecast the intervals of a release on synthetic tables; it reads no data."""
-    return simulate_release(spec, asked, _TABLES).forecast(asked.epsilon)
+    return simulate_release(spec, request, _TABLES).forecast(request.epsilon)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,37 +96,37 @@ class SimulatedRelease:
 
     def limits(self, epsilon: float) -> list[np.ndarray]:
         """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
-        panel, asked = self.panel, replace(self.asked, epsilon=epsilon)
+        panel, request = self.panel, replace(self.asked, epsilon=epsilon)
         last = self.first + len(self.names) if self.names else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-            found = [
-                _ends(panel, prepared, asked, asked.params, number)
+            limits = [
+                _ends(panel, prepared, request, request.params, number)
                 for number, prepared in enumerate(self.tables)
             ]
-        return [ends[:, self.first : last] for ends in found if ends is not None]
+        return [ends[:, self.first : last] for ends in limits if ends is not None]
 
 
-def simulate_release(spec: StudySpec, asked: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
+def simulate_release(spec: StudySpec, request: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
     """Simulate the tables of a release.
 
     Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
-    panel, params, first = spec.head_panel, dict(asked.params), 0
+    panel, params, first = spec.head_panel, dict(request.params), 0
     if params.get("interval_target", ROBUST) != ROBUST:
         spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
-    if asked.columns and spec.analyst_table:
-        covariates = tuple(name for each in asked.columns for name in spec.analyst_table.ingested(each))
+    if request.columns and spec.analyst_table:
+        covariates = tuple(name for each in request.columns for name in spec.analyst_table.ingested(each))
         of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
         panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
     if (traits := panel.problem.traits).has_intercept:
-        params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
+        params = {**structure_of(request.estimator, traits.offset_bounds), **params}
         first = int(traits.offset_bounds is not None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         tables = tuple(made_up_tables(spec, panel, n_tables))
     return SimulatedRelease(
-        spec=spec, asked=replace(asked, params=params), panel=panel, tables=tables, first=first
+        spec=spec, asked=replace(request, params=params), panel=panel, tables=tables, first=first
     )
 
 
@@ -174,30 +174,30 @@ def _levels_of_unknown_shares(spec: StudySpec, panel: Panel, names: Sequence[str
     return np.array([name in levels for name in names], dtype=bool)
 
 
-def needed_epsilon(spec: StudySpec, asked: AskedRelease) -> float | None:
+def needed_epsilon(spec: StudySpec, request: AskedRelease) -> float | None:
     """Return about the smallest ε at which half of the coefficients have an interval; None if it is far off.
 
     It is one of a grid whose steps are a factor of 2^½.
     """
 
-    simulated = simulate_release(spec, asked, _FEW_TABLES)
+    simulated = simulate_release(spec, request, _FEW_TABLES)
 
     def has_half(step: int) -> bool:
-        found = simulated.forecast(asked.epsilon * 2 ** (step / 2))
-        return 2 * found.intervals[0] >= len(found.names)
+        forecast = simulated.forecast(request.epsilon * 2 ** (step / 2))
+        return 2 * forecast.intervals[0] >= len(forecast.names)
 
     step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)
-    return None if step == _MOST_STEPS else asked.epsilon * 2 ** (step / 2)
+    return None if step == _MOST_STEPS else request.epsilon * 2 ** (step / 2)
 
 
 def _ends(
-    panel: Panel, prepared: Any, asked: AskedRelease, params: Mapping[str, Any], number: int
+    panel: Panel, prepared: Any, request: AskedRelease, params: Mapping[str, Any], number: int
 ) -> np.ndarray | None:
     """Return the limits of the intervals from all rows of a synthetic table, (2, d); None if refused."""
     same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
     replicates = Replicates(study="advice", first=0, count=1, of=1, seed=number, **same)
-    budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
-    cell = Cell(estimator=asked.estimator, params=dict(params), delta_rule="", **budget, **same)
+    budget: dict[str, Any] = {"calibration": "tight", "epsilon": request.epsilon, "delta": request.delta}
+    cell = Cell(estimator=request.estimator, params=dict(params), delta_rule="", **budget, **same)
     return interval_of(next(iter(panel.problem.draws(replicates, prepared))), cell, replicates)
 
 
@@ -235,11 +235,11 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     account, panel = ledger.account(dataset), with_least_noise(spec)
     budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
     n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
-    found = []
+    costs = []
     for item in panel.estimators:
         for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
             if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
-                found.append(
+                costs.append(
                     ReleaseCost(
                         estimator=f"{item.name}, {item.form}" if item.form else item.name,
                         epsilon=epsilon,
@@ -248,7 +248,7 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
                         budget=budget.epsilon,
                     )
                 )
-    return tuple(found)
+    return tuple(costs)
 
 
 def _planned(

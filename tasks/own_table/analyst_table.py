@@ -85,8 +85,8 @@ class AnalystColumn(Strict):
         """Refuse levels that are no categories, and a text that stands for two things."""
         if odd := [level for level in self.levels if level not in self.categories]:
             raise ValueError(f"levels of {self.name!r} must be among its categories, got {odd[0]!r}")
-        written = {(text, level) for level, own in self.levels.items() for text in own}
-        texts = [(level, level) for level in self.categories] + sorted(written)
+        pairs = {(text, level) for level, own in self.levels.items() for text in own}
+        texts = [(level, level) for level in self.categories] + sorted(pairs)
         texts += [(text, "a missing cell") for text in self.missing]
         meant: dict[str | float, tuple[str, str]] = {}
         for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
@@ -250,9 +250,9 @@ class AnalystTable(Strict):
 
     def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
         """Return some columns, and before them those that they are computed from."""
-        known, wanted = {column.name: column for column in self.columns}, tuple(columns)
-        used = (known[name] for column in wanted for name in column.uses if name in known)
-        return tuple({column.name: column for column in (*used, *wanted)}.values())
+        known, names = {column.name: column for column in self.columns}, tuple(columns)
+        used = (known[name] for column in names for name in column.uses if name in known)
+        return tuple({column.name: column for column in (*used, *names)}.values())
 
     def declaration(self, columns: Iterable[AnalystColumn]) -> Declaration:
         """Return what the file, or some columns of it, is checked against."""

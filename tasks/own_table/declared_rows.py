@@ -59,7 +59,7 @@ class Guesses(Strict):
         For two categories the mean of the second one's indicator is stated, too. Levels without a stated
         share divide the rest.
         """
-        stated: dict[str, dict[str, float]] = {}
+        guesses_by_column: dict[str, dict[str, float]] = {}
         mean, shares = dict(self.mean), dict(self.shares)
         for entry, table in (("mean", mean), ("shares", shares)):
             for name, value in list(table.items()):
@@ -71,15 +71,15 @@ class Guesses(Strict):
                     shares.pop(name, None)
                     continue
                 levels, values = categories[column], value if isinstance(value, tuple) else (value,)
-                named = (level,) if level else levels if isinstance(value, tuple) else levels[1:]
-                if len(values) != len(named):
+                levels_of_guess = (level,) if level else levels if isinstance(value, tuple) else levels[1:]
+                if len(values) != len(levels_of_guess):
                     raise ValueError(
                         f"guesses.{entry} of {name!r} must be one number for each of its {len(levels)} "
                         f"categories, got {len(values)}; or name a level, e.g. '{column}={levels[-1]}' = 0.01"
                     )
                 del table[name]
-                stated.setdefault(column, {}).update(zip(named, values, strict=True))
-        for column, known in stated.items():
+                guesses_by_column.setdefault(column, {}).update(zip(levels_of_guess, values, strict=True))
+        for column, known in guesses_by_column.items():
             levels, total = categories[column], sum(known.values())
             rest = len(levels) - len(known)
             if not min(known.values()) > 0 or (rest and not total < 1):
@@ -166,8 +166,12 @@ class DeclaredRows:
             "effects": response is not None,
         }
         unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
-        named = [column.name for column in numbers]
-        for entry, names in (("mean", named), ("std", named), ("shares", list(self.categories))):
+        number_names = [column.name for column in numbers]
+        for entry, names in (
+            ("mean", number_names),
+            ("std", number_names),
+            ("shares", list(self.categories)),
+        ):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
@@ -208,8 +212,8 @@ class DeclaredRows:
             if one in index and other in index:
                 matrix[index[one], index[other]] = matrix[index[other], index[one]] = value
         levels, axes = np.linalg.eigh(matrix)
-        stated = "correlation" in self.guesses.model_fields_set
-        per_column = _STATED_ROWS if stated else 1 + rng.lognormal(*_LOG_ROWS)
+        is_stated = "correlation" in self.guesses.model_fields_set
+        per_column = _STATED_ROWS if is_stated else 1 + rng.lognormal(*_LOG_ROWS)
         root = axes * np.sqrt(np.maximum(levels, 0)) @ rng.standard_normal((k, 1 + round(k * per_column)))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
         levels, axes = np.linalg.eigh(root @ root.T)
@@ -220,7 +224,7 @@ class DeclaredRows:
         self, column: Column, position: tuple[float, float], care: float, rng: np.random.Generator
     ) -> tuple[float, float]:
         """Return a mean and a standard deviation that are near to what is stated, if anything is."""
-        low, width, told = column.lower, column.upper - column.lower, self.guesses
+        low, width, guesses = column.lower, column.upper - column.lower, self.guesses
         is_event = column is self.response and self.family == "logistic"  # nobody stated its units
         has_units = (
             not is_event
@@ -228,14 +232,14 @@ class DeclaredRows:
             and (column.center, column.scale)
             not in ((None, None), unit_of_bounds(column.lower, column.upper))
         )
-        mean = told.means.get(column.name, column.center if has_units else None)
-        std = told.std.get(column.name, column.scale if has_units else None)
+        mean = guesses.means.get(column.name, column.center if has_units else None)
+        std = guesses.std.get(column.name, column.scale if has_units else None)
         if mean is not None and low < mean < column.upper:
             position = (
                 scipy.special.logit((mean - low) / width),
-                _LOGIT_MEAN if column.name in told.mean else _LOGIT_CENTER,
+                _LOGIT_MEAN if column.name in guesses.mean else _LOGIT_CENTER,
             )
-        elif column.name in told.mean:
+        elif column.name in guesses.mean:
             raise ValueError(
                 f"guesses.mean of {column.name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
@@ -243,7 +247,7 @@ class DeclaredRows:
         share = float(scipy.special.expit(rng.normal(*position)))
         most = width * np.sqrt(share * (1 - share))
         if std is not None:
-            std *= np.exp((_LOG_STD if column.name in told.std else _LOG_SCALE) * rng.standard_normal())
+            std *= np.exp((_LOG_STD if column.name in guesses.std else _LOG_SCALE) * rng.standard_normal())
         elif width == 1 and low == round(low):  # two values, most likely
             std = most
         else:
@@ -265,8 +269,8 @@ class DeclaredRows:
         z = rng.standard_normal(len(names))
         if not self.guesses.effects:
             return z * np.exp(_LOG_EFFECT * rng.standard_normal(len(names)))
-        stated = np.array([self.guesses.effects.get(name, 0.0) for name in names])
-        return np.asarray(stated + _STATED_EFFECT * np.sqrt(np.mean(stated**2)) * z)
+        effects = np.array([self.guesses.effects.get(name, 0.0) for name in names])
+        return np.asarray(effects + _STATED_EFFECT * np.sqrt(np.mean(effects**2)) * z)
 
     def _responses(
         self,
@@ -290,8 +294,8 @@ class DeclaredRows:
         u = u + offset - np.mean(offset)
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
-            chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
-            return np.asarray(np.argmax(chosen, axis=1), dtype=float)
+            utilities = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
+            return np.asarray(np.argmax(utilities, axis=1), dtype=float)
         if self.family == "logistic":
             shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
             return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float)
@@ -316,11 +320,11 @@ def _noise(
     k: int, n_rows: int, users: np.ndarray | None, within: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Return standard normals, (k, n_rows), of which a user's rows have a part in common."""
-    own = rng.standard_normal((k, n_rows))
+    independent = rng.standard_normal((k, n_rows))
     if users is None:
-        return own
+        return independent
     common = rng.standard_normal((k, int(users.max()) + 1))[:, users]
-    return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * own)
+    return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
 
 
 def _beta(column: Column, mean: float, std: float, scores: np.ndarray) -> np.ndarray:

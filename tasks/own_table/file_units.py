@@ -55,8 +55,8 @@ class FileUnits:
 
     def of(self, answer: FloatArray) -> FloatArray:
         """Return the released coordinates, (k,) or (k, several), in the units of the file."""
-        own = np.asarray((answer.T * self.factor + self.offset).T)
-        return own if self.back is None else np.asarray(self.back @ own)
+        raw = np.asarray((answer.T * self.factor + self.offset).T)
+        return raw if self.back is None else np.asarray(self.back @ raw)
 
     def answer_of(self, shown: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
         """Return the coordinates (k,) of an estimate shown by name; the first, of an offset, is 1."""
@@ -85,11 +85,11 @@ class FileUnits:
 
         Those of a formula's terms, but the intercept, count its columns as not correlated.
         """
-        chosen = [self.names.index(name) for name in names]
+        positions = [self.names.index(name) for name in names]
         if self.back is None:
-            return tuple(names), widths * self.factor[chosen]
+            return tuple(names), widths * self.factor[positions]
         slopes = [j for j, term in enumerate(self.terms) if term != INTERCEPT]
-        matrix = (self.back * self.factor)[np.ix_(slopes, chosen)]
+        matrix = (self.back * self.factor)[np.ix_(slopes, positions)]
         return tuple(self.terms[j] for j in slopes), np.sqrt(widths**2 @ (matrix**2).T)
 
     def by_formula(self, design: FormulaDesign) -> "FileUnits":

@@ -61,10 +61,10 @@ class PreparedPlan:
             if question.submodel:
                 rows.append([question.name, "0", f"nested in {question.submodel}", *[""] * 4])
                 continue
-            epsilon, found = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
-            none = f"{found['none']:.0%}" if found else ""
+            epsilon, forecast = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
+            none = f"{forecast['none']:.0%}" if forecast else ""
             first = [question.name, f"{epsilon:.4g}" if epsilon < math.inf else ""]
-            for term, low, middle, high in found.get("terms", [("", None, None, None)]):
+            for term, low, middle, high in forecast.get("terms", [("", None, None, None)]):
                 target = question.precision.get(term)
                 widths = [_width(middle), "" if low is None else f"{num(low)} to {num(high)}"]
                 rows.append([*first, term, *widths, "" if target is None else num(target), none])
@@ -74,8 +74,8 @@ class PreparedPlan:
                 first, none = ["", ""], ""
         columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
         columns += ["± released"] * (released is not None)
-        whole = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
-        title = f"Half-widths of {self.plan.name} at {whole}, forecast without data"
+        budget = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
+        title = f"Half-widths of {self.plan.name} at {budget}, forecast without data"
         return PageTable(columns, [row + [""] * (len(columns) - len(row)) for row in rows], title)
 
 
@@ -157,11 +157,11 @@ class _Simulated:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None:
             return {}
-        found = self._tables.forecast(epsilon)
-        widths = np.stack([found.ends[0], found.half_widths, found.ends[1]])
-        names, widths = self._units.half_widths(found.names, widths)
+        forecast = self._tables.forecast(epsilon)
+        widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
+        names, widths = self._units.half_widths(forecast.names, widths)
         known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
-        none = 1.0 if all(map(math.isnan, found.half_widths)) else found.none
+        none = 1.0 if all(map(math.isnan, forecast.half_widths)) else forecast.none
         return {"terms": [[name, *each] for name, each in zip(names, known, strict=True)], "none": none}
 
 

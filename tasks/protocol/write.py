@@ -55,7 +55,7 @@ def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mappi
 
 def records_of(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return the record of each question, titled by its name, without those that failed."""
-    found: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for each in plan.plan.questions:
         source = each.submodel or each.name
         if source in failures:
@@ -67,8 +67,8 @@ def records_of(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dic
             except (InputError, ValueError):
                 continue
         product = {**record["deployment"]["product"], "name": each.name}
-        found[each.name] = {**record, "deployment": {**record["deployment"], "product": product}}
-    return {each.name: found[each.name] for each in plan.plan.questions if each.name in found}
+        records[each.name] = {**record, "deployment": {**record["deployment"], "product": product}}
+    return {each.name: records[each.name] for each in plan.plan.questions if each.name in records}
 
 
 def methods_of(prepared: PreparedPlan, records: Mapping[str, Mapping[str, Any]]) -> str:

@@ -55,8 +55,8 @@ class RowDesign:
 
     def rows(self, table: Any) -> FloatArray:
         """Return the rows, (n, k), of a table: columns (n,) by name."""
-        found = np.column_stack([column.values(table) for column in self.columns])
-        return np.column_stack([found, np.ones(len(found))]) if self.intercept else found
+        columns = np.column_stack([column.values(table) for column in self.columns])
+        return np.column_stack([columns, np.ones(len(columns))]) if self.intercept else columns
 
 
 def canonical_declaration(declaration: Declaration) -> Declaration:

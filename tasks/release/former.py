@@ -31,7 +31,7 @@ def question_of_1_1(question: Question, request: ReleaseRequest, rows: ReleaseRo
             declared["response"] = [design.response.center, design.response.scale]
             transform = next(each.transform for each in used if each.name == columns.y)
             declared |= {"response_transform": transform} if transform else {}
-    stated = {
+    parameters = {
         "x": list(columns.x),
         "y": columns.y,
         **({"user_id": columns.user_id} if columns.user_id else {}),
@@ -39,7 +39,7 @@ def question_of_1_1(question: Question, request: ReleaseRequest, rows: ReleaseRo
         **request.bounds,
         **request.params,
     }
-    return replace(question, content=rows.former_content, parameters=stated, exact="")
+    return replace(question, content=rows.former_content, parameters=parameters, exact="")
 
 
 def refuse_unmatched(question: Question, rows: ReleaseRows, charges: Iterable[Charge]) -> None:

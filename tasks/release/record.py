@@ -307,6 +307,6 @@ def independence_of(table: AnalystTable) -> str:
 
 def _units(column: AnalystColumn) -> str:
     """Return the public unit of a column, if it is declared."""
-    stated = {"center": column.center, "scale": column.scale}
-    listed = words([f"{name} {value:.10g}" for name, value in stated.items() if value is not None])
+    unit = {"center": column.center, "scale": column.scale}
+    listed = words([f"{name} {value:.10g}" for name, value in unit.items() if value is not None])
     return f" ({listed})" if listed else ""

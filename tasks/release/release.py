@@ -144,8 +144,8 @@ def release(
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
     known = {each.question.id for each in account.charges}
-    asked = {each.id for each in (plan.question, plan.question.former) if each}
-    if not asked & known:
+    question_ids = {each.id for each in (plan.question, plan.question.former) if each}
+    if not question_ids & known:
         if not charging.again:
             refuse_unmatched(plan.question, plan.rows, account.charges)
         if charging.before_charge:
@@ -355,8 +355,8 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         intercept=units.intercept,
         offset=plan.offset,
     )
-    found = plain_model(model)
-    return {} if found is None else {"released_model": found}
+    content = plain_model(model)
+    return {} if content is None else {"released_model": content}
 
 
 def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class ReleaseRows:
 def table_as_declared(
     path: Path,
     analyst_table: AnalystTable,
-    asked: ReleaseColumns,
+    columns: ReleaseColumns,
     *,
     family: str,
     watch: Watch,
@@ -88,10 +88,10 @@ def table_as_declared(
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
     responses of a generalized linear model (``family``) stay as they are.
     """
-    design, units = units_as_declared(analyst_table, asked, family, formula)
+    design, units = units_as_declared(analyst_table, columns, family, formula)
     assert design.declaration is not None
     read = read_declared(path, design.declaration, watch=watch)
-    if read.repairs and (not asked.y or asked.user_id):
+    if read.repairs and (not columns.y or columns.user_id):
         raise DataError(
             f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, so give the column impute = a public constant"
@@ -106,11 +106,11 @@ def table_as_declared(
 
 
 def units_as_declared(
-    analyst_table: AnalystTable, asked: ReleaseColumns, family: str, formula: FormulaDesign | None = None
+    analyst_table: AnalystTable, columns: ReleaseColumns, family: str, formula: FormulaDesign | None = None
 ) -> tuple[RowDesign, FileUnits]:
     """Return how rows are made from columns as a study file declares them, and the way back."""
-    design = design_as_declared(analyst_table, asked, family)
-    units = _file_units(analyst_table, asked, design, has_reach=not family)
+    design = design_as_declared(analyst_table, columns, family)
+    units = _file_units(analyst_table, columns, design, has_reach=not family)
     if formula:
         return replace(design, formula=formula.described), units.by_formula(formula)
     return design, units
@@ -258,10 +258,10 @@ def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     """Return the columns of the file that determine the estimate, with the declared levels of each."""
     columns, analyst_table = request.columns, request.table
-    wanted = {*columns.xy, *filter(None, [columns.user_id])}
-    levels: dict[str, tuple[str, ...]] = dict.fromkeys(wanted, ())
+    names = {*columns.xy, *filter(None, [columns.user_id])}
+    levels: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
     if analyst_table:
-        used = analyst_table.needed(each for each in analyst_table.columns if each.name in wanted)
+        used = analyst_table.needed(each for each in analyst_table.columns if each.name in names)
         levels |= {each.name: each.categories for each in used}
     return levels
 
@@ -275,5 +275,5 @@ def known_as(ledger: Ledger, data: Source) -> str:
     with opened_table(data) as (_, batches):
         for batch in batches:
             reader.add(batch)
-    found = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
-    return next((known[each] for each in found if each in known), "")
+    fingerprints = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
+    return next((known[each] for each in fingerprints if each in known), "")

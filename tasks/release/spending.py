@@ -86,10 +86,10 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
                 f"{new.cost.unit}, and the two do not add up; keep to one unit, or let the owner open a "
                 "budget for the other"
             )
-        together, spent = [*charges, new], spent_epsilon(charges, budget.delta)
-        if spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9):
+        all_charges, spent = [*charges, new], spent_epsilon(charges, budget.delta)
+        if spent_epsilon(all_charges, budget.delta) <= budget.epsilon * (1 + 1e-9):
             return
-        note = f"; {more}" if (more := why_more(together, budget.delta)) else ""
+        note = f"; {more}" if (more := why_more(all_charges, budget.delta)) else ""
         if new.cost.failure > 0:
             note += (
                 f"; it may fail with probability {new.cost.failure:g}, for which a budget sets aside only "

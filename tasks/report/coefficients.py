@@ -158,14 +158,14 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
     has_ends = any(end is not None for end in ends[0])
-    shown = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
+    center_note = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
     sentence = promise(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        footnote=" ".join(filter(None, [sentence, release.get("covers", ""), shown, *more])),
+        footnote=" ".join(filter(None, [sentence, release.get("covers", ""), center_note, *more])),
     )
 
 

@@ -140,9 +140,9 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     again = [study, *(["--out", options.out] if options.out else [])]
     code, cell = spec.modules(), _example_cell(spec, options.profile)
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
-    made = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
-    new = sum(at >= run.started for at in made)
-    own = tables.get(spec.name) if spec.analyst_table else None
+    times = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
+    new = sum(at >= run.started for at in times)
+    own_table = tables.get(spec.name) if spec.analyst_table else None
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -168,8 +168,10 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
             for (estimator, form), shares in budget_split(spec).items()
         ],
         "not_run": spec.not_run,
-        "blocks": {"computed": new, "stored": len(made) - new},
-        "earlier_contents": earlier_contents(results.path.parent, own.name, own.source_sha256) if own else [],
+        "blocks": {"computed": new, "stored": len(times) - new},
+        "earlier_contents": earlier_contents(results.path.parent, own_table.name, own_table.source_sha256)
+        if own_table
+        else [],
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             options.command(study),

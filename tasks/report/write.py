@@ -53,8 +53,8 @@ def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tu
     results = pd.read_parquet(results_path)
     left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
     spec = spec.without(left_out | set(manifest.get("not_run", {})))
-    if own := next((each for each in manifest["data"] if each["name"] == spec.name), None):
-        spec = spec.capped([ref_from_dict(own)])
+    if entry := next((each for each in manifest["data"] if each["name"] == spec.name), None):
+        spec = spec.capped([ref_from_dict(entry)])
     return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 
@@ -82,8 +82,8 @@ def write_index(out: Path) -> Path:
     if index.exists() and _content(index).endswith(mark):
         return index
     entries = [entry for path, content in contents.items() if (entry := entry_of(content, path))]
-    whole = len(entries) == len(paths)  # a damaged manifest is reported each time
-    atomic_write(index, render_index(entries)["index.html"] + (mark if whole else b""), private=private)
+    is_complete = len(entries) == len(paths)  # a damaged manifest is reported each time
+    atomic_write(index, render_index(entries)["index.html"] + (mark if is_complete else b""), private=private)
     write_script(out)
     return index
 

@@ -58,29 +58,33 @@ _SHARES = {ROWS_ABOVE: 0.03, MOMENTS: 0.2, SCORES_ABOVE: 0.1, STEP: 0.42}
 _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 
 
-def reserved(params: RegressionIntervalParams, sample: Sample, taken: float = TOTAL) -> dict[str, float]:
+def reserved(
+    params: RegressionIntervalParams, sample: Sample, interval_share: float = TOTAL
+) -> dict[str, float]:
     """Return the shares of μ² that the interval takes of a Gaussian estimator's budget; none without one."""
-    return {part: taken * share for part, share in _parts(params, sample).items()}
+    return {part: interval_share * share for part, share in _parts(params, sample).items()}
 
 
-def rest(params: RegressionIntervalParams, sample: Sample, taken: float = TOTAL) -> tuple[float, float]:
+def rest(
+    params: RegressionIntervalParams, sample: Sample, interval_share: float = TOTAL
+) -> tuple[float, float]:
     """Return the (ε, δ) that the interval leaves to an estimator that is not Gaussian."""
     if not _parts(params, sample):
         return params.epsilon, params.delta
-    return (1 - taken) * params.epsilon, params.delta / 2
+    return (1 - interval_share) * params.epsilon, params.delta / 2
 
 
 def rest_budget(
     params: RegressionIntervalParams,
     sample: Sample,
     events: Callable[[], Sequence[Event]],
-    taken: float = TOTAL,
+    interval_share: float = TOTAL,
 ) -> SplitBudget | None:
     """Return the interval's budget next to an estimator's ``events``, which prove :func:`rest`."""
     parts, delta = _parts(params, sample), params.delta / 2
     if not parts:
         return None
-    mu, factor = gaussian_mu(taken * params.epsilon, delta), 1.01
+    mu, factor = gaussian_mu(interval_share * params.epsilon, delta), 1.01
     if params.epsilon <= _LARGEST_TUNED:
         alone = GaussianEvent(label="", noise_multiplier=1 / mu, l2_sensitivity=1.0)
         factor = _least_factor((*events(), alone), params.epsilon, params.delta)
@@ -150,11 +154,11 @@ def _parts(params: RegressionIntervalParams, sample: Sample) -> dict[str, float]
     """Return the shares of the interval's budget by label; none where there is no interval."""
     if params.interval is None:  # of a family with classes, say, which has no interval
         return {}
-    own = interval_shares(params, sample.planned_rows, sample.n_features)
-    if not own:
+    shares = interval_shares(params, sample.planned_rows, sample.n_features)
+    if not shares:
         return {}
-    scale = _INTERVAL_SHARE / sum(own.values())
-    parts = {**shares_of(_STEPS, params), **{part: scale * share for part, share in own.items()}}
+    scale = _INTERVAL_SHARE / sum(shares.values())
+    parts = {**shares_of(_STEPS, params), **{part: scale * share for part, share in shares.items()}}
     return {part: share / sum(parts.values()) for part, share in parts.items()}
 
 

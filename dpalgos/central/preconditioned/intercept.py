@@ -111,5 +111,5 @@ def released_typical_offset(spend: Spend, sample: Sample) -> float:
 def released_typical_response(spend: Spend, sample: Sample) -> float:
     """Release about the upper quartile of the responses; return the power of two below it, at least 1."""
     above = responses(sample).counts_above(_RESPONSES)
-    found = search_threshold(spend, RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)
-    return max((found + 0.5) / 2, 1.0)
+    quartile = search_threshold(spend, RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)
+    return max((quartile + 0.5) / 2, 1.0)

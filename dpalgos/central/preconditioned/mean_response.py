@@ -81,6 +81,6 @@ class MeanResponse:
 
     def after(self, again: Noisy) -> "MeanResponse":
         """Return the mean, by precision, of this and of another release of it."""
-        own, other = self.std**-2, float(again.std) ** -2
-        mean = (own * self.released + other * float(again.value)) / (own + other)
-        return replace(self, released=mean, std=float((own + other) ** -0.5))
+        precision, other = self.std**-2, float(again.std) ** -2
+        mean = (precision * self.released + other * float(again.value)) / (precision + other)
+        return replace(self, released=mean, std=float((precision + other) ** -0.5))

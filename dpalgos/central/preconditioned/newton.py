@@ -107,10 +107,10 @@ class State:
 
     def about(self, mean: MeanResponse) -> "State":
         """Return the state after a release of the mean response."""
-        moved = mean.predictor - (mean if self.mean is None else self.mean).predictor
+        change = mean.predictor - (mean if self.mean is None else self.mean).predictor
         return replace(
             self,
-            theta=self.theta + moved * self.white.one if moved else self.theta,
+            theta=self.theta + change * self.white.one if change else self.theta,
             mean=mean,
             unit=mean.residual_unit,
             least=mean.least_threshold,
@@ -125,14 +125,14 @@ class State:
     def whitened(self, released: Noisy) -> "State":
         """Return the state after a release of the moments (d, d) of white rows."""
         white = self.white.refined(released)
-        moved = np.linalg.solve(white.matrix, self.white.matrix)
+        transform = np.linalg.solve(white.matrix, self.white.matrix)
         return replace(
             self,
             white=white,
-            theta=moved @ self.theta,
+            theta=transform @ self.theta,
             is_whitened=True,
-            points=tuple(moved @ point for point in self.points),
-            steps=tuple(moved @ step for step in self.steps),
+            points=tuple(transform @ point for point in self.points),
+            steps=tuple(transform @ step for step in self.steps),
             scales=(),
             scores=(),
             stds=(),
@@ -190,12 +190,12 @@ def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray
         curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
         return axes @ (axes.T @ score / curvatures), _root_mean_square(1 / curvatures)
 
-    found, gain = step(state.curvature)
+    change, gain = step(state.curvature)
     if family.has_events and state.points:
         noise = np.asarray((gain * float(released.std)) ** 2)
-        end = state.theta + james_stein(found[:, None], noise)[:, 0]
-        found, gain = step((state.curvature + _model_curvature(state, end)) / 2)
-    return found, gain
+        end = state.theta + james_stein(change[:, None], noise)[:, 0]
+        change, gain = step((state.curvature + _model_curvature(state, end)) / 2)
+    return change, gain
 
 
 def _model_curvature(state: State, theta: FloatArray) -> FloatArray:
@@ -220,13 +220,13 @@ def _with_curvature(state: State, released: Noisy) -> State:
     is_linear, before = state.family.is_linear, state.curvature
     move, std = state.theta - state.points[-1], float(state.stds[-1])
     followed = len(move) * tuning_of(state.family).step_size * state.step_stds[-1] * std
-    found = float(move @ (state.scores[-1] - released.value)) - followed
+    decrease = float(move @ (state.scores[-1] - released.value)) - followed
     expected, length = float(move @ (before + curvature) @ move) / 2, float(np.linalg.norm(move))
-    is_sure = abs(found - expected) > _SURE * np.hypot(std, float(released.std)) * length
-    is_flatter = found < expected / _OFF and (is_linear or length < _SHORT)
-    if not is_sure or length == 0 or not (found > expected * _OFF or is_flatter):
+    is_sure = abs(decrease - expected) > _SURE * np.hypot(std, float(released.std)) * length
+    is_flatter = decrease < expected / _OFF and (is_linear or length < _SHORT)
+    if not is_sure or length == 0 or not (decrease > expected * _OFF or is_flatter):
         return replace(state, curvature=curvature)
-    unit, factor = move / length, float(np.clip(found / max(expected, _TINY), *_SCALES))
+    unit, factor = move / length, float(np.clip(decrease / max(expected, _TINY), *_SCALES))
     scales = ((unit, factor),) if is_linear or factor > 1 else ()
     return replace(state, curvature=_scaled(curvature, unit, factor), scales=(*state.scales, *scales))
 

@@ -102,8 +102,8 @@ def released_origin(spend: Spend, sample: Sample) -> Origin:
     origin, rows = Origin(np.zeros(d + 1)), columns_and_response(sample)
     others = np.delete(np.arange(d + 1), d - 1)  # all columns but the constant
     if MEDIANS in spend:
-        chosen = others[-1:] if DISTANCE in spend else others
-        origin = _placed(origin, chosen, _medians(spend, rows, chosen))
+        columns = others[-1:] if DISTANCE in spend else others
+        origin = _placed(origin, columns, _medians(spend, rows, columns))
     if UNITS in spend:
         origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
@@ -126,25 +126,25 @@ def released_column_centers(spend: Spend, sample: Sample) -> Origin:
     return _placed(origin, chosen, np.where(np.abs(medians) > _FAR, medians, 0.0))
 
 
-def _placed(origin: Origin, chosen: IntArray, centers: FloatArray) -> Origin:
+def _placed(origin: Origin, columns: IntArray, centers: FloatArray) -> Origin:
     whole = origin.centers.copy()
-    whole[chosen] = centers
+    whole[columns] = centers
     return replace(origin, centers=whole)
 
 
-def _medians(spend: Spend, rows: Grouped[FloatArray], chosen: IntArray) -> FloatArray:
+def _medians(spend: Spend, rows: Grouped[FloatArray], columns: IntArray) -> FloatArray:
     """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
-    counts = counts_by_place(rows, chosen, _CENTER_PLACES)
-    above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(chosen))
-    found = search_by_counts(
+    counts = counts_by_place(rows, columns, _CENTER_PLACES)
+    above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(columns))
+    medians = search_by_counts(
         spend,
         MEDIANS,
         above.shape[1],
         lambda middle: above[each, middle],
-        (len(chosen),),
+        (len(columns),),
         0.5 * n_rows_of(rows.sample),
     )
-    return np.asarray((_CENTERS[np.maximum(found - 1, 0)] + _CENTERS[found]) / 2)
+    return np.asarray((_CENTERS[np.maximum(medians - 1, 0)] + _CENTERS[medians]) / 2)
 
 
 def _response_unit(spend: Spend, rows: Grouped[FloatArray], center: float) -> float:
@@ -189,16 +189,16 @@ def _means_of_few_rows(spend: Spend, rows: Grouped[FloatArray], origin: Origin, 
         origin = replace(origin, centers=np.zeros_like(origin.centers))
     first, units = origin.centers[others], origin.units[others]
     near = min(reach, root)  # of rows about their own centers
-    sums, precision, moved = np.zeros_like(first), 0.0, origin
+    sums, precision, shifted = np.zeros_like(first), 0.0, origin
     for _ in range(plans.N_ROUNDS):
-        means, variance = _means(spend, rows, moved, reach, others)
-        means = (moved.centers[others] - first) / units + means
+        means, variance = _means(spend, rows, shifted, reach, others)
+        means = (shifted.centers[others] - first) / units + means
         sums, precision = sums + means / variance, precision + 1 / variance
-        moved = _placed(moved, others, first + units * sums / precision)
+        shifted = _placed(shifted, others, first + units * sums / precision)
         reach = min(reach, float(np.sqrt(near**2 + (root + 1) ** 2 / precision)))
-    moved = _placed(moved, others, first + units * _shrunk(sums / precision, 1 / precision))
-    is_lost = np.isinf(distance(moved, np.array([_CLOSE, np.inf]), _MOST_FAR))
-    return origin if is_lost else moved
+    shifted = _placed(shifted, others, first + units * _shrunk(sums / precision, 1 / precision))
+    is_lost = np.isinf(distance(shifted, np.array([_CLOSE, np.inf]), _MOST_FAR))
+    return origin if is_lost else shifted
 
 
 def _shrunk(means: FloatArray, variance: float) -> FloatArray:

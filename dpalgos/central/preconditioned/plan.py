@@ -207,15 +207,15 @@ def _origin(size: float, d: int, *, intercept: bool) -> tuple[dict[Release, floa
     if not intercept:
         return {UNITS: _cut(_unit_share(size), UNITS)}, {}
     if size < _ENOUGH_PER_ROOT * np.sqrt(d):
-        needed = {MEDIANS: medians_share(1, size), UNITS: _unit_share(size), DISTANCE: 0.0}
-        needed |= {MEANS: (_mean_std(d, size, 1.0) / _MEAN_STD) ** 2}
+        shares = {MEDIANS: medians_share(1, size), UNITS: _unit_share(size), DISTANCE: 0.0}
+        shares |= {MEANS: (_mean_std(d, size, 1.0) / _MEAN_STD) ** 2}
         times = {MEANS: N_ROUNDS, DISTANCE: counts_needed(N_DISTANCES) + 1}
     else:
-        needed = {MEDIANS: medians_share(d, size), UNITS: _unit_share(size)}
-        needed |= {MEANS: (_mean_std(d, size, ROW_REACH) / _MEAN_STD) ** 2} if d > 1 else {}
+        shares = {MEDIANS: medians_share(d, size), UNITS: _unit_share(size)}
+        shares |= {MEANS: (_mean_std(d, size, ROW_REACH) / _MEAN_STD) ** 2} if d > 1 else {}
         times = {}
-    order = [part for part in (MEDIANS, UNITS, MEANS, DISTANCE) if part in needed]
-    return {part: _cut(needed[part], part) for part in order}, {**times, MEDIANS: counts_needed(N_CENTERS)}
+    order = [part for part in (MEDIANS, UNITS, MEANS, DISTANCE) if part in shares]
+    return {part: _cut(shares[part], part) for part in order}, {**times, MEDIANS: counts_needed(N_CENTERS)}
 
 
 ROW_REACH = 1.5  # times √p: the norm to which rows about their medians are clipped

@@ -34,8 +34,8 @@ class Norms(NamedTuple):
         if self.lengths.kept is not None:
             return lambda k: float(self.lengths.sum(lambda _, own: np.count_nonzero(own > thresholds[k])))
 
-        def bins(_: Group, own: FloatArray) -> IntArray:
-            return np.bincount(np.searchsorted(thresholds, own), minlength=len(thresholds) + 1)
+        def bins(_: Group, lengths: FloatArray) -> IntArray:
+            return np.bincount(np.searchsorted(thresholds, lengths), minlength=len(thresholds) + 1)
 
         above = self.lengths.sum(bins)[::-1].cumsum()[-2::-1]
         return lambda k: float(above[k])
@@ -48,10 +48,10 @@ class Norms(NamedTuple):
         """
         sample = self.lengths.sample
 
-        def above(group: Group, own: FloatArray) -> FloatArray:
-            relative = own / threshold
-            if (moved := sample.moved_rows(group)) is not None:
-                relative = np.where(moved, np.inf, relative)
+        def above(group: Group, lengths: FloatArray) -> FloatArray:
+            relative = lengths / threshold
+            if (is_extreme := sample.moved_rows(group)) is not None:
+                relative = np.where(is_extreme, np.inf, relative)
             return np.array([np.count_nonzero(relative > size) for size in sizes], dtype=float)
 
         return np.asarray(self.lengths.sum(above) / n_rows_of(sample))
@@ -212,14 +212,14 @@ class WhiteRows:
         """Return the scores at θ, (d,) or (d, K)."""
         coef, family, whitening, reach = self.coef(theta), self.family, self.whitening, self._reach
 
-        def scores(group: Group, own: _Prepared) -> _RowScores:
+        def scores(group: Group, white: _Prepared) -> _RowScores:
             predictor = _predictor(group, coef)
             mean = family.mean(predictor[..., None])[..., 0]
-            residual = own.encoded - mean
+            residual = white.encoded - mean
             if np.isfinite(reach):
-                residual = residual * clip_factor(own.norms, reach) ** 2
+                residual = residual * clip_factor(white.norms, reach) ** 2
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
-            return _RowScores(predictor, residual, size, own, whitening)
+            return _RowScores(predictor, residual, size, white, whitening)
 
         return Scores(self, self._groups.map(scores))
 
@@ -237,8 +237,8 @@ class WhiteRows:
         A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
         """
 
-        def part(group: Group, own: _Prepared) -> FloatArray:
-            T = _rows(group, own, self.whitening) * clip_factor(own.norms, threshold)[:, None]
+        def part(group: Group, white: _Prepared) -> FloatArray:
+            T = _rows(group, white, self.whitening) * clip_factor(white.norms, threshold)[:, None]
             return np.asarray(T.T @ T)
 
         return self._groups.sum(part) / n_rows_of(self.sample)
@@ -274,10 +274,10 @@ class Scores:
         2C/n for the exchange of a row: opposite scores of norm C.
         """
 
-        def part(group: Group, own: _RowScores) -> FloatArray:
-            factor = clip_factor(own.norms, threshold)
-            clipped = own.residual * (factor if own.residual.ndim == 1 else factor[:, None])
-            return np.asarray(_rows(group, own.row, own.whitening).T @ clipped)
+        def part(group: Group, score: _RowScores) -> FloatArray:
+            factor = clip_factor(score.norms, threshold)
+            clipped = score.residual * (factor if score.residual.ndim == 1 else factor[:, None])
+            return np.asarray(_rows(group, score.row, score.whitening).T @ clipped)
 
         return self._mean(part)
 
@@ -287,9 +287,9 @@ class Scores:
         A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
         """
 
-        def part(group: Group, own: _RowScores) -> FloatArray:
-            clipped = own.residual * clip_factor(own.norms, threshold)
-            G = _rows(group, own.row, own.whitening) * clipped[:, None]
+        def part(group: Group, score: _RowScores) -> FloatArray:
+            clipped = score.residual * clip_factor(score.norms, threshold)
+            G = _rows(group, score.row, score.whitening) * clipped[:, None]
             return np.asarray(G.T @ G)
 
         return self._mean(part)
@@ -297,8 +297,8 @@ class Scores:
     def residual_moments(self, threshold: float) -> FloatArray:
         """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
 
-        def part(_: Group, own: _RowScores) -> FloatArray:
-            t = np.clip(own.residual / threshold, -1, 1)
+        def part(_: Group, score: _RowScores) -> FloatArray:
+            t = np.clip(score.residual / threshold, -1, 1)
             return np.array([t.sum(), t @ t])
 
         return self._mean(part)
@@ -310,10 +310,10 @@ class Scores:
         """
         sample, scale = self._rows.sample, np.sqrt(self._rows.sample.n_features)
 
-        def part(group: Group, own: _RowScores) -> FloatArray:
-            above: BoolArray = np.maximum(own.size, own.norms / scale) > threshold
-            if (moved := sample.moved_rows(group)) is not None:
-                above = above | moved
+        def part(group: Group, score: _RowScores) -> FloatArray:
+            above: BoolArray = np.maximum(score.size, score.norms / scale) > threshold
+            if (is_clipped := sample.moved_rows(group)) is not None:
+                above = above | is_clipped
             return np.array([float(np.count_nonzero(above))])
 
         return self._parts.sum(part)
@@ -322,12 +322,12 @@ class Scores:
         """Return rows' parts of the curvature of the mean of scores clipped to ``threshold``; no classes."""
         family = self._rows.family
 
-        def second(_: Group, own: _RowScores) -> _RowCurvature:
-            weight = family.second_derivative(own.predictor[:, None])[:, 0]
+        def second(_: Group, score: _RowScores) -> _RowCurvature:
+            weight = family.second_derivative(score.predictor[:, None])[:, 0]
             if family.is_bounded:
-                weight = weight * clip_factor(own.norms, threshold)
-            kept = (own.norms <= threshold) | family.is_bounded
-            return _RowCurvature(weight, weight * (own.row.norms**2 + 1), kept, own)
+                weight = weight * clip_factor(score.norms, threshold)
+            counts = (score.norms <= threshold) | family.is_bounded
+            return _RowCurvature(weight, weight * (score.row.norms**2 + 1), counts, score)
 
         return Curvatures(self._rows, self._parts.map(second))
 
@@ -362,17 +362,19 @@ class Curvatures:
         A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row.
         """
 
-        def part(group: Group, own: _RowCurvature) -> FloatArray:
-            root = np.sqrt(own.weight * clip_factor(own.norms, threshold) * _counts(own, threshold))
-            U = _rows(group, own.score.row, own.score.whitening)
+        def part(group: Group, curvature: _RowCurvature) -> FloatArray:
+            root = np.sqrt(
+                curvature.weight * clip_factor(curvature.norms, threshold) * _counts(curvature, threshold)
+            )
+            U = _rows(group, curvature.score.row, curvature.score.whitening)
             Z = np.column_stack([U * root[:, None], root])
             return np.asarray(Z.T @ Z)
 
         return self._parts.sum(part) / n_rows_of(self._rows.sample)
 
 
-def _counts(own: _RowCurvature, threshold: float) -> BoolArray:
-    return own.kept | (own.norms > threshold)
+def _counts(curvature: _RowCurvature, threshold: float) -> BoolArray:
+    return curvature.kept | (curvature.norms > threshold)
 
 
 def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
@@ -380,8 +382,8 @@ def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
     return np.asarray(whitening.T @ group.X.T).T
 
 
-def _rows(group: Group, own: _Prepared, whitening: FloatArray) -> FloatArray:
-    return _whitened(group, whitening) if own.rows is None else own.rows
+def _rows(group: Group, white: _Prepared, whitening: FloatArray) -> FloatArray:
+    return _whitened(group, whitening) if white.rows is None else white.rows
 
 
 def _predictor(group: Group, coef: FloatArray) -> FloatArray:

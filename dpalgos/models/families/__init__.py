@@ -206,14 +206,14 @@ def get_family(
         "n_classes": (n_classes, family.needs_classes, True),
     }
     used = {}
-    for keyword, (value, meant, required) in constants.items():
-        if value is not None and not meant:
+    for keyword, (value, meaning, required) in constants.items():
+        if value is not None and not meaning:
             raise InputError(
                 f"{keyword} must be None for family={name!r}, which has none, got {value!r}; leave it out"
             )
-        if value is None and meant and required:
+        if value is None and meaning and required:
             raise InputError(f"{keyword} is needed by family={name!r}, got None; pass e.g. {keyword}=3")
-        if meant:
+        if meaning:
             used[keyword] = value
     return family(**used)
 
