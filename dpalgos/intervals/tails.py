@@ -1,21 +1,21 @@
-"""How far clipping may have moved a mean: a bound from released shares of rows by size.
+"""A bound on the bias of a mean by clipping, from released shares of rows by size.
 
 The size t of a row is its norm over the clipping threshold. Clipping moves the row by (t − 1)₊ thresholds.
-Released are the shares of rows whose sizes lie in the bins between 0, 1/64, 1/16, 1/4, 1/2, 1, 2 and ∞. A
-row lies in one bin. Therefore replacing it moves the shares by √2/n together (:func:`tail_sensitivity`),
-however many bins there are. True shares sum to 1. Any difference of the released sum from 1 is noise, and is
+The shares of rows in the size bins between 0, 1/64, 1/16, 1/4, 1/2, 1, 2 and ∞ are released. Each row is in
+one bin. Therefore replacing a row moves all shares by √2/n together (:func:`tail_sensitivity`), for any
+number of bins. True shares sum to 1. Any difference of the released sum from 1 is noise, and is
 spread over all shares. If every column is cut to its own bounds, each column has a tail next to the common
 one. The common tail counts rows by their largest entry. A bound from either tail is valid.
 
-With T(t) the share of rows larger than t, what clipping does is at most
+Let T(t) be the share of rows larger than t. The effect of clipping is at most
 
     E (t^p − 1)₊ = ∫₁^∞ p t^(p−1) T(t) dt ≤ p T(1) / (a − p)
 
-(p = 1; 2 where covariate and residual grow together) where T falls at least as t^(−a) beyond 1. Without an
-assumption no release bounds a far tail. The assumption here: as t grows, log T falls at a constant or
-increasing rate in log t. This holds for normal, exponential, log-normal, Student's and Pareto's laws. Slopes
-between released levels then bound the slope beyond, and T(1) by extrapolation. Four corrections make the
-bound larger:
+if T falls at least as t^(−a) above 1. The power p is 1, or 2 if covariate and residual grow together. Without
+an assumption, no release bounds a far tail. The assumption here: as t grows, log T falls at a constant or
+increasing rate in log t. This holds for normal, exponential, log-normal, Student and Pareto distributions.
+Slopes between released levels then bound the slope above them, and T(1) by extrapolation. Four corrections
+make the bound larger:
 
 - noise: shares that bound from above are raised by a standard deviation, others lowered;
 - slope: the slope seen directly over [1/4, 1] is used if it is lower, as with a heavy tail behind a light
@@ -47,10 +47,10 @@ from dpalgos.typing import BoolArray, FloatArray, Number
 TAIL = "shares by size"
 LEVELS = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2])
 
-FAR = 4.0  # size of a row of which a cell was clipped before
-_RARE = 1e-3  # of the rows, at most, are outliers that lie far away and that the noise hides
+FAR = 4.0  # the size of a row with a cell that was clipped before
+_RARE = 1e-3  # the maximum share of distant outliers that the noise hides
 _DEVIATIONS, _COLUMN_DEVIATIONS, _VISIBLE, _IRREGULAR = 1.0, 2.0, 2.0, 2.5  # standard deviations
-# Below 4 of them a share at size 1/4 would seem not to fall fast enough, whatever the noise hides at size 1.
+# With fewer than 4, a share at size 1/4 would seem to fall too slowly, whatever the noise hides at size 1.
 _CLEAR = 4.5
 _STEEPEST, _STEEPEST_BEYOND = 3.0, 1.5  # the latter more than p
 _INNER, _CLIP = 2, 4  # sizes 1/4 and 1
@@ -58,10 +58,10 @@ _TINY = 1e-12
 
 
 class Unseen(NamedTuple):
-    """How many levels beyond the first outliers are taken to lie that the noise hides.
+    """Assumed distances, in thresholds, of outliers that the noise hides.
 
-    ``near``, a number or one for each column, is for as many as it may hide; ``far`` for a thousandth of the
-    rows at most.
+    ``near``, a number or one per column, applies to as many outliers as the noise may hide. ``far`` applies
+    to at most a thousandth of the rows.
     """
 
     near: FloatArray | float = 0.0
@@ -118,14 +118,14 @@ def counts(sizes: FloatArray) -> FloatArray:
 class Tail:
     """Released shares of rows larger than each level, (6, R), and their noise, (6, R).
 
-    Or (6, 1 + d, R), where every column has shares of its own besides those of rows.
+    If every column has its own shares in addition to those of rows, the shapes are (6, 1 + d, R).
     """
 
     above: FloatArray
     std: FloatArray
 
     def moved(self, reach: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
-        """Return how far clipping moved a mean at most, (…, R): by (t^p − 1)₊ ``reach`` for each row."""
+        """Return the maximum change of a mean by clipping, (…, R): (t^p − 1)₊ ``reach`` for each row."""
         excess = np.broadcast_to(self.excess(power, unseen), np.shape(reach))
         unbounded = np.isinf(excess)
         return np.where(unbounded, np.inf, np.where(unbounded, 0.0, excess) * reach)
