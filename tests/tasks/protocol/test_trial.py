@@ -60,7 +60,7 @@ def test_forecasts_and_targets_hold_and_the_split_is_better_than_an_equal_one(tm
     equal = replace(prepared, split=replace(prepared.split, epsilons=dict.fromkeys(names, epsilon)))
     held, met, smaller, totals = [], [], [], []
     for seed in range(SEEDS):
-        trial(1000 + seed).to_parquet(tmp_path / "trial.parquet")
+        trial(5000 + seed).to_parquet(tmp_path / "trial.parquet")
         widths, events = released(prepared, tmp_path / f"plan {seed}", names)
         others, _ = released(equal, tmp_path / f"equal {seed}", ["primary"])
         for name in names:
@@ -82,7 +82,7 @@ def test_forecasts_and_targets_hold_and_the_split_is_better_than_an_equal_one(tm
         }
         print("\n", {**shares, "largest total": max(totals)}, dict(prepared.split.epsilons))
     assert np.mean(held) >= 0.9
-    assert np.mean(met) >= 0.75  # measured .975 twice; noise has no seed
+    assert np.mean(met) >= 0.75  # measured 1.0 here, and 0.975 on the seeds that chose the trial
     assert np.mean(smaller) >= 0.75  # measured 1 and .95
     assert max(totals) <= plan.plan.epsilon
 
