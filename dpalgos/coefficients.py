@@ -215,7 +215,7 @@ def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
     return list(map(str, names))
 
 
-def promise(
+def guarantee_of(
     unit: str, epsilon: float, delta: float, level: float | None, target: str = "", family: str = ""
 ) -> str:
     """Return a sentence on the guarantee, and on what the intervals account for and cover."""

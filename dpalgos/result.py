@@ -20,7 +20,7 @@ from dpalgos.coefficients import (
     Summary,
     coefficient_names,
     frame_of,
-    promise,
+    guarantee_of,
 )
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, goodness
@@ -138,7 +138,7 @@ class Result(ShowsCoefficients):
             title=self.about.estimator,
             coefficients=table,
             remarks=[
-                *(*remarks, self.promise, f"{centers}."),
+                *(*remarks, self.guarantee, f"{centers}."),
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
                 *self.cautions,
             ],
@@ -183,7 +183,7 @@ class Result(ShowsCoefficients):
         assert isinstance(self.intervals.released, ReleasedRegression)
         k = len(terms)
         alone = {term: (term,) for term in terms}
-        settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
+        settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "guarantee": self.guarantee}
         settings |= {"groups": alone, **facts}
         return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **settings)
 
@@ -257,10 +257,10 @@ class Result(ShowsCoefficients):
         return cautions(self.diagnostics)
 
     @property
-    def promise(self) -> str:
+    def guarantee(self) -> str:
         """The guarantee, and the errors that the intervals account for, in one sentence."""
         about = self.about
-        return promise(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
+        return guarantee_of(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
 
     @property
     def risk(self) -> AttackRisk:

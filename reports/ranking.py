@@ -29,7 +29,7 @@ NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε ove
 _NOTHING = 1.15  # a factor below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
-_SMALL = 0.25  # of the rows: up to which the error of a part tells that of a new sample
+_SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
 HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
 MOST_LINES = 5  # of a chart, before its reader adds more
 
@@ -310,7 +310,7 @@ def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
 
 
 def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
-    """Return how many coefficients keep their signs, on average; all only where next to none is lost."""
+    """Return the mean number of coefficients with unchanged signs; all if at most 0.05 change on average."""
     of = page.n_coefficients
     right = cells.loc[(cells["metric"] == SIGNS) & (cells["cell"] == cell), "mean"]
     if of < 2 or right.empty:
@@ -334,7 +334,7 @@ def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, 
 
 
 def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
-    """Return which private line has the smallest mean error at which sizes, where lines tie, and zero wins.
+    """Return, by size, the best private estimator, ties, and whether the zero baseline is better.
 
     ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
     whether estimators that keep few columns have clearly larger errors at the headline than the others.

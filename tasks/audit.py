@@ -28,9 +28,14 @@ def run_audits(
     if options.profile not in spec.audit_trials:
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
-    settings = (n_features, spec.audit_trials[options.profile], options.seed)
     cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
-    return [audit.submit(cell, *settings) for cell in cells]
+    n_trials = spec.audit_trials[options.profile]
+    return [audit.submit(cell, n_features, _affordable(cell, n_trials), options.seed) for cell in cells]
+
+
+def _affordable(cell: Cell, n_trials: int) -> int:
+    """Return the number of trials of an audit: a quarter for estimators that fit one replicate at a time."""
+    return n_trials // 4 if dpalgos.get_estimator(cell.estimator).one_replicate else n_trials
 
 
 def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:

@@ -95,7 +95,7 @@ class SplitBudget:
     Parameters
     ----------
     epsilon, delta : float
-        The whole.
+        The total budget.
     shares : mapping of str to float
         Part → its share.
     gaussian : bool
@@ -177,7 +177,7 @@ class Budget:
     Parameters
     ----------
     epsilon, delta : float
-        The whole.
+        The total budget.
     relation : Relation
         The neighboring relation; by default, neighbors differ in one row.
     failure_delta : float, optional

@@ -52,6 +52,7 @@ _COMPARISON_TRIALS, _LEAST_COMPARISON_TRIALS = 500, 100
 _LEAST_COUNT = 5
 _MOST_MOVED = 1 + 1e-6  # sensitivities; a larger move is not rounding
 _FAILURE_TRIALS = 1000
+_FEW_PAIRS = 4  # compared for estimators that fit one replicate at a time
 
 Chunk = TypeVar("Chunk")
 Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
@@ -348,6 +349,8 @@ class _Audit:
         events = self.trials.events(candidates)
         replayed = [(self.trials.replay(pair), pair) for pair in candidates]
         candidates = [pair for _, pair in sorted(replayed, key=lambda each: -each[0].distance)]
+        if self.trials.estimator.one_replicate:  # a trial costs a hundred times as much as one of a batch
+            candidates = candidates[:_FEW_PAIRS]
         # Sensitivities mean nothing if a release is unprotected.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
         moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]

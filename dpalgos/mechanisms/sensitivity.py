@@ -1,4 +1,4 @@
-"""Lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
+"""Sensitivities of means over n rows under replacing one row; for a sum, pass ``n_rows=1``.
 
 A release passes the value of a lemma, of products of lemmas with public numbers, or of a function named
 ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
@@ -48,7 +48,7 @@ def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
 def count(n_columns: int = 1) -> FloatArray:
     """Return √p, for p counts of rows: each rises by one, falls by one or stays; 1 in ℓ∞, as for one count.
 
-    Attained by a row that is counted in all against one that is counted in none.
+    Attained if a row that every count includes replaces one that no count includes.
     """
     moves: FloatArray = np.sqrt(np.float64(n_columns))
     return moves
@@ -98,7 +98,7 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
 
 @lemma("∞")
 def unbounded_sensitivity() -> FloatArray:
-    """Return ∞, for a release without clipping: one row moves it without limit, and no noise covers that."""
+    """Return ∞, for a release without clipping: no noise makes it private."""
     return np.asarray(np.inf)
 
 

@@ -100,7 +100,7 @@ class PlanFrames:
             return self._ask(question, self._public(question, rng), epsilon, rng)
 
     def _public(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
-        """Return synthetic rows: each column has its declared center and scale, and explains no other."""
+        """Return synthetic rows with independent columns of the declared centers and scales."""
         center, scale = (self.declared.get(name, {}) for name in ("center", "scale"))
         declared: dict[str, NumberColumn | CategoryColumn] = {
             name: NumberColumn(low, high, center.get(name), scale.get(name))

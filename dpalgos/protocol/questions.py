@@ -195,7 +195,7 @@ def _wrong_values(where: str, plain: Mapping[str, Any], expected: Mapping[str, A
 
 
 def _faults_of_question(plain: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what does not go together in a question whose values are of the right kinds."""
+    """Yield contradictions among the values of a question; each value by itself is valid."""
     if "name" not in plain:
         yield "name must be stated, got none"
     if larger := plain.get("submodel"):

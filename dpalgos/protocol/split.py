@@ -1,8 +1,8 @@
 """The split of a plan's budget: the smallest ε for each target, and the rest by weights.
 
-The half-width of a question falls as its ε grows, and its release is its own. So the smallest total that
-meets all targets is the composition of the smallest ε of each question, found by bisection. Costs compose as
-in a ledger: ρ of zero-concentrated DP adds up.
+The half-width of a question decreases in its ε, and each question is a separate release. The smallest total
+that meets all targets is the composition of the smallest ε of each question, found by bisection. Costs
+compose as in a ledger: ρ of zero-concentrated DP adds up.
 """
 
 from bisect import bisect_left
@@ -26,10 +26,10 @@ _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
 
 
 def likely_half_widths(plan: QuestionSet, widths: FloatArray, n_tables: int) -> FloatArray:
-    """Return half-widths (k,) that are rarely exceeded, by those of simulated tables, (m, k).
+    """Return upper quantiles (k,) of the half-widths on simulated tables, (m, k).
 
     All targets of a plan together are met on 95% of the tables. A table without an interval meets none.
-    Half-widths are taken as log-normal, since few tables say little of extreme ones.
+    Half-widths are assumed to be log-normal, because few tables determine extreme quantiles poorly.
     """
     share = 1 - (1 - _ALL_MET) / max(1, sum(len(each.precision) for each in plan.questions))
     likely = np.full(widths.shape[1], inf)

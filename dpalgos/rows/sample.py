@@ -383,7 +383,7 @@ class Grouped(Generic[T]):
     ) -> FloatArray:
         """Return the sum over all rows, of this shape, of an array per group and its value.
 
-        Replicates are along ``axis``; an array without a replicate's own is that of all of them.
+        Replicates are along ``axis``; an array without that axis is shared by all replicates.
         """
         if self.kept is not None:
             return _summed(self, shape, part, axis)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
-from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
+from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
@@ -158,7 +158,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
         remarks = [
-            promise(unit, self.epsilon, self.delta, self.interval),
+            guarantee_of(unit, self.epsilon, self.delta, self.interval),
             self.risk_.sentence,
             f"public: {', '.join(public)}",
             *([self._interval_about] if self._interval_about else []),

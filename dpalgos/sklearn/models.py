@@ -158,6 +158,8 @@ class _PrivateLeastSquares(_PrivateRegressor):
 class DPLinearRegression(_PrivateLeastSquares):
     """Private linear regression; columns and response are of order one in their public units.
 
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
     Attributes
     ----------
     coef_ : (d,) array
@@ -170,6 +172,8 @@ class DPLinearRegression(_PrivateLeastSquares):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseLinearRegression(_PrivateLeastSquares):
     """Private linear regression with few non-zero coefficients among many columns.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
 
     Parameters
     ----------
@@ -198,6 +202,8 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(_PrivateRegressor):
     """Private Poisson regression of counts; it finds its clipping thresholds privately.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
 
     Columns must be of order one in their public units.
 
@@ -258,6 +264,8 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 class DPLogisticRegression(_PrivateClassifier):
     """Private logistic regression of two labels; it finds its clipping thresholds privately.
 
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
     Columns must be of order one in their public units.
 
     Attributes
@@ -306,6 +314,8 @@ class DPLogisticRegression(_PrivateClassifier):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPMultinomialRegression(_PrivateClassifier):
     """Private logistic regression of several labels (softmax); it has no intervals.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
 
     Attributes
     ----------
@@ -380,6 +390,8 @@ class _ClippedMean(_PrivateMean, UnitModel):
 class DPMean(_ClippedMean):
     """The private mean of each column.
 
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
     Parameters
     ----------
     value_bound : float
@@ -396,6 +408,8 @@ class DPMean(_ClippedMean):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPBoundedMean(_PrivateMean):
     """The private mean of columns with a known range, with the smallest noise for that range.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
 
     Parameters
     ----------
@@ -421,6 +435,8 @@ class DPBoundedMean(_PrivateMean):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseMean(_ClippedMean):
     """The private mean of many columns, of which few have a mean far from zero.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
 
     Parameters
     ----------

@@ -101,13 +101,13 @@ class StoredRelease:
 
     @property
     def interval(self) -> dict[str, list[float | None]]:
-        """The ends by column, where there is a level; None where none is honest."""
+        """The confidence limits by column, if requested; None for one without a valid interval."""
         return dict(self.answer.get("interval", {}))
 
     @property
     def facts(self) -> dict[str, Any]:
         """The facts about the release, as stored with the charge."""
-        # A charge of a version that did not store them has today's, without the software of then.
+        # A charge of a version without stored facts has those of today, without software versions.
         planned, charged = self.plan.cost, self.charge.cost
         return {**planned.facts, "software": {}, **charged.facts}
 
@@ -277,7 +277,7 @@ def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
 
 
 def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, Any]:
-    """Return what a later version might say otherwise of a release, to be stored with its charge."""
+    """Return the facts to store with the charge: a later version might compute them differently."""
     return {
         "rho": drawing.cost.rho,
         "events": event_entries(drawing.events),

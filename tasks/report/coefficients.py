@@ -11,7 +11,7 @@ from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import model_of
-from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
+from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, guarantee_of
 from dpalgos.formula.nested import submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.writing import num_in
@@ -159,7 +159,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     }
     has_ends = any(end is not None for end in ends[0])
     center_note = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
-    sentence = promise(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
+    sentence = guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
         rows=table.rows(),

@@ -44,7 +44,7 @@ spent on it.
 
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
 stays near the start. ``diagnostics["unresolved_directions"]`` counts these directions. A direction in which
-only a few rows of high leverage vary is one of them: predictions for such rows are shrunk towards zero.
+only a few rows of high leverage vary is unresolved: predictions for these rows are shrunk towards zero.
 Below nμ = 14, a linear estimate is mostly noise, and close to zero.
 
 References: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
@@ -280,7 +280,7 @@ def released_steps(
 ) -> tuple[State, WhiteRows, float]:
     """Release the steps of a plan: scores, or in their place moments of white rows, or the mean response.
 
-    Also return the rows in their last whitening, and about which share of rows is clipped in a step.
+    Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
     clipped_share = 0.0
@@ -320,7 +320,7 @@ def released_steps(
 def planned_spend(
     params: PreconditionedParams, plan: FitPlan, transcript: Transcript, n_rows: float, d: int
 ) -> Spend:
-    """Return what spends the plan; an interval's shares are of the whole, the plan's of the rest."""
+    """Return the object that spends the plan; shares of an interval are of the whole, others of the rest."""
     shares = {release.label: share for release, share in plan.shares.items()}
     times = {release.label: n for release, n in {**plan.times, **TIMES}.items()}
     if plan.intercept_only:

@@ -77,15 +77,15 @@ from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
 _LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predictor
-_LONG = 0.004  # of the rows have curvatures above the threshold
+_LONG = 0.004  # the target share of rows with a clipped curvature
 _LARGEST_NOISE = 0.3  # of the curvature's entries
 _FLATTEST = 0.1  # of the mean weight
 _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
-_FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
-_UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
+_FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
+_UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
 _DISPERSED = 1.4  # of counts whose intercept has no interval
-_ALONE = 1.9  # the same, for a count that decides alone: one of 35 exceeds it without far rows
+_ALONE = 1.9  # the same, if only this count is tested: a false positive rate of 1/35
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
 
@@ -96,7 +96,7 @@ class RegressionIntervalParams(IntervalParams):
 
     interval_target: str = choice(
         "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
-        "else the robust-regression coefficient; 'least squares' under any errors, at its price",
+        "else the robust-regression coefficient; 'least squares' under any errors, with wider intervals",
         (ROBUST, LEAST_SQUARES),
         default=ROBUST,
     )
@@ -126,7 +126,7 @@ def released_interval(
     steps: NewtonSteps,
     middle: float = 0.0,
 ) -> Interval:
-    """Release what the interval around released steps needs, and return it.
+    """Release the statistics of an interval around released steps, and return the interval.
 
     ``middle`` is a typical predictor, released.
     """
@@ -242,7 +242,7 @@ def _intercept_shift(
     moments: Noisy,
     state: State,
 ) -> InterceptShift:
-    """Release the mean of cut residuals, and a count of far rows; apply them where a column is one.
+    """Release the mean clipped residual and the outlier count; correct the intercept with them.
 
     The dispersion of counts is their mean squared residual over that of a Poisson distribution. If it is
     well above 1, errors are skewed beyond Λ, and the intercept has no interval.
@@ -281,7 +281,7 @@ def _residual_threshold(
 
 
 def _far_rows(spend: Spend, scores: Scores, threshold: float) -> tuple[float, float]:
-    """Release how many rows lie far beyond a threshold of residuals; return it, and its noise."""
+    """Release the number of rows with extreme residuals; return it and its noise standard deviation."""
     released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
     return float(released.value[0]), float(released.std)
 

@@ -1,7 +1,7 @@
 """A released mean response of events or counts: its predictor, and whether slopes are worth their noise.
 
-A positive mean m is released as r = m + noise of standard deviation s. Its estimate is E[m | m > 0] of the
-normal law about r, which is never below zero and approaches r where r is far above s:
+A positive mean m is released as r = m + noise of standard deviation s. Its estimate is the mean of the
+normal distribution N(r, s²) truncated to positive values. It approaches r if r is far above s:
 
     s (z + φ(z)/Φ(z)),   z = r/s
 
@@ -50,7 +50,7 @@ class MeanResponse:
 
     @property
     def predictor(self) -> float:
-        """The linear predictor of which it is the mean."""
+        """The linear predictor at the mean response: the link function of the mean."""
         if not self.family.has_events:
             return float(np.log(self.mean))
         log_odds = float(np.log(self.mean / (1 - self.mean)))
@@ -80,7 +80,7 @@ class MeanResponse:
         return self.mean < (_ENOUGH_EVENTS if self.family.has_events else _ENOUGH) * noise
 
     def after(self, again: Noisy) -> "MeanResponse":
-        """Return the mean, by precision, of this and of another release of it."""
+        """Return the precision-weighted mean of this release and another one."""
         precision, other = self.std**-2, float(again.std) ** -2
         mean = (precision * self.released + other * float(again.value)) / (precision + other)
         return replace(self, released=mean, std=float((precision + other) ** -0.5))

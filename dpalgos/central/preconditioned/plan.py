@@ -45,11 +45,11 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
 _ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same, for searches of thresholds
 _MEAN_STD = 0.15  # noise in a mean, in units
-_SURE_OF_MEDIANS = 8.0  # rows over the noise of a count: a median is found within an eighth of the rows
+_SURE_OF_MEDIANS = 8.0  # n over the noise of a count: the rank error of a median is about n/8
 _STANDS_OUT, _HIDDEN = (
     5.0,
     0.06,
-)  # noise standard deviations of a visible count; the share that may hide below
+)  # noise standard deviations of a detectable count; the largest undetected share of rows
 
 N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
 N_ROUNDS = 8  # of means about the last center, where rows are few
@@ -108,19 +108,19 @@ class FitPlan:
     """The releases with their shares of μ² (of ε, where only the intercept is estimated), and the steps."""
 
     shares: Mapping[Release, float]
-    times: Mapping[Release, int] = field(default_factory=dict)  # once, where nothing is said
+    times: Mapping[Release, int] = field(default_factory=dict)  # the number of releases; by default 1
     size: float  # nμ
     mu: float
     n_steps: int = 0
-    n_left_out: int = 0  # of the first steps, which are no part of the combination
-    n_whitenings: int = 0  # at most so many of the first steps may whiten rows again
+    n_left_out: int = 0  # the number of first steps that the combination omits
+    n_whitenings: int = 0  # the number of first steps that may whiten rows again
     n_searches: int = 0  # of thresholds, at the first steps
     row_threshold: float | None = None  # public, in place of a search
     score_threshold: float | None = None  # the same
     intercept_only: bool = False
     for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is released
-    longest: float | None = None  # that white coefficients may be
+    longest: float | None = None  # the maximum norm of white coefficients
     reach: float = (
         np.inf
     )  # the length to which white rows of linear models are shortened, with their responses
@@ -253,7 +253,7 @@ def medians_share(n_columns: int, size: float) -> float:
 
 
 def _unit_share(size: float) -> float:
-    """Return the share of μ² by which few rows are hidden in the noise of a unit."""
+    """Return the share of μ² at which few rows stay undetected in the search for a unit."""
     return (_STANDS_OUT * float(np.sqrt(2)) / (_HIDDEN * size)) ** 2
 
 
@@ -281,7 +281,7 @@ _REFERENCE_SIZE = 489.0
 
 
 class Search(NamedTuple):
-    """Candidate thresholds, ascending, and how many rows shall lie above the one that is chosen."""
+    """Candidate thresholds in ascending order, and the target number of rows above the chosen one."""
 
     candidates: FloatArray
     target: float

@@ -135,7 +135,7 @@ def responses(sample: Sample) -> Norms:
 def counts_by_place(
     rows: Grouped[FloatArray], columns: IntArray, table: IntArray, center: float | None = None
 ) -> FloatArray:
-    """Return how many rows have each place of a table but the first, by the first bits of numbers, (p, m).
+    """Return a histogram of each column without its first bin, (p, m); leading bits give the bin.
 
     ``center`` times the constant, the column before the last, is subtracted first. A row has one place in
     each of the p columns: each count of a column moves by at most 1.
@@ -319,7 +319,7 @@ class Scores:
         return self._parts.sum(part)
 
     def curvature(self, threshold: float) -> "Curvatures":
-        """Return rows' parts of the curvature of the mean of scores clipped to ``threshold``; no classes."""
+        """Return each row's part of the curvature of the mean clipped score; not for classes."""
         family = self._rows.family
 
         def second(_: Group, score: _RowScores) -> _RowCurvature:
@@ -345,7 +345,7 @@ class _RowCurvature(NamedTuple):
 class Curvatures:
     """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
 
-    The derivative of a clipped score is 0 along its residual. A part beyond the threshold of
+    A clipped score has derivative 0 in its residual. A part with a norm above the threshold of
     :meth:`clipped_mean` is shortened to it, whatever its residual.
     """
 
@@ -378,7 +378,7 @@ def _counts(curvature: _RowCurvature, threshold: float) -> BoolArray:
 
 
 def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
-    """Return the rows u (n, d), stored by column: sums over few columns take less time so."""
+    """Return the rows u (n, d), stored by column, which makes sums over few columns faster."""
     return np.asarray(whitening.T @ group.X.T).T
 
 
