@@ -14,7 +14,8 @@ thresholds of the second event are near the median, where a hundred thousand run
 small. :func:`attack` also audits mechanisms of other libraries.
 
 The pairs are the estimator's own witnesses, given the releases of a run up to its first, middle and last one.
-Other pairs have rows far outside of every bound, as large as the input validation admits.
+Other pairs have rows far outside of every bound, as large as the input validation admits. If an estimator
+fits one replicate at a time, a trial is expensive: only the four pairs that are farthest apart are compared.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.
