@@ -2,8 +2,9 @@
 
 1. Replay: measure how far each private value moves between an estimator's own witnesses, given the same
    history, in units of its declared sensitivity.
-2. Compare: make a few runs on every pair of neighbors. Keep the pair with the largest predicted bound, and
-   the pair whose private values are farthest apart in units of their noise.
+2. Compare: make a few runs on every pair of neighbors, or on the four that are farthest apart if each run is
+   a separate fit. Keep the pair with the largest predicted bound, and the pair whose private values are
+   farthest apart in units of their noise.
 3. Choose: make n/2 runs on these. Choose the pair, the distinguisher, the direction and the threshold.
 4. Test: make n fresh runs on each of the two datasets. Count how often that one event occurs.
 
@@ -14,8 +15,7 @@ thresholds of the second event are near the median, where a hundred thousand run
 small. :func:`attack` also audits mechanisms of other libraries.
 
 The pairs are the estimator's own witnesses, given the releases of a run up to its first, middle and last one.
-Other pairs have rows far outside of every bound, as large as the input validation admits. If an estimator
-fits one replicate at a time, a trial is expensive: only the four pairs that are farthest apart are compared.
+Other pairs have rows far outside of every bound, as large as the input validation admits.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.

@@ -68,6 +68,13 @@ Engine = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")]
+NoneExpected = Annotated[
+    bool,
+    typer.Option(
+        "--none-expected", help="Release even if more than 25% of simulated releases have no interval."
+    ),
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(

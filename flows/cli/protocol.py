@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import FOLDER
+from flows.cli.options import FOLDER, NoneExpected, Yes
 
 if TYPE_CHECKING:
     from tasks.protocol.prepare import PreparedPlan
@@ -49,14 +49,8 @@ def release(
     again: Annotated[
         bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
-    none_expected: Annotated[
-        bool,
-        typer.Option(
-            "--none-expected",
-            help="Release even if more than 25% of simulated releases of a question have no interval.",
-        ),
-    ] = False,
+    yes: Yes = False,
+    none_expected: NoneExpected = False,
     methods: Annotated[
         bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
     ] = False,

@@ -15,7 +15,7 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, Workers
+from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, NoneExpected, Workers, Yes
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
@@ -48,14 +48,8 @@ def release(
     new_content: Annotated[
         bool, typer.Option("--new-content", help="Accept changed data; they share this budget.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
-    none_expected: Annotated[
-        bool,
-        typer.Option(
-            "--none-expected",
-            help="Release even if more than 25% of simulated releases have no interval.",
-        ),
-    ] = False,
+    yes: Yes = False,
+    none_expected: NoneExpected = False,
     record: Annotated[
         Path | None,
         typer.Option(metavar=FOLDER, help="Folder for release.json and release.html, a record to publish."),
@@ -183,15 +177,9 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     request = plan.request
     if request.study is None or not request.level:
         return
-    release_request = AskedRelease(
-        estimator=request.estimator.name,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        params=request.keywords,
-        columns=request.columns.x,
-    )
+    release_request = AskedRelease.of(request)
     foreseen = forecast_release(request.study, release_request)
-    none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
+    none = foreseen.chance_of_none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > MOST_LIKELY_NONE and not none_expected:

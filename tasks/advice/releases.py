@@ -1,5 +1,6 @@
 """Forecast a release on all rows: intervals on synthetic tables, risks and the remaining budget."""
 
+import math
 import warnings
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from tasks.advice.forecasts import (
     with_least_noise,
 )
 from tasks.cells import Cell, Replicates
+from tasks.release.request import ReleaseRequest
 from tasks.release.spending import spending_of
 from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel, structure_of
@@ -54,6 +56,11 @@ class ReleaseForecast:
     signs: tuple[float, float, float]
     none: float
 
+    @property
+    def chance_of_none(self) -> float:
+        """The chance that no coefficient has an interval: 1 if most tables have none for each of them."""
+        return 1.0 if all(map(math.isnan, self.half_widths)) else self.none
+
 
 @dataclass(frozen=True, kw_only=True)
 class AskedRelease:
@@ -68,6 +75,17 @@ class AskedRelease:
     delta: float
     params: Mapping[str, Any] = field(default_factory=dict)
     columns: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, request: ReleaseRequest) -> "AskedRelease":
+        """Return the public part of a request."""
+        return cls(
+            estimator=request.estimator.name,
+            epsilon=request.epsilon,
+            delta=request.delta,
+            params=request.keywords,
+            columns=request.columns.x,
+        )
 
 
 def forecast_release(spec: StudySpec, request: AskedRelease) -> ReleaseForecast:

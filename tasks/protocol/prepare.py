@@ -128,16 +128,8 @@ class _Simulated:
 
     @cached_property
     def _tables(self) -> SimulatedRelease:
-        request = self._request
-        assert request.study is not None
-        asked = AskedRelease(
-            estimator=request.estimator.name,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            params=request.keywords,
-            columns=request.columns.x,
-        )
-        return simulate_release(request.study, asked)
+        assert self._request.study is not None
+        return simulate_release(self._request.study, AskedRelease.of(self._request))
 
     def _cost(self, epsilon: float) -> Spending:
         request = self._plan.request(self._name, epsilon)
@@ -161,8 +153,8 @@ class _Simulated:
         widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
         names, widths = self._units.half_widths(forecast.names, widths)
         known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
-        none = 1.0 if all(map(math.isnan, forecast.half_widths)) else forecast.none
-        return {"terms": [[name, *each] for name, each in zip(names, known, strict=True)], "none": none}
+        terms = [[name, *each] for name, each in zip(names, known, strict=True)]
+        return {"terms": terms, "none": forecast.chance_of_none}
 
 
 def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
