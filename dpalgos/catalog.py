@@ -200,18 +200,12 @@ class Estimator:
         forms = {f"{each.form or 'plain'} ({one})": each.example_params(one) for each, one in each_form}
         rows = []
         for one in self.releases:
-            releasing_forms = [form for form, params in forms.items() if one.when(params)]
-            share = one.share_for(forms[(releasing_forms or [*forms])[0]])
+            releasing = [form for form, params in forms.items() if one.when(params)]
+            share = one.share_for(forms[(releasing or [*forms])[0]])
             row = {"quantity": one.label, "sensitivity": one.sensitivity}
             row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
-            rows.append(
-                row
-                | {
-                    "forms": "all"
-                    if len(releasing_forms) == len(forms)
-                    else "; ".join(releasing_forms) or "others"
-                }
-            )
+            row["forms"] = "all" if len(releasing) == len(forms) else "; ".join(releasing) or "others"
+            rows.append(row)
         return rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,9 +237,8 @@ def register(
     def add(function: EstimatorFunction) -> EstimatorFunction:
         own_name = name or function.__name__
         keywords = parameters or get_type_hints(function).get("params")
-        if not function.__module__.startswith(
-            "dpalgos."
-        ):  # the names of dpalgos are reserved, whatever is imported first
+        # The names of dpalgos are reserved, whatever is imported first.
+        if not function.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
         if not isinstance(keywords, type) or not issubclass(keywords, Params):

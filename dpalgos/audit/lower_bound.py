@@ -2,9 +2,8 @@
 
 1. Replay: measure how far each private value moves between an estimator's own witnesses, given the same
    history, in units of its declared sensitivity.
-2. Compare: make a few runs on every pair of neighbors, or on the four that are farthest apart if each run is
-   a separate fit. Keep the pair with the largest predicted bound, and the pair whose private values are
-   farthest apart in units of their noise.
+2. Compare: make a few runs on every pair of neighbors (on four if each run is a separate fit). Keep the pair
+   with the largest predicted bound, and the pair whose private values are farthest apart in units of noise.
 3. Choose: make n/2 runs on these. Choose the pair, the distinguisher, the direction and the threshold.
 4. Test: make n fresh runs on each of the two datasets. Count how often that one event occurs.
 

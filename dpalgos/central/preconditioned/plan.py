@@ -121,9 +121,8 @@ class FitPlan:
     for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is released
     longest: float | None = None  # the maximum norm of white coefficients
-    reach: float = (
-        np.inf
-    )  # the length to which white rows of linear models are shortened, with their responses
+    # The length to which white rows of linear models are shortened, with their responses.
+    reach: float = np.inf
 
     def relative_clip(self, d: int) -> float:
         """The public threshold of scores over √d; infinite without one."""
