@@ -2,8 +2,7 @@
 
 - ``"winsorized"``: a winsorized mean (:mod:`dpalgos.mechanisms.winsorized_mean`), noise ∝ the radius τ.
 - ``"clipped"``: vectors clipped to the public norm B, noise ∝ B for any τ. The noise is Gaussian, or Laplace
-on
-  a single number that is released once.
+  for a single number that is released once.
 - ``"group_privacy"``: noise for rows at (ε/m, δ / (m e^((m−1)ε/m))); m rows of a user add up to (ε, δ).
 
 Replacing a user replaces one vector. The first two are calibrated for that. The third is the cost of a
@@ -12,10 +11,10 @@ row-level mechanism, and exists as printed only: with exact calibration it is th
 Several dimensions, ``tight``. Rotated coordinates of a vector lie within τ' of the mean's with probability
 1 − γ (:class:`dpalgos.mechanisms.winsorized_mean.HadamardRotation`). Three steps follow.
 
- 1. A range for every rotated coordinate, bins of width w = τ'/2: a center c with ‖c − mean‖ ≤ √D (τ' + w/2).
- 2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
- 3. The same around the mean of step 2, with radius τ + a bound on its noise. The noise is 2r/n instead of the
-    √D log(n) times as much that separate coordinates cost.
+1. A range for every rotated coordinate, bins of width w = τ'/2: a center c with ‖c − mean‖ ≤ √D (τ' + w/2).
+2. The mean of vectors clipped to the ball of radius τ + √D (τ' + w/2) around c, with Gaussian noise.
+3. The same around the mean of step 2, with radius τ + a bound on its noise. The noise is 2r/n. Separate
+   coordinates would cost √D log(n) times as much.
 
 The balls of steps 2 and 3 clip the original coordinates. The guarantee of each step follows from its own
 clipping, for any data and any released center. If τ is too small, the estimate is biased, and as private as
