@@ -138,7 +138,7 @@ class Result(ShowsCoefficients):
             title=self.about.estimator,
             coefficients=table,
             remarks=[
-                *(*remarks, self.guarantee, f"{centers}."),
+                *(*remarks, self.promise, f"{centers}."),
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
                 *self.cautions,
             ],
@@ -183,7 +183,7 @@ class Result(ShowsCoefficients):
         assert isinstance(self.intervals.released, ReleasedRegression)
         k = len(terms)
         alone = {term: (term,) for term in terms}
-        settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "guarantee": self.guarantee}
+        settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
         settings |= {"groups": alone, **facts}
         return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **settings)
 
@@ -257,7 +257,7 @@ class Result(ShowsCoefficients):
         return cautions(self.diagnostics)
 
     @property
-    def guarantee(self) -> str:
+    def promise(self) -> str:
         """The guarantee, and the errors that the intervals account for, in one sentence."""
         about = self.about
         return guarantee_of(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)

@@ -46,7 +46,7 @@ class ReleasedModel(ShowsCoefficients):
         The names that a formula may use.
     response, intercept, offset : str
         Their names, or "".
-    guarantee : str
+    promise : str
         The guarantee of the release.
     omitted : OmittedEffect, optional
         For a nested model: the effect of the omitted terms.
@@ -63,7 +63,7 @@ class ReleasedModel(ShowsCoefficients):
     response: str = ""
     intercept: str = ""
     offset: str = ""
-    guarantee: str = ""
+    promise: str = ""
     omitted: OmittedEffect | None = None
     rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
 
@@ -203,7 +203,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def summary(self) -> Summary:
         """Return the coefficient table with its facts."""
-        remarks = [self.guarantee, self.nested_note if self.omitted is not None else ""]
+        remarks = [self.promise, self.nested_note if self.omitted is not None else ""]
         parts = [term for term in self.terms if term != self.intercept]
         parts += [f"offset({self.offset})"] if self.offset else []
         title = f"{self.response or 'y'} ~ {' + '.join(parts) or '1'}"
