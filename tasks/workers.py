@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeVar
 import psutil
 
 from tasks.errors import SpecError
-from tasks.run.threads import one_blas_thread, use_threads
+from tasks.run.threads import one_blas_thread
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -62,7 +62,7 @@ class Workers:
                 self._free.acquire()
         executor = self.executor
         try:
-            return executor.submit(_counted, function).result()
+            return executor.submit(function).result()
         except (BrokenExecutor, EOFError, ConnectionError):
             with self._renewing:
                 if self.executor is executor:
@@ -167,20 +167,13 @@ def start_loading() -> None:
 def _processes(count: int) -> ProcessPoolExecutor:
     start_loading()
     context = get_context("forkserver")
-    arguments = (count, context.Value("i", 0), dict(os.environ))
-    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=arguments)
+    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=(dict(os.environ),))
 
 
-_busy: Any = None  # of a worker process: how many of all have a call under way
-
-
-def _begin(count: int, busy: Any, environment: dict[str, str]) -> None:
-    """Make this process a worker, whose blocks may use the cores that no other one's do."""
-    global _busy
-    _busy = busy
+def _begin(environment: dict[str, str]) -> None:
+    """Make this process a worker."""
     os.environ.update(environment)
     warnings.simplefilter("ignore")
-    use_threads(lambda: max(1, count // max(1, int(busy.value))))
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -189,19 +182,3 @@ def _end_with_parent() -> NoReturn:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _counted(function: Callable[[], T]) -> T:
-    """Call a function, and count it as under way meanwhile."""
-    if _busy is None:
-        return function()
-    _add(1)
-    try:
-        return function()
-    finally:
-        _add(-1)
-
-
-def _add(number: int) -> None:
-    with _busy.get_lock():
-        _busy.value += number

@@ -40,13 +40,11 @@ Matrix = npt.NDArray[np.float32]
 _MISSING = ["", "NaN", "nan"]
 
 
-def store_frames(
-    dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int, threads: Callable[[], int]
-) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them with some threads; check and write them."""
+def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
+    """Read a dataset's frames, or simulate ``n_rows`` of them ; check and write them."""
     module = datasets.load(dataset.name)
     if raw.is_stand_in:
-        source, published, length = _simulated(module, n_rows, seed, threads), 0, module.FRAMES_PER_SIMULATION
+        source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
     else:
         source, published, length = _read(dataset, raw), dataset.n_rows, 0
     checked = _Checked(dataset)
@@ -136,9 +134,9 @@ class _Checked:
         self._dropped[f"{kind} {names[place]}"] += 1
 
 
-def _simulated(module: Any, n_rows: int, seed: int, threads: Callable[[], int]) -> Iterator[Matrix]:
+def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
     left = n_rows
-    for frames, labels in module.stand_in(n_rows, seed, threads=threads):
+    for frames, labels in module.stand_in(n_rows, seed):
         yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
 

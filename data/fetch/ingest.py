@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,11 +35,10 @@ def to_parquet(
     home: Path,
     stand_in_rows: int | None = None,
     again: bool = False,
-    threads: Callable[[], int] = lambda: 1,
 ) -> DatasetRef:
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
-    ``stand_in_rows`` is the number of rows of a stand-in of frames, which ``threads`` threads simulate.
+    ``stand_in_rows`` is the number of rows of a stand-in of frames.
     ``again`` builds the table again. A file without a known checksum that is not the published table is moved
     out of the store; the next call then fetches another one.
     """
@@ -48,7 +46,7 @@ def to_parquet(
     if not again and (stored := _stored_at(path, raw)):
         return stored
     try:
-        ref = _store(dataset, raw, path, n_rows, threads)
+        ref = _store(dataset, raw, path, n_rows)
     except CorruptSource as fault:
         if quarantined := set_aside(dataset, raw, home=home):
             raise CorruptSource(
@@ -87,9 +85,9 @@ def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: in
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
 
 
-def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int, threads: Callable[[], int]) -> DatasetRef:
+def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRef:
     if dataset.kind == "frames":
-        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows, threads)
+        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
     store = store_genotypes if dataset.kind == "genotypes" else store_table
     return store(dataset, raw, path, np.random.default_rng(STAND_IN_SEED))
 

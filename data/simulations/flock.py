@@ -35,7 +35,8 @@ and the error of non-private iterative hard thresholding. The flock is therefore
 about the real data. One boid in eight perceives none; in the real data it may be every second one.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -75,14 +76,11 @@ class _Flocks:
     label: npt.NDArray[np.int8]  # (S,)
 
 
-def simulate(
-    n_frames: int, seed: int, *, threads: Callable[[], int] = lambda: 1
-) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
+def simulate(n_frames: int, seed: int) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
     """Simulate ``n_frames`` frames of flocks: yield frames (k, 2400) and their labels (k,).
 
     Simulation i has 16 rows in order of time and depends only on the seed and i. Fewer simulations are then
-    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, … ``threads`` returns the current
-    number of threads.
+    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, …
     """
     simulations = range(-(-n_frames // FRAMES))
 
@@ -91,8 +89,9 @@ def simulate(
         return _film(flocks), np.repeat(flocks.label, FRAMES)
 
     firsts = iter(range(0, len(simulations), _BATCH))
-    with ThreadPoolExecutor(thread_name_prefix="flocks") as pool:
-        while some := list(islice(firsts, threads())):
+    n_threads = os.cpu_count() or 1
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="flocks") as pool:
+        while some := list(islice(firsts, n_threads)):
             yield from pool.map(filmed, some)
 
 

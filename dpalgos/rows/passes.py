@@ -4,18 +4,15 @@ A product with a wide design takes as long as reading the design. Several produc
 little longer than one. Estimators are plain functions that don't know of each other. Each runs in a thread of
 its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait, one pass
 computes all the sums, and they go on in their order. No two of them run at the same time: shared objects need
-no locks, and results do not depend on time. Threads may share the work of a pass, a few blocks of rows each.
-Their partial sums are added in the order of the rows.
+no locks, and results do not depend on time.
 """
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import count, islice
+from functools import cached_property
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +20,6 @@ import numpy as np
 from dpalgos.rows.blocks import Rows
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-S = TypeVar("S")
 T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
@@ -73,8 +69,8 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
     return block if bound is None else np.clip(block, -bound, bound)
 
 
-def row_sums(rows: Rows, requests: Sequence[RowSum], threads: int = 1) -> list[FloatArray]:
-    """Return the sums (R, d) in one pass; the number of threads does not change a bit of them."""
+def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
+    """Return the sums (R, d) in one pass."""
     kinds: dict[tuple[str, float | None, int, int], list[int]] = {}
     for place, one in enumerate(requests):
         kinds.setdefault(one.entries, []).append(place)
@@ -82,9 +78,9 @@ def row_sums(rows: Rows, requests: Sequence[RowSum], threads: int = 1) -> list[F
     for places in kinds.values():
         same_kind = [requests[place] for place in places]
         total: FloatArray = np.zeros((same_kind[0].n_columns, len(same_kind), rows.shape[1]))
-        products = partial(_products, rows, same_kind, _few(rows, same_kind))
-        for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
-            for chosen, product in parts:
+        few = _few(rows, same_kind)
+        for span in _spans(rows):
+            for chosen, product in _products(rows, same_kind, few, span):
                 if chosen is None:
                     total += product
                     continue
@@ -173,47 +169,22 @@ def _predictors(
     return list(map(of, same_kind))
 
 
-def in_order(function: Callable[[S], T], parts: Iterable[S], threads: int) -> Iterator[T]:
-    """Yield what a function returns for each part; threads are a few parts ahead.
-
-    The order does not depend on the number of threads. Neither does a sum of the results.
-    """
-    if threads == 1:
-        yield from map(function, parts)
-        return
-    ahead: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="rows") as pool:
-        for part in parts:
-            ahead.append(pool.submit(function, part))
-            if len(ahead) > threads:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
-
-
 def side_by_side(
     rows: Rows,
     functions: Sequence[Callable[[], T]],
     owner: object,
-    passed: Callable[[int], object],
-    threads: Callable[[], int],
 ) -> list[tuple[T, float]]:
     """Return each function's result and its seconds; raise the exception of the first that fails.
 
     Functions request sums over the rows by :func:`row_sum` for this owner. One pass computes the sums for all
-    functions that wait. ``threads`` returns the number of threads of that pass. After each pass, ``passed``
-    is called with the number of passes.
+    functions that wait.
     """
     runs = [_Run(function, owner) for function in functions]
     for run in runs:
         run.start()
     try:
-        for n_passes in count():
-            left = [run for run in runs if not run.ended]
-            if not left:
-                break
-            _answer(rows, [run for run in left if run.request is not None], threads())
-            passed(n_passes)
+        while left := [run for run in runs if not run.ended]:
+            _answer(rows, [run for run in left if run.request is not None])
             for run in left:
                 run.resume()
     except BaseException:
@@ -287,14 +258,14 @@ class _Run(threading.Thread):
             raise _PassAbandoned
 
 
-def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
+def _answer(rows: Rows, waiting: Sequence[_Run]) -> None:
     if not waiting:
         return
     began = time.perf_counter()
     requests = [run.request for run in waiting if run.request is not None]
     numbers = sum(np.count_nonzero(one.coef) for one in requests if one.coef is not None and one.sparse)
     rows.keeps_columns |= bool(numbers > rows.shape[1])  # each of which is a search through all rows
-    sums = row_sums(rows, requests, threads)
+    sums = row_sums(rows, requests)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):
         run.request, run.answer = None, answer

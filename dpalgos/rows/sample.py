@@ -282,18 +282,13 @@ class Sample:
     def _computed(self) -> dict[tuple[Hashable, ...], FloatArray]:
         return {}
 
-    def side_by_side(
-        self,
-        functions: Sequence[Callable[[], T]],
-        passed: Callable[[int], object] = int,
-        threads: Callable[[], int] = lambda: 1,
-    ) -> list[tuple[T, float]]:
-        """Return what functions of this sample return, and the seconds of each; count the passes on the way.
+    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
+        """Return what functions of this sample return, and the seconds of each.
 
         Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
         (`dpalgos.rows.passes`).
         """
-        return side_by_side(self.rows, functions, self, passed, threads)
+        return side_by_side(self.rows, functions, self)
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""

@@ -23,7 +23,7 @@ from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
-from tasks.run.threads import one_blas_thread, threads_now
+from tasks.run.threads import one_blas_thread
 from tasks.study.block import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -91,9 +91,7 @@ def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
             answered[group[0].question] = _run_cell(group[0], block, draw)
             continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
-        for cell, (outcome, seconds) in zip(
-            group, draw.sample.side_by_side(runs, threads=threads_now), strict=True
-        ):
+        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs), strict=True):
             answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
     return answered
 

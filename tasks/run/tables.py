@@ -14,7 +14,6 @@ from data.store.shared import shared_address
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.run.threads import cores_now
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
@@ -45,7 +44,6 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
         home=home(),
         stand_in_rows=stand_in_rows,
         again=again,
-        threads=cores_now,
     )
 
 

@@ -277,21 +277,6 @@ def test_a_sum_of_many_blocks_is_the_plain_one(sample, n_used):
     np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
-@pytest.mark.parametrize("bound", [None, 0.5])
-def test_threads_change_no_bit(bound):
-    rng, n = np.random.default_rng(3), 9000
-    apart = np.arange(n)[:, None] < np.array([n, n // 3, n // 2])  # some blocks are not used by all
-    given = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal(n)
-    answers = []
-    for threads in (1, 2, 5):
-        sample = Sample(*given, row_mask=apart, n_replicates=R)
-        runs = [descent(sample, 3, bound=bound), *[descent(sample, 3, bound=bound, n_used=2)] * D]
-        answers.append(sample.side_by_side(runs, threads=lambda threads=threads: threads))
-    for others in answers[1:]:
-        for (one, _), (other, _) in zip(answers[0], others, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):
     ended, design = [], Design(sample)
 

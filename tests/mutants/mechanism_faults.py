@@ -152,8 +152,6 @@ MECHANISM_FAULTS = {
     "few coefficients are those of other columns": Fault("dpalgos/rows/passes.py", "_few", {"every.any(axis=0": "np.roll(every, 1).any(axis=0"}, "test_blocked_design"),
     "sums of some replicates are added to those of the first": Fault("dpalgos/rows/passes.py", "row_sums", {"[column]": "[0]"}, "test_blocked_design"),
     "of blocks whose factors are computed together the second gets those of the first": Fault("dpalgos/rows/passes.py", "_products", {"np.split(factors, ends[:-1], axis=2": "([factors[..., :part.shape[2]] for part in np.split(factors, ends[:-1], axis=2)]"}, "test_blocked_design"),
-    "what the last threads computed is lost": Fault("dpalgos/rows/passes.py", "in_order", {"while ahead:": "while False:"}, "test_blocked_design"),
-    "parts come in the order in which they are computed": Fault("dpalgos/rows/passes.py", "in_order", {'\n                yield ahead.popleft().result()': '\n                yield next((done for done in [*ahead, ahead[0]] if done.done() or done is ahead[0])).result()'}, "test_blocked_design"),
     "replicates ignore which rows they use": Fault("dpalgos/rows/sample.py", "Sample.clipped_means.total", {"part.float_mask is None": "True"}, batch("sample_mean-None")),
     "cells that were moved are counted from the offset on": Fault("dpalgos/rows/sample.py", "Sample.moved_cells", {"np.asarray(self.moved[group.rows][:, self._covariates] != 0)": "self.moved[group.rows][:, :self.n_features] != 0"}, "test_moved_cells_of_covariates_do_not_follow_an_offset"),
     "offsets are not cut to their public bounds": Fault("dpalgos/rows/sample.py", "Sample._offset", {"np.clip(rows[:, :1], *self.offset_bounds)": "rows[:, :1]"}, "test_no_row_moves_a_release_by_more_than_was_charged"),

@@ -54,14 +54,6 @@ def test_what_has_to_stay_on_this_machine_is_sent_to_its_processes_alone():
         assert compute_here(threading.get_ident) == threading.get_ident()
 
 
-@pytest.mark.parametrize(("calls", "threads"), [(1, 4), (2, 2), (3, 1)])
-def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threads):
-    with local_workers(4), ThreadPoolExecutor(calls) as pool:
-        compute(worker_calls.process)
-        asking = [pool.submit(compute, worker_calls.threads, tmp_path, calls) for _ in range(calls)]
-        assert {each.result() for each in asking} == {threads}
-
-
 def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
     for last_try_of in ("", "a block"):
         with pytest.raises(WorkerKilled, match=last_try_of):

@@ -5,8 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-from tasks.run.threads import threads_now
-
 
 def process():
     return os.getpid()
@@ -32,13 +30,3 @@ def waiting(folder, calls):
     while len(list(folder.glob("begun *"))) < calls and time.monotonic() < deadline:
         time.sleep(0.01)
     return len(list(folder.glob("begun *")))
-
-
-def threads(folder, calls):
-    """Return how many threads a call may use while so many calls are under way."""
-    for step in ("begun", "asked"):
-        count = threads_now()
-        (folder / f"{step} {os.getpid()}").touch()
-        while len(list(folder.glob(f"{step} *"))) < calls:
-            time.sleep(0.01)
-    return count
