@@ -30,12 +30,7 @@ def run_audits(
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
     cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
     n_trials = spec.audit_trials[options.profile]
-    return [audit.submit(cell, n_features, _affordable(cell, n_trials), options.seed) for cell in cells]
-
-
-def _affordable(cell: Cell, n_trials: int) -> int:
-    """Return the number of trials of an audit: a quarter for estimators that fit one replicate at a time."""
-    return n_trials // 4 if dpalgos.get_estimator(cell.estimator).one_replicate else n_trials
+    return [audit.submit(cell, n_features, n_trials, options.seed) for cell in cells]
 
 
 def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:

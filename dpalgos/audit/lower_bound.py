@@ -2,8 +2,8 @@
 
 1. Replay: measure how far each private value moves between an estimator's own witnesses, given the same
    history, in units of its declared sensitivity.
-2. Compare: make a few runs on every pair of neighbors (on four if each run is a separate fit). Keep the pair
-   with the largest predicted bound, and the pair whose private values are farthest apart in units of noise.
+2. Compare: make a few runs on the four pairs whose private values are farthest apart in units of noise. Keep
+   the farthest pair, and the pair with the largest predicted bound.
 3. Choose: make n/2 runs on these. Choose the pair, the distinguisher, the direction and the threshold.
 4. Test: make n fresh runs on each of the two datasets. Count how often that one event occurs.
 
@@ -48,11 +48,11 @@ from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
-_COMPARISON_TRIALS, _LEAST_COMPARISON_TRIALS = 500, 100
+_N_COMPARED = 4  # pairs
+_COMPARISON_SHARE, _COMPARISON_TRIALS = 0.05, (100, 500)  # of the runs; minimum and maximum
 _LEAST_COUNT = 5
 _MOST_MOVED = 1 + 1e-6  # sensitivities; a larger move is not rounding
 _FAILURE_TRIALS = 1000
-_FEW_PAIRS = 4  # compared for estimators that fit one replicate at a time
 
 Chunk = TypeVar("Chunk")
 Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
@@ -294,7 +294,7 @@ def attack(
         )
         return score, (on_first, on_second)
 
-    few = min(_COMPARISON_TRIALS, max(_LEAST_COMPARISON_TRIALS, bounds.n_trials // 2))
+    few = int(np.clip(_COMPARISON_SHARE * bounds.n_trials, *_COMPARISON_TRIALS))
     promised: list[tuple[float, Pair]] = []
     for pair in candidates:
         try:
@@ -348,9 +348,10 @@ class _Audit:
         """Audit the releases: replay witnesses, and attack."""
         events = self.trials.events(candidates)
         replayed = [(self.trials.replay(pair), pair) for pair in candidates]
-        candidates = [pair for _, pair in sorted(replayed, key=lambda each: -each[0].distance)]
-        if self.trials.estimator.one_replicate:  # a trial costs a hundred times as much as one of a batch
-            candidates = candidates[:_FEW_PAIRS]
+        ranked = sorted(replayed, key=lambda each: -each[0].distance)
+        # Reports and sampled rows have no distance: then all pairs are compared.
+        far = [pair for found, pair in ranked if found.distance > 0]
+        compared = far[:_N_COMPARED] or candidates
         # Sensitivities mean nothing if a release is unprotected.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
         moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
@@ -363,7 +364,7 @@ class _Audit:
 
         # Responses may not be class labels.
         attacked = attack(
-            candidates,
+            compared,
             self.trials.chunks,
             fit,
             self.bounds,
