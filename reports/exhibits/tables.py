@@ -47,15 +47,12 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | No
         pairs = zip(rows["name"], rows["calibration"], strict=True)
         names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
         rows = rows.assign(estimator=names)
-    wide = rows.pivot_table(
-        index=list(about["rows"]), columns=about["columns"], values=["mean", "se"], dropna=False
-    )
-    wide = wide.dropna(how="all")
+    groups = rows.groupby([*about["rows"], about["columns"]], dropna=False)
+    wide = groups[["mean", "se"]].mean().unstack()
     columns = list(wide["mean"].columns)
     lines: list[list[str | TableCell]] = []
     for place, line in wide.iterrows():
-        means = line["mean"].reindex(columns)
-        errors = line["se"].reindex(columns) if "se" in line else means * np.nan
+        means, errors = line["mean"], line["se"]
         places = place if isinstance(place, tuple) else (place,)
         labels = [_label(key, value) for key, value in zip(about["rows"], places, strict=True)]
         is_bold = about["columns"] in _COMPETING
