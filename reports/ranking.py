@@ -25,7 +25,6 @@ from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
-NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
 _NOTHING = 1.15  # a factor below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
@@ -357,28 +356,6 @@ def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     unsure = [size for size, at in ranks.items() if at.tied]
     return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
             "zero_ties": ties, "dense": dense}  # fmt: skip
-
-
-def paper_noise(head: PageHeadline) -> dict[str, Any]:
-    """Compare the paper's calibration with its certificates and with the tight one, at the headline.
-
-    ``top`` has the two rows of the largest difference beyond two standard errors.
-    """
-    rows = {(row.estimator, row.form, row.calibration): row for row in head.at_x if row.answered}
-    paper = [row for row in rows.values() if row.calibration == "paper"]
-    pairs = [(row, rows.get((row.estimator, row.form, "tight"))) for row in paper if row.mean > 0]
-    compared = [(row, tight, measured(row).over(measured(tight))) for row, tight in pairs if tight]
-    differing = [each for each in compared if abs(math.log(each[2].value)) > 2 * each[2].deviation]
-    epsilon = head.where.epsilon
-    return {
-        "rows": paper,
-        "too_small": [row for row in paper if math.inf > row.certified > epsilon * NOISE_LIMITS["too small"]],
-        "too_large": [row for row in paper if row.certified < epsilon * NOISE_LIMITS["too large"]],
-        "proved": [row for row in paper if math.isfinite(row.certified)],
-        "unproved": [row for row in paper if not math.isfinite(row.certified)],
-        "top": max(differing, key=lambda each: abs(math.log(each[2].value)), default=None),
-        "compared": compared,
-    }
 
 
 def guides_of(page: StudyPage, where: Setting) -> list[Guide]:

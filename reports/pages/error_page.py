@@ -21,8 +21,6 @@ from reports.ranking import (
     guide_at,
     guides_of,
     index_errors,
-    new_sample_error,
-    paper_noise,
     rows_for_the_same,
     slopes,
 )
@@ -86,8 +84,6 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         [each.answer for each in exhibits if each.answer],
         index_errors(head, page),
         {
-            "sample": new_sample_error(head.rows, head.x, page),
-            "noise": paper_noise(head),
             "theory": [(label, value) for label, value in theory if math.isfinite(value)],
             "best": best_by_size(head, page),
             "tables": [
