@@ -11,14 +11,21 @@ Where a reader prefers dark, the browser inverts the lightness of pictures and s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a89a00")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
-SYMBOLS = MappingProxyType(
-    dict(zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True))
+SYMBOLS = dict(
+    zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True)
 )  # in text, filled and hollow
 SOLID, PRINTED_DASH, ZERO_DOTS, LIMIT_DASH = (1, 0), (6, 3), (1, 3), (8, 3, 2, 3)
+NEW_SAMPLE_DASH = (2, 2)
+DASHES = {
+    SOLID: "──",
+    PRINTED_DASH: "╌╌",
+    ZERO_DOTS: "┈┈",
+    LIMIT_DASH: "─·─",
+    NEW_SAMPLE_DASH: "┅┅",
+}  # in text
 GUIDE_DASHES = (SOLID, LIMIT_DASH, ZERO_DOTS)  # of lines of theory
 
 
@@ -51,8 +58,8 @@ class Look:
 
     @property
     def symbol(self) -> str:
-        """How the line is named in text: its points, filled or hollow, or dots where it has none."""
-        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else "┄"
+        """How the line is named in text: its points, filled or hollow, or its dashes where it has none."""
+        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else DASHES[self.dash]
 
 
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:

@@ -24,7 +24,7 @@ from reports.cells import (
     size_at,
 )
 from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
-from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
+from reports.charts.lines import NARROW, Axes, chart_of_rows
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
@@ -56,7 +56,9 @@ SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
 _LETTER = 6.4  # pixels of a letter of a label
 NEW_SAMPLE = "non-private, as for a new sample"
-_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NON_PRIVATE, (2, 2), "", palette.NON_PRIVATE)
+_NEW_SAMPLE_LOOK = Look(
+    palette.NON_PRIVATE, palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE
+)
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -67,6 +69,18 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
+_NOTHING: Chart = {
+    "transform": [
+        {"aggregate": [{"op": "valid", "field": "mean", "as": "drawn"}]},
+        {"filter": "datum.drawn == 0"},
+    ],
+    "mark": {
+        "type": "text",
+        "text": "no data for this combination",
+        "x": {"expr": "width / 2"},
+        "y": {"expr": "height / 2"},
+    },
+}
 _NUMBERS = ["mean", "se", "low", "high", "certified", "audited"]
 _COUNTS = ["n_ok", "n_failed", *SIZES]
 
@@ -229,7 +243,10 @@ class StudyChart:
         return ["panel", "epsilon", "delta_rule", *sizes]
 
     def with_menus(self, metric: str, lines: Sequence[str]) -> Chart:
-        """Return the chart of a metric, with some lines at first and a menu for each thing that varies."""
+        """Return the chart of a metric, with some lines at first and a menu for each thing that varies.
+
+        One row of the data belongs to no line. Therefore the rows that a choice leaves can be counted.
+        """
         page, menus = self.page, self._menus()
         words: dict[str, Any] = {
             "delta_rule": {
@@ -251,7 +268,9 @@ class StudyChart:
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        transform: list[Chart] = [{"filter": fixed.format(key)} for key in menus]
+        params.append({"name": "shown", "value": list(lines)})
+        chosen = [fixed.format(key) for key in menus] + ["!datum.line || indexof(shown, datum.line) >= 0"]
+        transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         label, log = metric_words(metric, page)[0], self.is_log(metric)
@@ -260,7 +279,7 @@ class StudyChart:
         )
         title = {
             "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
-            f"(width > {_LETTER * len(label):.0f} ? {whole} : {lines_of_label}), '\\n')"
+            f"(containerSize()[0] > {_LETTER * len(label) + 70:.0f} ? {whole} : {lines_of_label}), '\\n')"
         }
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
                     width="container", height=340)  # fmt: skip
@@ -274,7 +293,15 @@ class StudyChart:
         data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
         drawn = set(rows["line"])
         looks = {name: look for name, look in self.looks.items() if name in drawn}
-        return chart_of_rows((), looks, axes, Live(data, params, transform, lines, _TOOLTIP))
+        chart = chart_of_rows((), looks, axes, legend=False)
+        chart["layer"][2]["mark"]["tooltip"] = {"expr": _TOOLTIP}
+        return {
+            **chart,
+            "data": data,
+            "params": [*chart["params"], *params],
+            "transform": [*transform, *chart["transform"]],
+            "layer": [*chart["layer"], _NOTHING],
+        }
 
 
 def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:

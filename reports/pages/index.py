@@ -116,11 +116,11 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
             rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
                          "high": at + bar, "real": source == "real"})  # fmt: skip
     names, colors, shapes = zip(*_KINDS.values(), strict=True)
-    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True}
+    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True, "tickCount": 4}
     x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
     labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
     y = field("study:N", sort=None, axis=labels)
-    legend = {"orient": "top", "symbolStrokeWidth": 1.6, "columnPadding": 10}
+    legend = {"orient": "top", "labelOffset": 4, "columnPadding": 10}
     color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
     limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
