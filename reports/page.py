@@ -162,11 +162,11 @@ class StudyPage:
                 return entry
         return replace(get_estimator(ZERO), name=name, title=name.replace("_", " "), summary="", order=10**6)
 
-    @property
-    def seconds(self) -> float | None:
-        """Wall time in seconds, or None where a time is missing or the clock was set back meanwhile."""
-        begin, end = (self.manifest.get(name) for name in ("started", "finished"))
-        if not (begin and end):
-            return None
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
-        return seconds if seconds >= 0 else None
+
+def seconds_of(manifest: Mapping[str, Any]) -> float | None:
+    """Return a run's wall time, or None where a time is missing or the clock was set back meanwhile."""
+    begin, end = (manifest.get(name) for name in ("started", "finished"))
+    if not (begin and end):
+        return None
+    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    return seconds if seconds >= 0 else None
