@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from data.dataset import Dataset
 from dpalgos.catalog import Estimator, get_estimator
@@ -48,28 +48,13 @@ class DataCard:
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A number about the data themselves, computed for research and not private.
-
-    It is a thin horizontal line at `value` in the main figure; `about` heads its text.
-    """
+class Finding(NamedTuple):
+    """A number about the data themselves, not private: a horizontal line, and a text headed by ``about``."""
 
     label: str
     value: float
     text: str
     about: str
-
-
-@dataclass(frozen=True)
-class PrintedRow:
-    """A number that a paper prints: rule for δ, ε (infinite: without privacy), s, mean and its spread."""
-
-    delta_rule: str
-    epsilon: float
-    s: float
-    mean: float
-    spread: float
 
 
 @dataclass(frozen=True)
@@ -131,7 +116,7 @@ class StudyPage:
     panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
-    printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
+    printed: tuple[Any, ...] = ()  # numbers that a paper prints: lines of the study's file
     tables: tuple[Mapping[str, Any], ...] = ()  # that the study's file declares
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`

@@ -332,15 +332,11 @@ def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, 
     return {key: (each.value, each.error) for key, each in errors.items()} if is_known else None
 
 
-def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
+def best_by_size(head: PageHeadline) -> dict[str, Any]:
     """Return, by size, the best private estimator, ties, and whether the zero baseline is better.
 
-    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
-    whether estimators that keep few columns have clearly larger errors at the headline than the others.
+    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie.
     """
-    ranking = head.cost.ranking
-    sparse = {row.rank for row in ranking.private if row.estimator in page.sparse}
-    dense = bool(sparse) and sparse.isdisjoint(row.rank for row in ranking.best_or_tied)
     sizes = sorted({row.x for row in head.rows})
     ranks = {size: at for size in sizes if (at := rank(head.rows, size)).best is not None}
     runs: dict[str, list[float]] = {}
@@ -355,7 +351,7 @@ def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     ]
     unsure = [size for size, at in ranks.items() if at.tied]
     return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
-            "zero_ties": ties, "dense": dense}  # fmt: skip
+            "zero_ties": ties}  # fmt: skip
 
 
 def guides_of(page: StudyPage, where: Setting) -> list[Guide]:

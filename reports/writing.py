@@ -52,6 +52,8 @@ def short(value: float) -> str:
 
 def setting(value: float) -> str:
     """Write a chosen number such as ε without rounding it: 0.5, 2, 0.125, 1,000,000."""
+    if math.isinf(value):
+        return "∞"
     if value == round(value) and abs(value) < 1e9:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:,.6g}".replace("-", "−")

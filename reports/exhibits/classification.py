@@ -26,26 +26,23 @@ def draw(
 
 def _printed(page: StudyPage, cells: pd.DataFrame, where: Setting) -> Section | None:
     """Return the paper's table with our numbers below each of its lines."""
-    if not page.printed:
+    sizes = sorted({s for line in page.printed for s in line.s})
+    errors, rows = errors_of(cells, page), list[tuple[str, ...]]()
+    for line in page.printed:
+        copied = {
+            s: f"{mean:.2f} ({sd:.2f})" for s, mean, sd in zip(line.s, line.mean, line.spread, strict=True)
+        }
+        without = math.isinf(line.epsilon)
+        epsilon = where.epsilon if without else line.epsilon
+        at = (f"δ = {rule_text(line.delta, page.axis.rows_symbol)}", f"ε = {setting(line.epsilon)}")
+        rows.append((*at, "the paper, UCI data", *(copied.get(s, "") for s in sizes)))
+        for ours in lines_of(rows_at(errors, Setting(epsilon, line.delta, where.panel))):
+            if ours[0].role == ("nonprivate" if without else "private"):
+                by_size = {row.x: row for row in ours}
+                rows.append((*at, f"here: {ours[0].label}", *(_mean(by_size.get(s)) for s in sizes)))
+    if not rows:
         return None
-    sizes, errors = sorted({row.s for row in page.printed}), errors_of(cells, page)
-    rows: list[tuple[str, ...]] = []
-    for rule, epsilon in dict.fromkeys((row.delta_rule, row.epsilon) for row in page.printed):
-        copied = {row.s: row for row in page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
-        without = math.isinf(epsilon)
-        at = (
-            f"δ = {rule_text(rule, page.axis.rows_symbol)}",
-            "ε = ∞" if without else f"ε = {setting(epsilon)}",
-        )
-        printed = [f"{copied[s].mean:.2f} ({copied[s].spread:.2f})" if s in copied else "" for s in sizes]
-        rows.append((*at, "the paper, UCI data", *printed))
-        setting_here = Setting(where.epsilon if without else epsilon, rule, where.panel)
-        for line in lines_of(rows_at(errors, setting_here)):
-            if line[0].role == ("nonprivate" if without else "private"):
-                by_size = {row.x: row for row in line}
-                rows.append((*at, f"here: {line[0].label}", *(_mean(by_size.get(s)) for s in sizes)))
-    source = page.source_of(where.panel)
-    text = render_sentence("printed_table", source=source, panel=where.panel)
+    text = render_sentence("printed_table", source=page.source_of(where.panel), panel=where.panel)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     heading = "The paper’s table next to ours"
     return Section(heading, text, table=PageTable(columns, rows, heading, 3))
@@ -65,11 +62,13 @@ def _roc(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Section | 
         if row.role == "zero":
             continue
         means = cells[cells["cell"] == row.cell].set_index("metric")["mean"]
-        found = {
-            rate: float(means[name]) for name, rate in TRUE_POSITIVE_RATES.items() if name in means.index
-        }
-        if found and all(map(math.isfinite, found.values())):
-            points = [(0.0, 0.0), *sorted(found.items()), (1.0, 1.0)]
+        hits = means.filter(items=TRUE_POSITIVE_RATES)
+        if len(hits) and hits.notna().all():
+            points = [
+                (0.0, 0.0),
+                *zip(map(TRUE_POSITIVE_RATES.get, hits.index), hits, strict=True),
+                (1.0, 1.0),
+            ]
             curves.append((row, points, float(means.get(AUC, math.nan))))
     if not curves:
         return None

@@ -85,7 +85,7 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         index_errors(head, page),
         {
             "theory": [(label, value) for label, value in theory if math.isfinite(value)],
-            "best": best_by_size(head, page),
+            "best": best_by_size(head),
             "tables": [
                 (setting_title(page, each), error_table(page, rows_at(errors, each), each))
                 for each in settings_of(errors, page)

@@ -187,7 +187,7 @@ def test_no_sentence_is_contradicted_by_the_table(results, page, seed):
     private, zero = points_of(head, head.x)
     best = min(private.values(), key=lambda point: point.mean)
     assert head.cost.beats_zero is bool(best.mean + 2 * best.error < zero)
-    found = best_by_size(head, page)
+    found = best_by_size(head)
     for label, sizes in found["runs"].items():
         for size in sizes:
             at, _ = points_of(head, size)
@@ -253,4 +253,4 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
     unsure.loc[private, "value"] = zero * spread[private]
     page, _, head = measured(unsure, page)
     assert names_in_bold(page, head) == []
-    assert best_by_size(head, page)["zero_ties"]
+    assert best_by_size(head)["zero_ties"]
