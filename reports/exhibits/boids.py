@@ -85,11 +85,7 @@ def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     place |= {name: field(name) for name in ("x2", "y2")}
     caption = f"{'' if frame['label'] else 'not '}labeled as a flock, frame {frame['frame']}"
     small = {"orient": "bottom", "fontSize": 10, "fontWeight": "normal", "color": palette.MUTED}
-    looks: dict[str, Any] = {
-        "color": palette.SERIES[1],
-        "strokeCap": "round",
-        "strokeWidth": 1.1,
-    }
+    looks: dict[str, Any] = {"color": palette.SERIES[1], "strokeCap": "round", "strokeWidth": 1.1}
     return {
         **marks(rows, "rule", place, **looks),
         "width": wide,
