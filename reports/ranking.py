@@ -37,12 +37,11 @@ MOST_LINES = 5  # of a chart, before its reader adds more
 class Ranking:
     """The ranking at one size: private rows from best to worst, the best non-private one, the zero vector.
 
-    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest,
-    and `weaker` the best of the others. Local is stronger than user-level, and user-level than central.
+    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest.
+    Local is stronger than user-level, and user-level than central.
     """
 
     private: tuple[Row, ...]
-    weaker: Row | None
     non_private: Row | None
     zero: float
 
@@ -78,13 +77,11 @@ def rank(rows: Sequence[Row], x: float) -> Ranking:
     ordered = sorted((row for row in rows if row.x == x and row.answered), key=lambda row: row.mean)
     models = {row.privacy_model for row in rows if row.role == "private"}
     strongest = next((model for model in _STRONGEST_FIRST if model in models), "")
-    every = [row for row in ordered if row.role == "private"]
     without = [row for row in ordered if row.role == "nonprivate"]
     zero = [row.mean for row in ordered if row.role == "zero"]
     zero = zero or [row.mean for row in rows if row.role == "zero" and row.answered]
     return Ranking(
-        tuple(row for row in every if row.privacy_model == strongest),
-        next((row for row in every if row.privacy_model != strongest), None),
+        tuple(row for row in ordered if row.role == "private" and row.privacy_model == strongest),
         without[0] if without else None,
         zero[0] if zero else math.nan,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +53,6 @@ _RATE = re.compile(r"tpr_at_fpr_(\d+)")
 MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
-_LETTER = 6.4  # pixels of a letter of a label
 NEW_SAMPLE = "non-private, as for a new sample"
 _NEW_SAMPLE_LOOK = Look(
     palette.NON_PRIVATE, palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE
@@ -273,14 +271,8 @@ class StudyChart:
         transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
-        label, log = metric_words(metric, page)[0], self.is_log(metric)
-        warning, whole, lines_of_label = map(
-            json.dumps, (banner("stand-in") + "\n", label, label.replace(", ", ",\n").replace(" (", "\n("))
-        )
-        title = {
-            "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
-            f"(containerSize()[0] > {_LETTER * len(label) + 70:.0f} ? {whole} : {lines_of_label}), '\\n')"
-        }
+        log = self.is_log(metric)
+        title = {"expr": f"indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}'"}
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
                     width="container", height=340)  # fmt: skip
         rows = self.rows[self.rows["metric"] == metric]

@@ -29,7 +29,7 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
     drawn?.finalize();
     document.getElementById("menus").replaceChildren();
     root.classList.add("live");
-    const chart = charts[metric.value];
+    const chart = charts[(document.getElementById("title").textContent = metric.value)];
     for (const param of chart.params) // a value that this chart has, too
       if (param.bind?.options?.includes(kept[param.name])) param.value = kept[param.name];
     const [shown, styles] = ["shown", "styles"].map((name) => chart.params.find((param) => param.name === name));
@@ -54,6 +54,5 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
   }
   const draw_or_not = () => draw().catch((error) => { console.error(error); root.classList.remove("live"); });
   metric.addEventListener("change", draw_or_not);
-  matchMedia("(max-width: 640px)").addEventListener("change", draw_or_not);
   await draw_or_not();
 })();
