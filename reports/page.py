@@ -67,7 +67,6 @@ class AttackFacts:
     confidence for all tests together.
     """
 
-    rates: Mapping[str, float]  # metric → its false positive rate, ascending
     intervals: Mapping[tuple[str, str], tuple[float, float]]
     allowed: Mapping[tuple[str, str], float]
     allowed_gaussian: Mapping[tuple[str, str], float]

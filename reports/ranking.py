@@ -347,7 +347,7 @@ def best_by_size(head: PageHeadline) -> dict[str, Any]:
         if size not in wins and math.isfinite(at.zero) and not clearly_below(at.best, at.zero)
     ]
     unsure = [size for size, at in ranks.items() if at.tied]
-    return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
+    return {"n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
             "zero_ties": ties}  # fmt: skip
 
 

@@ -64,11 +64,6 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
     return chart_of_rows(rows, {line.label: line.look for line in lines}, axes)
 
 
-def line_picture(lines: Sequence[Line], axes: Axes, name: str, description: str, data_source: str) -> Picture:
-    """Return the chart of some lines as a picture."""
-    return draw_chart(line_chart(lines, axes), name, description, data_source)
-
-
 def profile_picture(
     lines: Mapping[str, tuple[np.ndarray, Look]],
     largest: float,
@@ -89,7 +84,7 @@ def profile_picture(
         lines_drawn.append(
             Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape=""))
         )
-    return line_picture(lines_drawn, axes, name, text, source)
+    return draw_chart(line_chart(lines_drawn, axes), name, text, source)
 
 
 def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from reports.charts.lines import NARROW, Axes, chart_of_rows
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
+from reports.results import TRUE_POSITIVE_RATES
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -49,14 +49,11 @@ _METRICS = {
     "attack_sum_ratio": ("sum of scores over what an unbiased estimate gives", "", "linear"),
     "outsider_mean": ("mean score of outsiders", "", "linear"),
 }
-_RATE = re.compile(r"tpr_at_fpr_(\d+)")
 MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
 NEW_SAMPLE = "non-private, as for a new sample"
-_NEW_SAMPLE_LOOK = Look(
-    palette.NON_PRIVATE, palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE
-)
+_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE)
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -102,8 +99,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
     facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
-    if match := _RATE.fullmatch(name):
-        at = (facts.rates if facts else {}).get(name, int(match[1]) / 100)
+    if name in TRUE_POSITIVE_RATES:
+        at = TRUE_POSITIVE_RATES[name]
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
     if facts:
         direction = "lower is more private" if direction == _HIGHER else ""

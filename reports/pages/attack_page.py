@@ -19,7 +19,7 @@ from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
-from reports.results import AUC, POOLED_AUC
+from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from reports.writing import error_bar, num, render_sentence, setting
 
 _SUM_RATIO = "attack_sum_ratio"
@@ -75,7 +75,7 @@ def draw_attacks(
     without, best = strongest(panels[0], epsilon)
     text = render_sentence("attack_picture", title=title, without=without, epsilon=epsilon, best=best)
     lines = list(dict.fromkeys([*(row.line for row in head.rows), *(each.label for each in guides)]))
-    others = [metric for metric, rate in facts.rates.items() if rate not in _TABLE_RATES]
+    others = [metric for metric, rate in TRUE_POSITIVE_RATES.items() if rate not in _TABLE_RATES]
     drawn, axis = cells[~cells["metric"].isin(others)], replace(page.axis, column="epsilon")
     chart = StudyChart.build(replace(page, guides=guides, findings=(), axis=axis), drawn, head)
     pictures = pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
@@ -86,7 +86,7 @@ def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
     facts, first = _facts(page), attacks[0]
     lines, reached = [], []
     for row in at_epsilon(attacks, epsilon):
-        rates = [(rate, _mean(row, metric)) for metric, rate in facts.rates.items()]
+        rates = [(rate, _mean(row, metric)) for metric, rate in TRUE_POSITIVE_RATES.items()]
         if points := [(rate, hits) for rate, hits in rates if hits > 0]:
             lines.append(Line(row.line, [*points, (1.0, 1.0)], row.look))
             reached.append((row.label, *points[0][::-1]))
@@ -118,7 +118,7 @@ def _with_error(row: Row, metric: str) -> str:
 def attack_table(page: StudyPage, attacks: Attacks) -> PageTable:
     """Return the attacks on a panel, a row per estimator and ε."""
     facts = _facts(page)
-    rates = {metric: rate for metric, rate in facts.rates.items() if rate in _TABLE_RATES}
+    rates = {metric: rate for metric, rate in TRUE_POSITIVE_RATES.items() if rate in _TABLE_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
     claimed = facts.claimed_sums.get(attacks[0].panel)  # where the truth is known
     claim = "" if claimed is None else render_sentence("attack_claim", claimed=claimed)
