@@ -64,10 +64,6 @@ class Ranking:
         )
 
     @property
-    def n_worse_than_zero(self) -> int:
-        return sum(row.mean > self.zero for row in self.private)
-
-    @property
     def best_or_tied(self) -> tuple[Row, ...]:
         return (self.best, *self.tied) if self.best else ()
 
@@ -88,17 +84,7 @@ def rank(rows: Sequence[Row], x: float) -> Ranking:
 
 
 def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
-    """Return the names of the lines that a chart begins with, in the order of all.
-
-    These lines are chosen:
-
-    - Zero.
-    - The best estimate without privacy, unless the line of a new sample replaces it.
-    - The best private one.
-    - The best one with the paper's noise.
-    - The study's own subject.
-    - The next best private ones.
-    """
+    """Return the names of the lines that a chart begins with: zero, the best ones, and the page's subject."""
     ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
     new_sample = new_sample_error(rows, x, page) is not None
     printed = [row.line for row in ranking.private if row.calibration == "paper"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,22 +35,14 @@ def draw(
 def _selection(
     page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
 ) -> Section | None:
-    rows = [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]
-    bars = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
-    text = render_sentence("selected", page=page, head=head, found=bars)
-    return Section("Which features are selected", text) if bars else None
-
-
-def _selected(label: str, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
-    by_feature: dict[str, int] = {}
-    for column, count in counts.items():
-        feature = re.sub(r"\d+$", "", column)
-        by_feature[feature] = by_feature.get(feature, 0) + count
-    total = sum(by_feature.values())
-    often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
-    stable = sum(count == repetitions for count in counts.values())
-    shares = [(name, count / total) for name, count in often]
-    return {"name": label, "shares": shares, "stable": stable}
+    found = []
+    for row in [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]:
+        counts = pd.Series(selected[row.cell])
+        features = counts.index.str.replace(r"\d+$", "", regex=True)
+        shares = counts.groupby(features, sort=False).sum().nlargest(3) / counts.sum()
+        found.append((row.label, list(shares.items()), int((counts == row.n_ok).sum())))
+    text = render_sentence("selected", page=page, head=head, found=found)
+    return Section("Which features are selected", text) if found else None
 
 
 def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:

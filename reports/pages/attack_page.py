@@ -167,7 +167,6 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     facts, epsilon, first = _facts(page), head.where.epsilon, first_sizes(panels)
     other, best = strongest(panels[0], epsilon)
     pictures, key = draw_attacks(page, cells, head, panels), (best.cell, AUC) if best else ("", "")
-    both = [strongest(attacks, epsilon) for attacks in first]
     return Layout(
         render_sentence("attack_headline", without=other, epsilon=epsilon, best=best),
         pictures,
@@ -177,12 +176,8 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
             "without": other,
             "best": best,
             "broken": list(dict.fromkeys(cell for cell, _ in facts.exceeding)),
-            "predicted": facts.predicted.get(other.cell, math.nan) if other else math.nan,
             "allowed": facts.allowed.get(key, math.nan),
             "gaussian": facts.allowed_gaussian.get(key, math.nan),
-            "by_panel": [
-                (private.title, bare.mean, private.mean) for bare, private in both if bare and private
-            ],
             "curves": [(attacks[0].title, each) for attacks, each in zip(first, pictures.more, strict=True)],
             "tables": [(attacks[0].title, attack_table(page, attacks)) for attacks in panels],
         },
