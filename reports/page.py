@@ -61,15 +61,13 @@ class Finding(NamedTuple):
 class AttackFacts:
     """The facts about attacks that the results table does not hold, by cell and metric.
 
-    `intervals` are at 95%. Those of rates treat candidates as independent; those of AUCs are over datasets.
-    `allowed` is the maximum that the certified (ε, δ) allows. `allowed_gaussian` is the same where all
-    releases of the cell are Gaussian. `exceeding` lists where the certificate is contradicted, at 99%
-    confidence for all tests together.
+    Intervals of rates treat candidates as independent; those of AUCs are over datasets. `exceeding` lists
+    where the certificate is contradicted, at 99% confidence for all tests together.
     """
 
-    intervals: Mapping[tuple[str, str], tuple[float, float]]
-    allowed: Mapping[tuple[str, str], float]
-    allowed_gaussian: Mapping[tuple[str, str], float]
+    intervals: Mapping[tuple[str, str], tuple[float, float]]  # at 95%
+    allowed: Mapping[tuple[str, str], float]  # the maximum that the certified (ε, δ) allows
+    allowed_gaussian: Mapping[tuple[str, str], float]  # the same where all releases are Gaussian
     exceeding: tuple[tuple[str, str], ...]
     predicted: Mapping[str, float]  # cell → the AUC that its error predicts, where the model is simple
     claimed_sums: Mapping[str, float]  # panel of known truth → the claimed sum of scores; NaN: a constant

@@ -108,11 +108,6 @@ def clearly_below(row: Row, value: float) -> bool:
     return bool(row.mean + 2 * row.error < value)
 
 
-def clearly_above(row: Row, value: float) -> bool:
-    """Return whether a mean error lies above a value by more than two standard errors."""
-    return bool(row.mean - 2 * row.error > value)
-
-
 class Estimate(NamedTuple):
     """A positive number and the standard error of its logarithm."""
 
@@ -326,7 +321,7 @@ def best_by_size(head: PageHeadline) -> dict[str, Any]:
     for size, at in ranks.items():
         if at.best and not at.tied:
             runs.setdefault(at.best.label, []).append(size)
-    wins = [size for size, at in ranks.items() if clearly_above(at.best, at.zero)]
+    wins = [size for size, at in ranks.items() if at.best and at.best.mean - 2 * at.best.error > at.zero]
     ties = [
         size
         for size, at in ranks.items()

@@ -87,11 +87,12 @@ def profile_picture(
     return draw_chart(line_chart(lines_drawn, axes), name, text, source)
 
 
-def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
-    """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
-    diagonal = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
-    log, ends = least > 0, (least, 1.0) if least else None
-    axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
+def roc_picture(curves: Sequence[Line], least: float, name: str, text: str, source: str) -> Picture:
+    """Draw ROC curves with the diagonal, on log axes from the smallest rate on."""
+    diagonal, ends = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS), (least, 1.0)
+    axes = Axes(
+        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
+    )
     plain_curves = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
     return draw_chart(line_chart([*plain_curves, diagonal], axes), name, text, source)
 

@@ -362,13 +362,10 @@ def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
         first, known = line[0], [row.certified for row in line if math.isfinite(row.certified)]
         if first.role != "private" or not known:
             continue
-        audited, smallest = (
-            max(row.audited for row in line),
-            epsilon / 1000,
-        )  # ε = 0 is left of every log axis
-        rows.append({"name": first.line, "low": max(min(known), smallest), "high": max(*known, smallest),
-                     "audited": audited if audited > 0 else None, "c": first.look.color,
-                     "fill": first.look.fill})  # fmt: skip
+        smallest, audited = epsilon / 1000, max(row.audited for row in line)  # a log axis has no place for 0
+        limits = {"low": max(min(known), smallest), "high": max(*known, smallest)}
+        rows.append({"name": first.line, **limits, "audited": audited if audited > 0 else None,
+                     "c": first.look.color, "fill": first.look.fill})  # fmt: skip
         proved.append((first.label, span(known), audited))
     if not rows:
         return None

@@ -23,11 +23,7 @@ def draw(
 ) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
-    ``content`` has three entries:
-
-    - ``features``: the features of a boid, whose columns are ``<feature><boid>``.
-    - ``selected``: cell → column → in how many repetitions it has a coefficient.
-    - ``film``: label, number, places and velocities of the boids of each frame.
+    ``content`` has how often a cell ``selected`` each column, and places and velocities of a ``film``.
     """
     return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
 

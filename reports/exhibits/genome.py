@@ -27,12 +27,8 @@ def draw(
 ) -> tuple[Section, ...]:
     """Return a map of one release.
 
-    ``content`` has these entries:
-
-    - ``chromosomes`` and ``positions`` of the SNPs.
-    - ``truth``: the differences among everybody.
-    - ``s``: how many of the largest are wanted.
-    - ``estimates``: cell → its first estimate.
+    ``content`` has the ``chromosomes`` and ``positions`` of SNPs, the true differences ``truth``, how many of
+    the largest are wanted, ``s``, and the first of a cell's ``estimates``.
     """
     genome = SimpleNamespace(**content)
     rows = [row for row in head.at_x if row.role != "zero" and row.cell in genome.estimates]

@@ -1,8 +1,6 @@
 """Performance profiles over many tables and ε: how often an estimator is within a factor of the best.
 
-In every setting (a table, its rows, ε) an estimator's error is divided by that of the best private one. Its
-profile is the share of settings in which this ratio is at most τ, against τ. An excess risk below a
-thousandth of the zero vector's counts as that.
+An excess risk below a thousandth of the zero vector's counts as that.
 
 Reference: Dolan & Moré 2002, Benchmarking optimization software with performance profiles.
 """

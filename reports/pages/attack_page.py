@@ -97,7 +97,7 @@ def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
     ]
     text = render_sentence("attack_roc", title=first.title, reached=reached)
     key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
-    return roc_picture(lines, key, text, page.source_of(first.panel), least=_LOWEST_RATE)
+    return roc_picture(lines, _LOWEST_RATE, key, text, page.source_of(first.panel))
 
 
 def _facts(page: StudyPage) -> AttackFacts:
