@@ -266,7 +266,7 @@ def describe_differences(differences: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def _reasons(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[str]:
     reasons = []
     if a["status"] != b["status"]:
         reasons.append(f"status {a['status']} → {b['status']}")
@@ -277,7 +277,7 @@ def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
-def _chance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+def _chance(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> float:
     """Return the p-value of two cells' means, 1 where one has none; NaN where an error is unknown."""
     if a["mean"] == b["mean"] or not np.isfinite([a["mean"], b["mean"]]).all():
         return 1.0

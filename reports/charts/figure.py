@@ -93,7 +93,11 @@ def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> Pag
     _require("--panel", choice.panel, panels_of(errors, page))
     _require("--delta", choice.delta_rule, sorted({each.delta_rule for each in settings}))
     _require("--epsilon", choice.epsilon, sorted({each.epsilon for each in settings}))
-    chosen = {"epsilon": choice.epsilon, "delta_rule": choice.delta_rule, "panel": choice.panel}
+    chosen: dict[str, Any] = {
+        "epsilon": choice.epsilon,
+        "delta_rule": choice.delta_rule,
+        "panel": choice.panel,
+    }
     where = settings[0]._replace(**{key: value for key, value in chosen.items() if value not in (None, "")})
     headline = headline_of(cells, replace(page, headline={**page.headline, **where._asdict()}))
     if headline is None or headline.where != where:

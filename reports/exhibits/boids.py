@@ -21,10 +21,7 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
-    """Return the exhibits of a flock.
-
-    ``content`` has how often a cell ``selected`` each column, and places and velocities of a ``film``.
-    """
+    """Return what ``content`` has: how often a cell ``selected`` a column, and the frames of a ``film``."""
     return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
 
 

@@ -27,8 +27,8 @@ def draw(
 ) -> tuple[Section, ...]:
     """Return a map of one release.
 
-    ``content`` has the ``chromosomes`` and ``positions`` of SNPs, the true differences ``truth``, how many of
-    the largest are wanted, ``s``, and the first of a cell's ``estimates``.
+    ``content`` has ``chromosomes`` and ``positions`` of SNPs, and the true differences ``truth``. A cell has
+    the first of its ``estimates``, and the ``s`` largest are wanted.
     """
     genome = SimpleNamespace(**content)
     rows = [row for row in head.at_x if row.role != "zero" and row.cell in genome.estimates]

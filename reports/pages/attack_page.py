@@ -61,8 +61,9 @@ def at_epsilon(attacks: Attacks, epsilon: float) -> list[Row]:
 def strongest(attacks: Attacks, epsilon: float) -> tuple[Row | None, Row | None]:
     """Return the cells that are attacked best, without privacy and with it at an ε."""
     known = [row for row in at_epsilon(attacks, epsilon) if math.isfinite(row.mean)]
-    bare, private = ([row for row in known if (row.calibration == "none") is none] for none in (True, False))
-    return tuple(max(rows, key=lambda row: row.mean, default=None) for rows in (bare, private))
+    rows = ([row for row in known if (row.calibration == "none") is bare] for bare in (True, False))
+    without, best = (max(each, key=lambda row: row.mean, default=None) for each in rows)
+    return without, best
 
 
 def draw_attacks(

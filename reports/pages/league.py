@@ -148,24 +148,24 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
-    known = ratios.loc[family].astype(float)
-    known = known.loc[:, np.isfinite(known).any()]
+    known = pd.DataFrame(ratios.xs(family), dtype=float)
+    known = known.loc[:, np.isfinite(known.to_numpy()).any(axis=0)]
     failed, means = violated(results), np.log(known.clip(upper=MOST_ERROR)).mean()
     names = sorted(known.columns, key=lambda name: (name in failed, means[name]))
     errors = errors_of(results).loc[family]
     constants = [results["tables"][table]["constant"] for table, _ in errors.index]
-    above = errors.where(np.isfinite(errors)).gt(constants, axis=0).sum()
+    above = errors.where(np.isfinite(errors)).gt(constants, axis=0)
     title, figure = f"{FAMILIES[family]}: performance profile", None
     if names and whole:
         places = {name: place for place, name in enumerate(sorted(results["methods"]))}
         lines = {name: (known[name].dropna().to_numpy(), look("private", places[name])) for name in names}
         figure = profile_picture(lines, MOST_ERROR, "error", f"league-{family}", title, "real")
-    counts = [(known <= tau).sum() for tau in (1, 2, 10)] + [np.isinf(known).sum()]
+    tests = [*(known <= tau for tau in (1, 2, 10)), known == np.inf]
     rows = []
     for name in names:
         label, n = f"{name} (violates its claim)" if name in failed else name, known[name].count()
-        shares = [f"{each[name] / n:.0%}" for each in counts]
-        rows.append([label, num(math.exp(means[name])), *shares, f"{above[name]}", f"{n}"])
+        shares = [f"{each[name].sum() / n:.0%}" for each in tests]
+        rows.append([label, num(math.exp(means[name])), *shares, f"{above[name].sum()}", f"{n}"])
     columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no estimate"]
     table = PageTable([*columns, "worse than the constant", "settings"], rows, title)
     tables = known.index.get_level_values("table").nunique()
