@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from data.dataset import Dataset
 from dpalgos.catalog import Estimator, get_estimator
@@ -48,12 +48,8 @@ class DataCard:
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A number about the data themselves, computed for research and not private.
-
-    It is a thin horizontal line at `value` in the main figure; `about` heads its text.
-    """
+class Finding(NamedTuple):
+    """A number about the data themselves, not private: a horizontal line, and a text headed by ``about``."""
 
     label: str
     value: float
@@ -62,30 +58,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class PrintedRow:
-    """A number that a paper prints: rule for δ, ε (infinite: without privacy), s, mean and its spread."""
-
-    delta_rule: str
-    epsilon: float
-    s: float
-    mean: float
-    spread: float
-
-
-@dataclass(frozen=True)
 class AttackFacts:
     """The facts about attacks that the results table does not hold, by cell and metric.
 
-    `intervals` are at 95%. Those of rates treat candidates as independent; those of AUCs are over datasets.
-    `allowed` is the maximum that the certified (ε, δ) allows. `allowed_gaussian` is the same where all
-    releases of the cell are Gaussian. `exceeding` lists where the certificate is contradicted, at 99%
-    confidence for all tests together.
+    Intervals of rates treat candidates as independent; those of AUCs are over datasets. `exceeding` lists
+    where the certificate is contradicted, at 99% confidence for all tests together.
     """
 
-    rates: Mapping[str, float]  # metric → its false positive rate, ascending
-    intervals: Mapping[tuple[str, str], tuple[float, float]]
-    allowed: Mapping[tuple[str, str], float]
-    allowed_gaussian: Mapping[tuple[str, str], float]
+    intervals: Mapping[tuple[str, str], tuple[float, float]]  # at 95%
+    allowed: Mapping[tuple[str, str], float]  # the maximum that the certified (ε, δ) allows
+    allowed_gaussian: Mapping[tuple[str, str], float]  # the same where all releases are Gaussian
     exceeding: tuple[tuple[str, str], ...]
     predicted: Mapping[str, float]  # cell → the AUC that its error predicts, where the model is simple
     claimed_sums: Mapping[str, float]  # panel of known truth → the claimed sum of scores; NaN: a constant
@@ -131,7 +113,7 @@ class StudyPage:
     panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
-    printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
+    printed: tuple[Any, ...] = ()  # numbers that a paper prints: lines of the study's file
     tables: tuple[Mapping[str, Any], ...] = ()  # that the study's file declares
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
@@ -162,11 +144,11 @@ class StudyPage:
                 return entry
         return replace(get_estimator(ZERO), name=name, title=name.replace("_", " "), summary="", order=10**6)
 
-    @property
-    def seconds(self) -> float | None:
-        """Wall time in seconds, or None where a time is missing or the clock was set back meanwhile."""
-        begin, end = (self.manifest.get(name) for name in ("started", "finished"))
-        if not (begin and end):
-            return None
-        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
-        return seconds if seconds >= 0 else None
+
+def seconds_of(manifest: Mapping[str, Any]) -> float | None:
+    """Return a run's wall time, or None where a time is missing or the clock was set back meanwhile."""
+    begin, end = (manifest.get(name) for name in ("started", "finished"))
+    if not (begin and end):
+        return None
+    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    return seconds if seconds >= 0 else None

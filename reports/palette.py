@@ -11,14 +11,21 @@ Where a reader prefers dark, the browser inverts the lightness of pictures and s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a89a00")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
-SYMBOLS = MappingProxyType(
-    dict(zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True))
+SYMBOLS = dict(
+    zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True)
 )  # in text, filled and hollow
 SOLID, PRINTED_DASH, ZERO_DOTS, LIMIT_DASH = (1, 0), (6, 3), (1, 3), (8, 3, 2, 3)
+NEW_SAMPLE_DASH = (2, 2)
+DASHES = {
+    SOLID: "──",
+    PRINTED_DASH: "╌╌",
+    ZERO_DOTS: "┈┈",
+    LIMIT_DASH: "─·─",
+    NEW_SAMPLE_DASH: "┅┅",
+}  # in text
 GUIDE_DASHES = (SOLID, LIMIT_DASH, ZERO_DOTS)  # of lines of theory
 
 
@@ -33,17 +40,15 @@ def _rgb(color: str) -> tuple[int, int, int]:
 
 
 SERIES = (*HUES, *(mix(c, "#101418", 0.45) for c in HUES), *(mix(c, "#ffffff", 0.42) for c in HUES))
-SERIES_TEXT = tuple(mix(c, "#101418", 0.4) for c in SERIES)
 INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS = "#1b1f24", "#5b6470", "#8b929b", "#868d96", "#e4e7eb", "#9aa1ab"
 PAPER, NON_PRIVATE, WARN = "#ffffff", "#050505", "#a34a07"
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a line is drawn: its color, that of its name, its dash, and shape and fill of its points."""
+    """How a line is drawn: its color, its dash, and shape and fill of its points."""
 
     color: str
-    ink: str
     dash: tuple[int, ...]
     shape: str
     fill: str
@@ -51,8 +56,8 @@ class Look:
 
     @property
     def symbol(self) -> str:
-        """How the line is named in text: its points, filled or hollow, or dots where it has none."""
-        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else "┄"
+        """How the line is named in text: its points, filled or hollow, or its dashes where it has none."""
+        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else DASHES[self.dash]
 
 
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:
@@ -61,21 +66,21 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
     An estimator that proves no finite ε at all is dashed and dotted.
     """
     if role == "zero":
-        return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)
+        return Look(ZERO_LINE, ZERO_DOTS, "", ZERO_LINE)
     if role == "nonprivate":
         shape = SHAPES[(order + form) % len(SHAPES)]
-        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, shape, NON_PRIVATE)
+        return Look(NON_PRIVATE, SOLID, shape, NON_PRIVATE)
     place, shape = slot(order, form), SHAPES[(form + 3 * (order // len(HUES))) % len(SHAPES)]
     if role == "unprotected":
-        return Look(SERIES[place], SERIES_TEXT[place], LIMIT_DASH, shape, PAPER)
+        return Look(SERIES[place], LIMIT_DASH, shape, PAPER)
     if calibration == "paper":
-        return Look(SERIES[place], SERIES_TEXT[place], PRINTED_DASH, shape, PAPER)
-    return Look(SERIES[place], SERIES_TEXT[place], SOLID, shape, SERIES[place])
+        return Look(SERIES[place], PRINTED_DASH, shape, PAPER)
+    return Look(SERIES[place], SOLID, shape, SERIES[place])
 
 
 def guide_look(dash: tuple[int, ...]) -> Look:
     """Return the look of a line of theory or of a limit: thin and gray."""
-    return Look(GUIDE, MUTED, dash, "", GUIDE, 1.0)
+    return Look(GUIDE, dash, "", GUIDE, 1.0)
 
 
 def slot(order: int, form: int = 0) -> int:

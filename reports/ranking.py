@@ -25,7 +25,6 @@ from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
-NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
 _NOTHING = 1.15  # a factor below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
@@ -38,12 +37,11 @@ MOST_LINES = 5  # of a chart, before its reader adds more
 class Ranking:
     """The ranking at one size: private rows from best to worst, the best non-private one, the zero vector.
 
-    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest,
-    and `weaker` the best of the others. Local is stronger than user-level, and user-level than central.
+    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest.
+    Local is stronger than user-level, and user-level than central.
     """
 
     private: tuple[Row, ...]
-    weaker: Row | None
     non_private: Row | None
     zero: float
 
@@ -66,10 +64,6 @@ class Ranking:
         )
 
     @property
-    def n_worse_than_zero(self) -> int:
-        return sum(row.mean > self.zero for row in self.private)
-
-    @property
     def best_or_tied(self) -> tuple[Row, ...]:
         return (self.best, *self.tied) if self.best else ()
 
@@ -79,30 +73,18 @@ def rank(rows: Sequence[Row], x: float) -> Ranking:
     ordered = sorted((row for row in rows if row.x == x and row.answered), key=lambda row: row.mean)
     models = {row.privacy_model for row in rows if row.role == "private"}
     strongest = next((model for model in _STRONGEST_FIRST if model in models), "")
-    every = [row for row in ordered if row.role == "private"]
     without = [row for row in ordered if row.role == "nonprivate"]
     zero = [row.mean for row in ordered if row.role == "zero"]
     zero = zero or [row.mean for row in rows if row.role == "zero" and row.answered]
     return Ranking(
-        tuple(row for row in every if row.privacy_model == strongest),
-        next((row for row in every if row.privacy_model != strongest), None),
+        tuple(row for row in ordered if row.role == "private" and row.privacy_model == strongest),
         without[0] if without else None,
         zero[0] if zero else math.nan,
     )
 
 
 def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
-    """Return the names of the lines that a chart begins with, in the order of all.
-
-    These lines are chosen:
-
-    - Zero.
-    - The best estimate without privacy, unless the line of a new sample replaces it.
-    - The best private one.
-    - The best one with the paper's noise.
-    - The study's own subject.
-    - The next best private ones.
-    """
+    """Return the names of the lines that a chart begins with: zero, the best ones, and the page's subject."""
     ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
     new_sample = new_sample_error(rows, x, page) is not None
     printed = [row.line for row in ranking.private if row.calibration == "paper"]
@@ -124,11 +106,6 @@ def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
 def clearly_below(row: Row, value: float) -> bool:
     """Return whether a mean error lies below a value by more than two standard errors."""
     return bool(row.mean + 2 * row.error < value)
-
-
-def clearly_above(row: Row, value: float) -> bool:
-    """Return whether a mean error lies above a value by more than two standard errors."""
-    return bool(row.mean - 2 * row.error > value)
 
 
 class Estimate(NamedTuple):
@@ -333,52 +310,26 @@ def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, 
     return {key: (each.value, each.error) for key, each in errors.items()} if is_known else None
 
 
-def best_by_size(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
+def best_by_size(head: PageHeadline) -> dict[str, Any]:
     """Return, by size, the best private estimator, ties, and whether the zero baseline is better.
 
-    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie. ``dense`` says
-    whether estimators that keep few columns have clearly larger errors at the headline than the others.
+    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie.
     """
-    ranking = head.cost.ranking
-    sparse = {row.rank for row in ranking.private if row.estimator in page.sparse}
-    dense = bool(sparse) and sparse.isdisjoint(row.rank for row in ranking.best_or_tied)
     sizes = sorted({row.x for row in head.rows})
     ranks = {size: at for size in sizes if (at := rank(head.rows, size)).best is not None}
     runs: dict[str, list[float]] = {}
     for size, at in ranks.items():
         if at.best and not at.tied:
             runs.setdefault(at.best.label, []).append(size)
-    wins = [size for size, at in ranks.items() if clearly_above(at.best, at.zero)]
+    wins = [size for size, at in ranks.items() if at.best and at.best.mean - 2 * at.best.error > at.zero]
     ties = [
         size
         for size, at in ranks.items()
         if size not in wins and math.isfinite(at.zero) and not clearly_below(at.best, at.zero)
     ]
     unsure = [size for size, at in ranks.items() if at.tied]
-    return {"sizes": sizes, "n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
-            "zero_ties": ties, "dense": dense}  # fmt: skip
-
-
-def paper_noise(head: PageHeadline) -> dict[str, Any]:
-    """Compare the paper's calibration with its certificates and with the tight one, at the headline.
-
-    ``top`` has the two rows of the largest difference beyond two standard errors.
-    """
-    rows = {(row.estimator, row.form, row.calibration): row for row in head.at_x if row.answered}
-    paper = [row for row in rows.values() if row.calibration == "paper"]
-    pairs = [(row, rows.get((row.estimator, row.form, "tight"))) for row in paper if row.mean > 0]
-    compared = [(row, tight, measured(row).over(measured(tight))) for row, tight in pairs if tight]
-    differing = [each for each in compared if abs(math.log(each[2].value)) > 2 * each[2].deviation]
-    epsilon = head.where.epsilon
-    return {
-        "rows": paper,
-        "too_small": [row for row in paper if math.inf > row.certified > epsilon * NOISE_LIMITS["too small"]],
-        "too_large": [row for row in paper if row.certified < epsilon * NOISE_LIMITS["too large"]],
-        "proved": [row for row in paper if math.isfinite(row.certified)],
-        "unproved": [row for row in paper if not math.isfinite(row.certified)],
-        "top": max(differing, key=lambda each: abs(math.log(each[2].value)), default=None),
-        "compared": compared,
-    }
+    return {"n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
+            "zero_ties": ties}  # fmt: skip
 
 
 def guides_of(page: StudyPage, where: Setting) -> list[Guide]:

@@ -147,21 +147,10 @@ def markdown_text(text: object) -> str:
     return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
 
 
-_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺"
-_LOWERED = str.maketrans(_RAISED, "0123456789.−+")
-
-
 def page_text(text: object) -> Markup:
-    """Escape text for HTML; raised digits are superscripts, "ε = 0.5" and "10 %" stay on one line."""
+    """Escape text for HTML; "ε = 0.5" and "10 %" stay on one line."""
     joined = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", str(escape(text)).strip())
-    joined = re.sub(r"(?<=\d) (?=%)", "\u00a0", joined)
-    return Markup(
-        re.sub(
-            "(?<=[^\\s])[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺][⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺]*",
-            lambda m: f"<sup>{m.group(0).translate(_LOWERED)}</sup>",
-            joined,
-        )
-    )
+    return Markup(re.sub(r"(?<=\d) (?=%)", "\u00a0", joined))
 
 
 def safe_href(address: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,45 +74,6 @@ SIGNS = "signs_right"  # the metric that counts coefficients with the sign of th
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
 
-# Where each rule of whole rows holds, and what it says.
-_RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
-    (
-        lambda t: (t["calibration"] == "none") == (t["privacy_model"] == "none"),
-        "calibration must be none exactly where privacy_model is none",
-    ),
-    (
-        lambda t: t[list(PRIVACY_COLUMNS)].isna().all(axis=1) | (t["privacy_model"] != "none"),
-        f"a non-private row (privacy_model none) must leave {', '.join(PRIVACY_COLUMNS)} empty",
-    ),
-    (
-        lambda t: (t["epsilon"].gt(0) & t["delta"].ge(0) & t["delta"].lt(1)) | (t["privacy_model"] == "none"),
-        "a private row must state a positive epsilon and a delta in [0, 1)",
-    ),
-    (
-        lambda t: (
-            (t["estimator_epsilon"] <= t["epsilon"] * (1 + _SLACK))
-            | t["estimator_epsilon"].isna()
-            | (t["calibration"] != "tight")
-        ),
-        "where calibration is tight, estimator_epsilon must not exceed epsilon",
-    ),
-    (
-        lambda t: (
-            (t["certified_epsilon"] == t["estimator_epsilon"])
-            | (t["certified_epsilon"] == np.inf)
-            | (t["certified_epsilon"].isna() & t["estimator_epsilon"].isna())
-        ),
-        "certified_epsilon must be estimator_epsilon, or infinite where preparing the data is not private",
-    ),
-    (
-        lambda t: (t["status"] == "ok") | (t["message"].str.len() > 0),
-        "a row that failed or was refused must say why in message",
-    ),
-    (
-        lambda t: ~t.duplicated(["study", "cell", "replicate", "metric"]),
-        "there must be one row per study, cell, replicate and metric",
-    ),
-)
 _KEYS = ["study", "cell", "metric"]
 # The p-values of so many standard errors where repetitions are many.
 TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
@@ -144,9 +105,42 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
         _require(df, df[name].isin(allowed), f"must be one of {', '.join(allowed)}", name)
     for name, least in _LEAST.items():
         _require(df, df[name] >= least, f"must be at least {least}", name)
-    for rule, text in _RULES:
-        _require(df, rule(df), text)
+    for holds, text in _rules(df):
+        _require(df, holds, text)
     return df
+
+
+def _rules(t: pd.DataFrame) -> Iterator[tuple[pd.Series, str]]:
+    """Yield where each rule of whole rows holds, and what it says."""
+    private, proved, certified = t["privacy_model"] != "none", t["estimator_epsilon"], t["certified_epsilon"]
+    yield (
+        (t["calibration"] != "none") == private,
+        "calibration must be none exactly where privacy_model is none",
+    )
+    yield (
+        private | t[list(PRIVACY_COLUMNS)].isna().all(axis=1),
+        f"a non-private row (privacy_model none) must leave {', '.join(PRIVACY_COLUMNS)} empty",
+    )
+    yield (
+        ~private | (t["epsilon"].gt(0) & t["delta"].ge(0) & t["delta"].lt(1)),
+        "a private row must state a positive epsilon and a delta in [0, 1)",
+    )
+    yield (
+        (t["calibration"] != "tight") | proved.isna() | (proved <= t["epsilon"] * (1 + _SLACK)),
+        "where calibration is tight, estimator_epsilon must not exceed epsilon",
+    )
+    yield (
+        (certified == proved) | (certified == np.inf) | (certified.isna() & proved.isna()),
+        "certified_epsilon must be estimator_epsilon, or infinite where preparing the data is not private",
+    )
+    yield (
+        (t["status"] == "ok") | (t["message"] != ""),
+        "a row that failed or was refused must say why in message",
+    )
+    yield (
+        ~t.duplicated(["study", "cell", "replicate", "metric"]),
+        "there must be one row per study, cell, replicate and metric",
+    )
 
 
 def _can_be(column: pd.Series, dtype: Any) -> bool:
@@ -230,28 +224,27 @@ def compare_summaries(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, An
     Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
     single repetition cannot tell from chance.
     """
-    tables = (table.set_index(_KEYS).to_dict("index") for table in (first, second))
-    left, right = (cast("dict[tuple[str, ...], dict[str, Any]]", table) for table in tables)
-    found = {key: _reasons(cell, right[key]) for key, cell in left.items() if key in right}
-    different = [
-        {
-            **dict(zip(_KEYS, key, strict=True)),
-            "first": _number(left[key]["mean"]),
-            "second": _number(right[key]["mean"]),
-            "reasons": reasons,
-        }
-        for key, reasons in found.items()
-        if reasons
-    ]
-    chance = {key: _chance(left[key], right[key]) for key in found}
-    unknown = [key[1] for key, reasons in found.items() if not reasons and math.isnan(chance[key])]
+    left, right = (
+        {tuple(row[key] for key in _KEYS): row for row in table.to_dict("records")}
+        for table in (first, second)
+    )
+    different, unknown, by_chance = [], set(), 0.0
+    for key in [key for key in left if key in right]:
+        one, other = left[key], right[key]
+        chance, reasons = _chance(one, other), _reasons(one, other)
+        by_chance += THREE_ERRORS * (chance < 1)
+        if reasons:
+            means = {"first": _number(one["mean"]), "second": _number(other["mean"])}
+            different.append({**dict(zip(_KEYS, key, strict=True)), **means, "reasons": reasons})
+        elif math.isnan(chance):
+            unknown.add(key[1])
     return {
-        "cells": len(found),
+        "cells": len(left.keys() & right.keys()),
         "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
         "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),
         "different": different,
-        "by_chance": round(THREE_ERRORS * sum(value < 1 for value in chance.values()), 2),
-        "unknown": sorted(set(unknown)),
+        "by_chance": round(by_chance, 2),
+        "unknown": sorted(unknown),
     }
 
 
@@ -273,7 +266,7 @@ def describe_differences(differences: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def _reasons(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[str]:
     reasons = []
     if a["status"] != b["status"]:
         reasons.append(f"status {a['status']} → {b['status']}")
@@ -284,7 +277,7 @@ def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
-def _chance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+def _chance(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> float:
     """Return the p-value of two cells' means, 1 where one has none; NaN where an error is unknown."""
     if a["mean"] == b["mean"] or not np.isfinite([a["mean"], b["mean"]]).all():
         return 1.0

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
 from reports.page import StudyPage
-from reports.ranking import NOISE_LIMITS, clearly_below, rank
+from reports.ranking import clearly_below, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
@@ -22,6 +22,7 @@ REMARKS = {
     "some failed": "some repetitions failed or were refused; the mean is over the others",
     "not run": "not part of the profile that ran",
 }
+_NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
 _CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
 _LEGEND = (
     "Mean error ± standard error; lower is better.",
@@ -117,9 +118,9 @@ def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
         return []
     remarks = [REMARKS["prepared"]] if where.panel in page.unprotected_panels else []
     largest = max((row.certified for row in line if math.isfinite(row.certified)), default=where.epsilon)
-    if largest > where.epsilon * NOISE_LIMITS["too small"]:
+    if largest > where.epsilon * _NOISE_LIMITS["too small"]:
         remarks.append(REMARKS["too small"])
-    if largest < where.epsilon * NOISE_LIMITS["too large"]:
+    if largest < where.epsilon * _NOISE_LIMITS["too large"]:
         remarks.append(REMARKS["too large"])
     return remarks
 

@@ -52,6 +52,8 @@ def short(value: float) -> str:
 
 def setting(value: float) -> str:
     """Write a chosen number such as ε without rounding it: 0.5, 2, 0.125, 1,000,000."""
+    if math.isinf(value):
+        return "∞"
     if value == round(value) and abs(value) < 1e9:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:,.6g}".replace("-", "−")
@@ -154,14 +156,6 @@ def words(items: Iterable[str]) -> str:
     return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
-def among(xs: Sequence[float], sizes: Sequence[float]) -> str:
-    """Write some of the sizes: "100 to 500" if more than two follow each other, else all."""
-    first = sizes.index(xs[0])
-    if len(xs) > 2 and list(xs) == list(sizes[first : first + len(xs)]):
-        return f"{setting(xs[0])} to {setting(xs[-1])}"
-    return words(setting(x) for x in xs)
-
-
 def rule_text(rule: str, symbol: str = "n") -> str:
     """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
 
@@ -205,7 +199,7 @@ def environment(**options: Any) -> Environment:
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
         num=num, setting=setting, times=times, words=words, count=count_of, span=span, rows=rows, when=when,
-        percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar, among=among,
+        percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar,
         slope=slope_text, duration=duration, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),

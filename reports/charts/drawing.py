@@ -58,6 +58,7 @@ CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "unselectedOpacity": 0.6,
         "offset": 12,
+        "labelOffset": 8,
         "columnPadding": 18,
     },
     "text": {"fontSize": 12, "color": palette.INK},

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from reports.cells import Setting, cells_of, errors_of, panels_of, settings_of
+from reports.cells import cells_of, errors_of, panels_of, settings_of
 from reports.charts.drawing import CONFIG
 from reports.charts.study import NEW_SAMPLE, SIZES, StudyChart
 from reports.page import StudyPage
@@ -73,18 +73,16 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
 
 def _with_axis(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:
     _require("--metric", choice.metric, sorted(summary["metric"].unique()))
-    _require("--axis", choice.axis, [*SIZES, "epsilon"])
+    _require("--axis", choice.axis, [*(size for size in SIZES if summary[size].notna().any()), "epsilon"])
     axis = choice.axis if choice.axis not in ("", "epsilon") else page.axis.column
-    if not summary[axis].notna().any():
-        raise FigureError(f"--axis must be a size that this study varies, got {axis!r}")
     metric = choice.metric or page.metric
     label = page.metric_label if metric == page.metric else ""
     return replace(page, axis=replace(page.axis, column=axis), metric=metric, metric_label=label)
 
 
-def _require(option: str, value: str, known: Sequence[str]) -> None:
-    if value and value not in known:
-        raise FigureError(f"{option} must be one of {', '.join(known)}, got {value!r}")
+def _require(option: str, value: Any, known: Sequence[Any]) -> None:
+    if value not in (None, "", *known):
+        raise FigureError(f"{option} must be one of {', '.join(map(str, known))}, got {value!r}")
 
 
 def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> PageHeadline:
@@ -92,22 +90,19 @@ def _headline(cells: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> Pag
     settings = settings_of(errors, page)
     if not settings:
         raise FigureError("no private estimator has run in this study, so there is nothing to draw")
-    head = settings[0]
     _require("--panel", choice.panel, panels_of(errors, page))
     _require("--delta", choice.delta_rule, sorted({each.delta_rule for each in settings}))
-    epsilon = head.epsilon if choice.epsilon is None else choice.epsilon
-    known = sorted({each.epsilon for each in settings})
-    if epsilon not in known:
-        raise FigureError(f"--epsilon must be one of {', '.join(map(str, known))}, got {epsilon:g}")
-    where = Setting(epsilon, choice.delta_rule or head.delta_rule, choice.panel or head.panel)
-    if where not in settings:
-        raise FigureError(
-            f"the study has no estimates at ε = {epsilon:g} and δ = {where.delta_rule} in {where.panel}"
-        )
-    asked = {"epsilon": epsilon, "delta_rule": where.delta_rule, "panel": where.panel}
-    headline = headline_of(cells, replace(page, headline={**page.headline, **asked}))
-    if headline is None:
-        raise FigureError(f"panel {where.panel!r} has no private estimate to draw")
+    _require("--epsilon", choice.epsilon, sorted({each.epsilon for each in settings}))
+    chosen: dict[str, Any] = {
+        "epsilon": choice.epsilon,
+        "delta_rule": choice.delta_rule,
+        "panel": choice.panel,
+    }
+    where = settings[0]._replace(**{key: value for key, value in chosen.items() if value not in (None, "")})
+    headline = headline_of(cells, replace(page, headline={**page.headline, **where._asdict()}))
+    if headline is None or headline.where != where:
+        at = f"ε = {where.epsilon:g}, δ = {where.delta_rule}, panel {where.panel!r}"
+        raise FigureError(f"the study has no private estimates at {at}")
     return headline
 
 

@@ -47,20 +47,6 @@ class Axes:
     height: int = 360
 
 
-@dataclass(frozen=True)
-class Live:
-    """A reader's choices in a chart: its data, parameters with menus, what follows, and the first lines.
-
-    One row of the data belongs to no line. Therefore the rows that a choice leaves can be counted.
-    """
-
-    data: Chart
-    params: Sequence[Chart]
-    transform: Sequence[Chart]
-    lines: Sequence[str]
-    tooltip: str
-
-
 def guide(label: str, points: Sequence[tuple[float, float]], dash: tuple[int, ...] = palette.SOLID) -> Line:
     """Return a thin gray line, of theory or of a limit."""
     return Line(label, points, palette.guide_look(dash))
@@ -76,11 +62,6 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
         )
     ]
     return chart_of_rows(rows, {line.label: line.look for line in lines}, axes)
-
-
-def line_picture(lines: Sequence[Line], axes: Axes, name: str, description: str, data_source: str) -> Picture:
-    """Return the chart of some lines as a picture."""
-    return draw_chart(line_chart(lines, axes), name, description, data_source)
 
 
 def profile_picture(
@@ -103,22 +84,23 @@ def profile_picture(
         lines_drawn.append(
             Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape=""))
         )
-    return line_picture(lines_drawn, axes, name, text, source)
+    return draw_chart(line_chart(lines_drawn, axes), name, text, source)
 
 
-def roc_picture(curves: Sequence[Line], name: str, text: str, source: str, *, least: float = 0.0) -> Picture:
-    """Draw ROC curves with the diagonal; on log axes from the smallest rate on, if that is positive."""
-    diagonal = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS)
-    log, ends = least > 0, (least, 1.0) if least else None
-    axes = Axes("false positive rate", "true positive rate", (), log, log, ends, ends, width=520, height=300)
+def roc_picture(curves: Sequence[Line], least: float, name: str, text: str, source: str) -> Picture:
+    """Draw ROC curves with the diagonal, on log axes from the smallest rate on."""
+    diagonal, ends = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS), (least, 1.0)
+    axes = Axes(
+        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
+    )
     plain_curves = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
     return draw_chart(line_chart([*plain_curves, diagonal], axes), name, text, source)
 
 
 def chart_of_rows(
-    rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes, live: Live | None = None
+    rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes, *, legend: bool = True
 ) -> Chart:
-    """Return the chart of rows with line, x, mean, low and high, or of live data."""
+    """Return the chart of rows with line, x, mean, low and high; the layers of points stand last but two."""
     at, line = _positions(axes), field("line:N")
     color = {"color": field("color:N", scale=None)}
     limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **color, "detail": line}
@@ -126,7 +108,8 @@ def chart_of_rows(
     strokes = {**at, **color, "strokeDash": field("dash:N", scale=None), "detail": line}
     strokes["strokeWidth"] = field("width:Q", scale=None)
     styles = {
-        name: {"color": look.color, "dash": look.dash, "width": look.width} for name, look in looks.items()
+        name: {"color": look.color, "dash": look.dash, "width": look.width, "symbol": look.symbol}
+        for name, look in looks.items()
     }
     drawn: list[Chart] = [
         {"calculate": f"datum.line ? styles[datum.line].{each} : null", "as": each} for each in _STYLES
@@ -136,22 +119,21 @@ def chart_of_rows(
     some, none = (f"datum.line && {test}" for test in ("datum.n_failed > 0", "!isValid(datum.mean)"))
     values = [_positive(row) if axes.y_log else dict(row) for row in rows]
     return {
-        "data": live.data if live else {"values": values},
-        "params": [{"name": "styles", "value": styles}, *(live.params if live else [])],
-        "transform": [*live.transform, _SHOWN, *drawn] if live else drawn,
+        "data": {"values": values},
+        "params": [{"name": "styles", "value": styles}],
+        "transform": drawn,
         "layer": [
             marks(None, "rule" if axes.bars else "area", limits, only="isValid(datum.low)", **band),
             marks(None, "line", strokes, **curve),
-            _dots(looks, at, live, axes.width),
+            _dots(looks, at, _legend(axes.width) if legend else None),
             marks(None, "text", {**at, **color}, only=some, **failed),
             marks(None, "text", {"x": at["x"], "y": {"value": 10}, **color}, only=none, **failed),
-            *([_NOTHING] if live else []),
         ],
         "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
         "width": axes.width,
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
-    }  # fmt: skip
+    }
 
 
 def _positive(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,45 +155,26 @@ def _positions(axes: Axes) -> dict[str, Any]:
     return {"x": field("x:Q", scale=x_scale, axis=x_axis), "y": field("mean:Q", scale=y_scale, axis=y_axis)}
 
 
-def _dots(looks: Mapping[str, Look], at: Chart, live: Live | None, width: float | str) -> Chart:
-    """Return the layer of points, whose looks the legend has."""
-    wide = f"width > {_WIDE}" if isinstance(width, str) else str(width > _WIDE).lower()
-    named = {
-        "labelLimit": {"expr": f"{wide} ? width / 2 - 30 : width - 20"},
-        "columns": {"expr": f"{wide} ? 2 : 1"},
-    }
-    channels = {
+def _legend(width: Any) -> Chart:
+    columns = 2 if width > _WIDE else 1
+    return {"labelLimit": width / columns - 25, "columns": columns}
+
+
+def _dots(looks: Mapping[str, Look], at: Chart, legend: Chart | None) -> Chart:
+    """Return the layer of points; the legend has these, and the dashes of lines without points."""
+    channels: dict[str, list[Any]] = {
         "stroke": [look.color for look in looks.values()],
         "fill": [look.fill for look in looks.values()],
-        "shape": [look.shape or "stroke" for look in looks.values()],
+        "shape": [look.shape or "M-1.6,0H1.6" for look in looks.values()],
+        "strokeDash": [palette.SOLID if look.shape else look.dash for look in looks.values()],
     }
     encoded = {
-        name: field("line:N", scale={"domain": list(looks), "range": values}, legend=named)
+        name: field("line:N", scale={"domain": list(looks), "range": values}, legend=legend)
         for name, values in channels.items()
     }
     dots = marks(None, "point", {**at, **encoded}, size=46, opacity=1, strokeWidth=1.6)
-    dots["transform"] = [
-        {"filter": {"field": "line", "oneOf": [n for n, look in looks.items() if look.shape]}}
-    ]
-    if live:
-        dots["mark"]["tooltip"] = {"expr": live.tooltip}
-        selection = {"type": "point", "fields": ["line"], "toggle": "true"}
-        first = [{"line": name} for name in live.lines]
-        dots["params"] = [{"name": "shown", "select": selection, "bind": "legend", "value": first}]
-    return dots
+    named = [name for name, look in looks.items() if look.shape]
+    return {**dots, "transform": [{"filter": {"field": "line", "oneOf": named}}]}
 
 
 _STYLES = ("color", "dash", "width")
-_SHOWN: Chart = {"filter": {"or": [{"param": "shown"}, "!datum.line"]}}
-_NOTHING: Chart = {
-    "transform": [
-        {"aggregate": [{"op": "valid", "field": "mean", "as": "drawn"}]},
-        {"filter": "datum.drawn == 0"},
-    ],
-    "mark": {
-        "type": "text",
-        "text": "no data for this combination",
-        "x": {"expr": "width / 2"},
-        "y": {"expr": "height / 2"},
-    },
-}

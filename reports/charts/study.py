@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +22,11 @@ from reports.cells import (
     size_at,
 )
 from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
-from reports.charts.lines import NARROW, Axes, Live, chart_of_rows
+from reports.charts.lines import NARROW, Axes, chart_of_rows
 from reports.page import AttackFacts, StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
+from reports.results import TRUE_POSITIVE_RATES
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -50,13 +49,11 @@ _METRICS = {
     "attack_sum_ratio": ("sum of scores over what an unbiased estimate gives", "", "linear"),
     "outsider_mean": ("mean score of outsiders", "", "linear"),
 }
-_RATE = re.compile(r"tpr_at_fpr_(\d+)")
 MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
-_LETTER = 6.4  # pixels of a letter of a label
 NEW_SAMPLE = "non-private, as for a new sample"
-_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NON_PRIVATE, (2, 2), "", palette.NON_PRIVATE)
+_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE)
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -67,6 +64,18 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
+_NOTHING: Chart = {
+    "transform": [
+        {"aggregate": [{"op": "valid", "field": "mean", "as": "drawn"}]},
+        {"filter": "datum.drawn == 0"},
+    ],
+    "mark": {
+        "type": "text",
+        "text": "no data for this combination",
+        "x": {"expr": "width / 2"},
+        "y": {"expr": "height / 2"},
+    },
+}
 _NUMBERS = ["mean", "se", "low", "high", "certified", "audited"]
 _COUNTS = ["n_ok", "n_failed", *SIZES]
 
@@ -90,8 +99,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
     facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
-    if match := _RATE.fullmatch(name):
-        at = (facts.rates if facts else {}).get(name, int(match[1]) / 100)
+    if name in TRUE_POSITIVE_RATES:
+        at = TRUE_POSITIVE_RATES[name]
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
     if facts:
         direction = "lower is more private" if direction == _HIGHER else ""
@@ -229,7 +238,10 @@ class StudyChart:
         return ["panel", "epsilon", "delta_rule", *sizes]
 
     def with_menus(self, metric: str, lines: Sequence[str]) -> Chart:
-        """Return the chart of a metric, with some lines at first and a menu for each thing that varies."""
+        """Return the chart of a metric, with some lines at first and a menu for each thing that varies.
+
+        One row of the data belongs to no line. Therefore the rows that a choice leaves can be counted.
+        """
         page, menus = self.page, self._menus()
         words: dict[str, Any] = {
             "delta_rule": {
@@ -251,17 +263,13 @@ class StudyChart:
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        transform: list[Chart] = [{"filter": fixed.format(key)} for key in menus]
+        params.append({"name": "shown", "value": list(lines)})
+        chosen = [fixed.format(key) for key in menus] + ["!datum.line || indexof(shown, datum.line) >= 0"]
+        transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
-        label, log = metric_words(metric, page)[0], self.is_log(metric)
-        warning, whole, lines_of_label = map(
-            json.dumps, (banner("stand-in") + "\n", label, label.replace(", ", ",\n").replace(" (", "\n("))
-        )
-        title = {
-            "expr": f"split((indexof(unreal, at_panel) < 0 ? '' : {warning}) + "
-            f"(width > {_LETTER * len(label):.0f} ? {whole} : {lines_of_label}), '\\n')"
-        }
+        log = self.is_log(metric)
+        title = {"expr": f"indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}'"}
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
                     width="container", height=340)  # fmt: skip
         rows = self.rows[self.rows["metric"] == metric]
@@ -274,7 +282,15 @@ class StudyChart:
         data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
         drawn = set(rows["line"])
         looks = {name: look for name, look in self.looks.items() if name in drawn}
-        return chart_of_rows((), looks, axes, Live(data, params, transform, lines, _TOOLTIP))
+        chart = chart_of_rows((), looks, axes, legend=False)
+        chart["layer"][2]["mark"]["tooltip"] = {"expr": _TOOLTIP}
+        return {
+            **chart,
+            "data": data,
+            "params": [*chart["params"], *params],
+            "transform": [*transform, *chart["transform"]],
+            "layer": [*chart["layer"], _NOTHING],
+        }
 
 
 def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
@@ -346,13 +362,10 @@ def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
         first, known = line[0], [row.certified for row in line if math.isfinite(row.certified)]
         if first.role != "private" or not known:
             continue
-        audited, smallest = (
-            max(row.audited for row in line),
-            epsilon / 1000,
-        )  # ε = 0 is left of every log axis
-        rows.append({"name": first.line, "low": max(min(known), smallest), "high": max(*known, smallest),
-                     "audited": audited if audited > 0 else None, "c": first.look.color,
-                     "fill": first.look.fill})  # fmt: skip
+        smallest, audited = epsilon / 1000, max(row.audited for row in line)  # a log axis has no place for 0
+        limits = {"low": max(min(known), smallest), "high": max(*known, smallest)}
+        rows.append({"name": first.line, **limits, "audited": audited if audited > 0 else None,
+                     "c": first.look.color, "fill": first.look.fill})  # fmt: skip
         proved.append((first.label, span(known), audited))
     if not rows:
         return None

@@ -1,7 +1,4 @@
-"""Exhibits: what reports show in addition to results; a module each, with ``draw(view, summary, content)``.
-
-A page names its exhibits (`StudyPage.exhibits`); a new one is a file here.
-"""
+"""Exhibits: what pages show in addition to results, a module each, with ``draw``; pages name theirs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,36 +21,21 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
-    """Return the exhibits of a flock.
-
-    ``content`` has three entries:
-
-    - ``features``: the features of a boid, whose columns are ``<feature><boid>``.
-    - ``selected``: cell → column → in how many repetitions it has a coefficient.
-    - ``film``: label, number, places and velocities of the boids of each frame.
-    """
+    """Return what ``content`` has: how often a cell ``selected`` a column, and the frames of a ``film``."""
     return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
 
 
 def _selection(
     page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
 ) -> Section | None:
-    rows = [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]
-    bars = [_selected(row.label, selected[row.cell], row.n_ok) for row in rows]
-    text = render_sentence("selected", page=page, head=head, found=bars)
-    return Section("Which features are selected", text) if bars else None
-
-
-def _selected(label: str, counts: Mapping[str, int], repetitions: int) -> dict[str, Any]:
-    by_feature: dict[str, int] = {}
-    for column, count in counts.items():
-        feature = re.sub(r"\d+$", "", column)
-        by_feature[feature] = by_feature.get(feature, 0) + count
-    total = sum(by_feature.values())
-    often = sorted(by_feature.items(), key=lambda item: -item[1])[:3]
-    stable = sum(count == repetitions for count in counts.values())
-    shares = [(name, count / total) for name, count in often]
-    return {"name": label, "shares": shares, "stable": stable}
+    found = []
+    for row in [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]:
+        counts = pd.Series(selected[row.cell])
+        features = counts.index.str.replace(r"\d+$", "", regex=True)
+        shares = counts.groupby(features, sort=False).sum().nlargest(3) / counts.sum()
+        found.append((row.label, list(shares.items()), int((counts == row.n_ok).sum())))
+    text = render_sentence("selected", page=page, head=head, found=found)
+    return Section("Which features are selected", text) if found else None
 
 
 def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -85,11 +69,7 @@ def _frame(frame: Mapping[str, Any], wide: float) -> Chart:
     place |= {name: field(name) for name in ("x2", "y2")}
     caption = f"{'' if frame['label'] else 'not '}labeled as a flock, frame {frame['frame']}"
     small = {"orient": "bottom", "fontSize": 10, "fontWeight": "normal", "color": palette.MUTED}
-    looks: dict[str, Any] = {
-        "color": palette.SERIES[1],
-        "strokeCap": "round",
-        "strokeWidth": 1.1,
-    }
+    looks: dict[str, Any] = {"color": palette.SERIES[1], "strokeCap": "round", "strokeWidth": 1.1}
     return {
         **marks(rows, "rule", place, **looks),
         "width": wide,

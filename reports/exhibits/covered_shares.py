@@ -11,16 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from reports import palette
-from reports.charts.drawing import Chart, draw_chart, field, marks
 from reports.page import StudyPage
 from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.writing import render_sentence
 
-_LEVEL, _QUANTILE = 0.95, 1.959964
-_FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
-_CELL = ["estimator", "name", "panel", "form", "calibration", "epsilon", "n", "rank", "color"]
+_QUANTILE = 1.959964
+_MOST_WITHOUT = 0.9  # of the coordinates without an interval: too few have one to judge by
 _SHARES = ("without the noise", "no interval")
 _OF_ESTIMATOR = (
     *("Estimator", "Name", "cells", "covered", "minimum", "too rarely in"),
@@ -31,58 +28,32 @@ _OF_ESTIMATOR = (
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
-    """Return a picture at the headline's size and ε, and a table of all estimators."""
-    cells = _measured(page, cells, content)
-    if cells.empty:
+    """Return a sentence over all cells, and a table of all estimators; the page's chart has the cells."""
+    every = _measured(cells, content).dropna(subset="epsilon")
+    if every.empty:
         return ()
-    n, epsilon = content["n"], head.where.epsilon
-    selected = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
-    every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
-    answer = render_sentence(
-        "coverage",
-        n_cells=len(private),
-        covered=_percent(float(private["coverage"].mean())),
-        low=int(private["low"].sum()),
-        naive=_percent(float(private["naive"].mean())),
-        flagged=_percent(float(every["flagged"].mean())),
-    )
-    note = render_sentence("coverage_setting", n=n, epsilon=epsilon)
-    alt = f"Coverage of 95% intervals. {note}"
-    figure = draw_chart(_figure(selected), "interval-coverage", alt, page.data_source)
-    by_estimator = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
-    return (
-        Section("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
-        Section(
-            "Coverage of every estimator",
-            render_sentence("coverage_of_estimators"),
-            table=PageTable(_OF_ESTIMATOR, by_estimator, "Coverage of every estimator", 2),
-        ),
-    )
+    shares = {"covered": private["coverage"], "naive": private["naive"], "flagged": every["flagged"]}
+    about = {name: _percent(values.mean()) for name, values in shares.items()}
+    answer = render_sentence("coverage", n_cells=len(private), low=int(private["low"].sum()), **about)
+    rows = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
+    heading = "Do the intervals cover?"
+    text = f"{answer} {render_sentence('coverage_of_estimators')}"
+    return (Section(heading, text, table=PageTable(_OF_ESTIMATOR, rows, heading, 2), answer=answer),)
 
 
-def _measured(page: StudyPage, cells: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
+def _measured(cells: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per cell that measures coverage, with a column for each metric."""
     names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
-    measured = cells[cells["metric"].isin(names)]
-    if measured.empty:
-        return measured
-    colors = [look.color for look in measured["look"]]
-    wide = measured.assign(metric=measured["metric"].map(names), color=colors).pivot_table(
-        index=_CELL, columns="metric", values=["mean", "se"], dropna=False, sort=False
+    measured = cells[cells["metric"].isin(names)].replace({"metric": names})
+    wide = measured.pivot(index="cell", columns="metric", values="mean").reindex(columns=[*names.values()])
+    wide["bar"] = 2 * measured[measured["metric"] == "coverage"].set_index("cell")["se"]
+    wide["ratio"] = 1 / (_QUANTILE * wide["pivot"] ** 0.5)
+    wide["low"] = wide["coverage"] < 0.94 - 1.5 * wide["bar"].fillna(math.inf)
+    whole = (
+        measured.drop(columns="low").drop_duplicates("cell").join(wide, on="cell").dropna(subset="flagged")
     )
-    both = wide.columns.to_flat_index()
-    wide.columns = pd.Index([pair[1] + ("_se" if pair[0] == "se" else "") for pair in both])
-    cells = wide.reset_index().dropna(subset=["flagged"])
-    for name in names.values():
-        cells[name] = cells.get(name, math.nan)
-    cells["ratio"] = 1 / (_QUANTILE * cells["pivot"] ** 0.5)
-    cells["low"] = cells["coverage"] < 0.94 - 3 * cells["coverage_se"].fillna(math.inf)
-    return cells.sort_values(["panel", "rank", "epsilon", "n"], kind="stable")
-
-
-def _records(cells: pd.DataFrame) -> list[Any]:
-    return list(cells.itertuples())
+    return whole.sort_values(["panel", "rank", "epsilon", "n"], kind="stable")
 
 
 def _percent(value: float) -> str:
@@ -91,53 +62,15 @@ def _percent(value: float) -> str:
 
 def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
     """Return an estimator's line: all its cells, and the extremes of those with enough intervals."""
-    known = cells[cells["coverage"].notna()]
-    enough = known[known["flagged"] < _FEW]
-    ratio = float(enough["ratio"].median())
+    enough = cells[cells["flagged"] < _MOST_WITHOUT]
+    ratio = float(enough.loc[enough["coverage"].notna(), "ratio"].median())
     return (
         *map(str, name),
         f"{len(cells)}",
-        _percent(float(known["coverage"].mean())),
-        _percent(float(enough["coverage"].min())),
-        f"{int(known['low'].sum())}",
-        _percent(float(known["naive"].mean())),
-        _percent(float(cells["flagged"].mean())),
+        _percent(cells["coverage"].mean()),
+        _percent(enough["coverage"].min()),
+        f"{int(cells['low'].sum())}",
+        _percent(cells.loc[cells["coverage"].notna(), "naive"].mean()),
+        _percent(cells["flagged"].mean()),
         "none" if math.isnan(ratio) else f"{ratio:.2f}",
     )
-
-
-def _figure(cells: pd.DataFrame) -> Chart:
-    """Draw one line per panel and estimator, coverage across."""
-    rows = []
-    for cell in _records(cells):
-        bar = 2 * cell.coverage_se if math.isfinite(cell.coverage_se) else 0.0
-        row = {
-            "name": f"{cell.panel}: {cell.name}",
-            "c": cell.color,
-            "naive": None if math.isnan(cell.naive) else cell.naive,
-        }
-        if not math.isnan(cell.coverage):
-            row |= {"covered": cell.coverage, "low": cell.coverage - bar, "high": cell.coverage + bar}
-        rows.append(row)
-    across = field(
-        "covered:Q",
-        scale={"domain": (0, 1), "clamp": True},
-        axis={
-            "title": "share of coordinates covered",
-            "values": [0, 0.25, 0.5, 0.75, _LEVEL],
-            "grid": True,
-            "format": "%",
-        },
-    )
-    names = {"title": None, "labelLimit": 420, "labelColor": palette.INK}
-    y = {"y": field("name:N", sort=None, axis=names)}
-    at = {**y, "color": field("c:N", scale=None)}
-    none: dict[str, Any] = {"text": "no coordinate has an interval", "color": palette.MUTED, "fontSize": 10}
-    layers = [
-        marks([{"level": _LEVEL}], "rule", {"x": field("level:Q")}, color=palette.AXIS),
-        marks(rows, "rule", {"x": field("low:Q"), "x2": field("high"), **at}, strokeWidth=1.5),
-        marks(rows, "point", {"x": field("naive:Q"), **at}, size=40, opacity=1),
-        marks(rows, "point", {"x": across, **at}, size=40, opacity=1, filled=True),
-        marks(rows, "text", {"x": {"value": 190}, **y}, only="!isValid(datum.covered)", **none),
-    ]
-    return {"layer": layers, "width": 380, "height": {"step": 19}}

@@ -27,12 +27,8 @@ def draw(
 ) -> tuple[Section, ...]:
     """Return a map of one release.
 
-    ``content`` has these entries:
-
-    - ``chromosomes`` and ``positions`` of the SNPs.
-    - ``truth``: the differences among everybody.
-    - ``s``: how many of the largest are wanted.
-    - ``estimates``: cell → its first estimate.
+    ``content`` has ``chromosomes`` and ``positions`` of SNPs, and the true differences ``truth``. A cell has
+    the first of its ``estimates``, and the ``s`` largest are wanted.
     """
     genome = SimpleNamespace(**content)
     rows = [row for row in head.at_x if row.role != "zero" and row.cell in genome.estimates]
@@ -50,8 +46,8 @@ def draw(
 
 
 def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Row, np.ndarray]]) -> Chart:
-    rows = [("Everybody, without privacy", truth, palette.INK, palette.INK)]
-    rows += [(row.line, answer, row.look.color, row.look.ink) for row, answer in panels]
+    rows = [("Everybody, without privacy", truth, palette.INK)]
+    rows += [(row.line, answer, row.look.color) for row, answer in panels]
     ranks = [float(name) if name.isdigit() else np.inf for name in genome.chromosomes]
     order = np.lexsort((genome.positions, ranks))
     is_true = np.isin(order, _largest(truth, genome.s))
@@ -73,7 +69,7 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[R
     labels = marks(middles, "text", below, dy=12, fontSize=10, color=palette.MUTED)
     ring: dict[str, Any] = {"size": 42, "color": palette.WARN, "opacity": 1, "strokeWidth": 1.1}
     strips = []
-    for title, answer, color, ink in rows:
+    for title, answer, color in rows:
         largest = np.array(_largest(answer[order], _MOST_POINTS), dtype=int)  # none of a zero answer
         drawn = np.union1d(largest, np.flatnonzero(is_true))
         points = [
@@ -85,7 +81,7 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[R
             marks(points, "point", {"x": x, "y": y}, only="datum.wanted", **ring),
             *([labels] if title == rows[-1][0] else []),
         ]
-        head = {"text": title, "color": ink, "fontWeight": "normal", "fontSize": 12}
+        head = {"text": title, "fontWeight": "normal", "fontSize": 12}
         strips.append({"layer": layers, "width": 840, "height": 104, "title": head})
     return {"vconcat": strips, "spacing": 8}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from reports.page import StudyPage
-from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
+from reports.ranking import PageHeadline
 from reports.render import PageTable, Section
 from reports.writing import num, num_in, render_sentence
 
@@ -16,7 +16,7 @@ from reports.writing import num, num_in, render_sentence
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
-    return tuple(filter(None, (_coefficients(page, content), _missing(page, cells, head, content))))
+    return tuple(filter(None, (_coefficients(page, content), _missing(content))))
 
 
 def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None:
@@ -48,15 +48,8 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
     return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 
 
-def _missing(
-    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
-) -> Section | None:
-    text = render_sentence(
-        "own_missing",
-        left_out=content["left_out"],
-        linear=content.get("linear", False),
-        no_rows="" if content["rows"] else content["missing"],
-        enough=enough_epsilon(head, page, cells),
-        rows=rows_for_the_same(head, page),
-    )
+def _missing(content: Mapping[str, Any]) -> Section | None:
+    no_rows = "" if content["rows"] else content["missing"]
+    facts = {"left_out": content["left_out"], "linear": content.get("linear", False), "no_rows": no_rows}
+    text = render_sentence("own_missing", **facts)
     return Section("What is missing here, and why", text) if text else None

@@ -1,9 +1,5 @@
 """Performance profiles over many tables and ε: how often an estimator is within a factor of the best.
 
-In every setting (a table, its rows, ε) an estimator's error is divided by that of the best private one. Its
-profile is the share of settings in which this ratio is at most τ, against τ. An excess risk below a
-thousandth of the zero vector's counts as that.
-
 Reference: Dolan & Moré 2002, Benchmarking optimization software with performance profiles.
 """
 
@@ -23,7 +19,7 @@ from reports.writing import render_sentence
 
 _SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0
-_NEGLIGIBLE = 1e-3
+_NEGLIGIBLE = 1e-3  # of the zero vector's excess risk; errors below it count as that
 
 
 def draw(

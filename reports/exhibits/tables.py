@@ -22,7 +22,7 @@ def declared_tables(page: StudyPage, cells: pd.DataFrame) -> tuple[Section, ...]
     """Return the tables that the study's file declares, those whose rows were run."""
     tables = []
     for about in page.tables:
-        table = _of_exhibit(page, about) if about["exhibit"] else _of_results(cells, about)
+        table = _of_exhibit(page, about) if about["exhibit"] else _of_results(page, cells, about)
         if table is not None:
             tables.append(Section(about["title"], about["text"], table=table))
     return tuple(tables)
@@ -38,24 +38,32 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
-def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | None:
-    rows = cells[(cells["metric"] == about["metric"]) & (cells["calibration"] != "none")]
-    rows = rows[rows["mean"].notna()]
+def _printed(page: StudyPage) -> pd.DataFrame:
+    """Return what a paper prints as rows of the summary: means, and the numbers in brackets after them."""
+    lines = [(line.delta, line.epsilon, line.s, line.mean, line.spread) for line in page.printed]
+    table = pd.DataFrame(lines, columns=["delta_rule", "epsilon", "s", "mean", "se"])
+    table = table.explode(["s", "mean", "se"]).astype({"s": "Int64", "mean": float, "se": float})
+    return table.assign(panel="as printed", name="the paper", form="", calibration="printed")
+
+
+def _of_results(page: StudyPage, cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | None:
+    rows = cells[(cells["metric"] == about["metric"]) & cells["mean"].notna()]
+    if about["printed"]:
+        rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(page)])
+    else:
+        rows = rows[rows["calibration"] != "none"]
     if rows.empty:
         return None
     if about["columns"] != "form":
         pairs = zip(rows["name"], rows["calibration"], strict=True)
         names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
         rows = rows.assign(estimator=names)
-    wide = rows.pivot_table(
-        index=list(about["rows"]), columns=about["columns"], values=["mean", "se"], dropna=False
-    )
-    wide = wide.dropna(how="all")
+    groups = rows.groupby([*about["rows"], about["columns"]], dropna=False)
+    wide = groups[["mean", "se"]].mean().unstack()
     columns = list(wide["mean"].columns)
     lines: list[list[str | TableCell]] = []
     for place, line in wide.iterrows():
-        means = line["mean"].reindex(columns)
-        errors = line["se"].reindex(columns) if "se" in line else means * np.nan
+        means, errors = line["mean"], line["se"]
         places = place if isinstance(place, tuple) else (place,)
         labels = [_label(key, value) for key, value in zip(about["rows"], places, strict=True)]
         is_bold = about["columns"] in _COMPETING

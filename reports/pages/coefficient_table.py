@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -47,8 +46,7 @@ def table_of(models: Sequence[Model]) -> PageTable:
 
 
 def _one(model: Model) -> PageTable:
-    ratio = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
-    has_interval = model.level is not None
+    ratio, has_interval = _ratio(model), model.level is not None
     interval = [f"{100 * (model.level or 0):g}% interval"] * has_interval
     head = ["", "estimate", *["std. error"] * has_interval, *interval, *["p"] * has_interval]
     head += [_RATIOS[ratio], *interval] if ratio else []
@@ -73,9 +71,9 @@ def _side_by_side(models: Sequence[Model]) -> PageTable:
     rows = []
     for term in terms:
         cells = [known.get(term) for known in by_term]
-        rows.append([term, *("" if row is None else _number(row, *_shown(row)) for row in cells)])
+        rows.append([term, *("" if row is None else _number(row, *_keys(row)) for row in cells)])
         if any(model.level is not None for model in models):
-            rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in cells)])
+            rows.append(["", *("" if row is None else _interval(row, *_keys(row)[1:]) for row in cells)])
     names = list(dict.fromkeys(name for model in models for name in model.facts))
     facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
     notes = [*filter(None, map(_unit_note, models)), *_footnotes(models)]
@@ -91,10 +89,14 @@ def _footnotes(models: Sequence[Model]) -> list[str]:
 
 def _unit_note(model: Model) -> str:
     """Say for which terms the column has ratios, and for which logarithms."""
-    name = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
+    name = _ratio(model)
     logs = [row["term"] for row in model.rows if row.get(name) is None]
     logarithms = f", but the logarithm of {words(logs)}" if logs else ""
     return f"{model.title}: {_RATIOS[name]}s{logarithms}." if name else ""
+
+
+def _ratio(model: Model) -> str:
+    return next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
 
 
 def _numbered(models: Sequence[Model]) -> Sequence[Model]:
@@ -104,12 +106,10 @@ def _numbered(models: Sequence[Model]) -> Sequence[Model]:
     return [replace(model, title=f"({i}) {model.title}") for i, model in enumerate(models, 1)]
 
 
-def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def _keys(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the keys of the number that a narrow column shows of a row, and of its limits."""
-    for name in _RATIOS:
-        if row.get(name) is not None:
-            return name, f"{name}_low", f"{name}_high"
-    return "estimate", *_LIMITS
+    ratio = next((name for name in _RATIOS if row.get(name) is not None), "")
+    return (ratio, f"{ratio}_low", f"{ratio}_high") if ratio else ("estimate", *_LIMITS)
 
 
 def _missing(model: Model) -> list[str]:
@@ -166,14 +166,9 @@ def text_of_table(table: PageTable) -> str:
 
 def _csv(models: Sequence[Model]) -> bytes:
     """Return all numbers, unrounded, a row for each term; of several models, the first column says which."""
-    rows = [dict(row) for row in models[0].rows]
-    if len(models) > 1:
-        rows = [{"release": model.title, **row} for model in _numbered(models) for row in model.rows]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)))
-    writer.writeheader()
-    writer.writerows({name: spreadsheet_text(cell) for name, cell in row.items()} for row in rows)
-    return out.getvalue().encode()
+    named = [{"release": model.title, **row} for model in _numbered(models) for row in model.rows]
+    table = pd.DataFrame(named, dtype=object).drop(columns=["release"] * (len(models) == 1))
+    return table.map(spreadsheet_text).to_csv(index=False, lineterminator="\r\n").encode()
 
 
 def _latex(table: PageTable) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from reports.cells import cells_of, errors_of, rows_at
-from reports.charts.drawing import Picture
-from reports.charts.lines import Axes, Line, line_picture
+from reports.charts.drawing import Picture, draw_chart
+from reports.charts.lines import Axes, Line, line_chart
 from reports.page import StudyPage
 from reports.palette import HUES
 from reports.ranking import headline_of
@@ -49,12 +49,12 @@ def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
     for i, (run, cells) in enumerate(zip(runs, cells_of_runs, strict=True)):
         same = [row for row in rows_at(errors_of(cells, run.page), head.where) if row.label == best.label]
         points = [row for row in same if row.answered]
-        look = replace(
-            best.look, color=HUES[i % len(HUES)], ink=HUES[i % len(HUES)], fill=HUES[i % len(HUES)]
-        )
+        color = HUES[i % len(HUES)]
+        look = replace(best.look, color=color, fill=color)
         ends, band = [(row.x, row.mean) for row in points], [(row.low, row.high) for row in points]
         lines += [Line(run.name, ends, look, band)] if same else []
     sizes = sorted({x for line in lines for x, _ in line.points})
     axes = Axes(page.axis.label, f"{page.metric_label} (lower is better)", sizes)
     at = render_sentence("condition", page=page, where=head.where)
-    return line_picture(lines, axes, "runs", f"{best.label} in {len(lines)} runs, {at}.", "")
+    text = f"{best.label} in {len(lines)} runs, {at}."
+    return draw_chart(line_chart(lines, axes), "runs", text, "")

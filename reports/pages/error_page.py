@@ -21,8 +21,6 @@ from reports.ranking import (
     guide_at,
     guides_of,
     index_errors,
-    new_sample_error,
-    paper_noise,
     rows_for_the_same,
     slopes,
 )
@@ -57,13 +55,12 @@ def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
 
 def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
     """Return the factor where the sentence has it, else the best private error, and its caption."""
-    cost, is_share = head.cost, page.metric in SHARES
-    best = cost.ranking.best
-    if best is None:
+    if head.cost.ranking.best is None:
         return None
-    if cost.is_larger and not is_share:
-        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
-    return render_sentence("mean", row=best), render_sentence("quoted_error", page=page, head=head)
+    if head.cost.is_larger and page.metric not in SHARES:
+        return times(head.cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
+    best = render_sentence("mean", row=head.cost.ranking.best)
+    return best, render_sentence("quoted_error", page=page, head=head)
 
 
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
@@ -71,11 +68,8 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         return Layout(render_sentence("no_headline"))
     errors = errors_of(cells, page)
     guides = guides_of(page, head.where)
-    theory = [(guide.label, guide_at(guide, head.x)) for guide in guides]
-    rates = [
-        (guide.label, fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)]))
-        for guide in guides
-    ]
+    theory = [(each.label, guide_at(each, head.x)) for each in guides]
+    points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=True)) for each in guides]
     pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
     return Layout(
         headline_sentence(page, head),
@@ -86,16 +80,14 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         [each.answer for each in exhibits if each.answer],
         index_errors(head, page),
         {
-            "sample": new_sample_error(head.rows, head.x, page),
-            "noise": paper_noise(head),
             "theory": [(label, value) for label, value in theory if math.isfinite(value)],
-            "best": best_by_size(head, page),
+            "best": best_by_size(head),
             "tables": [
                 (setting_title(page, each), error_table(page, rows_at(errors, each), each))
                 for each in settings_of(errors, page)
             ],
             "slopes": slopes(head, page),
-            "rates": [(label, fit) for label, fit in rates if fit],
+            "rates": [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))],
             "enough": enough_epsilon(head, page, cells),
             "same_rows": rows_for_the_same(head, page),
         },

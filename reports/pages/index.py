@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from reports import palette
 from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
+from reports.page import seconds_of
 from reports.render import SCRIPT, render_page
-from reports.writing import duration, render_sentence, times, when
+from reports.writing import duration, render_sentence, times
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 _KINDS = {
@@ -36,20 +36,19 @@ class Entry:
     def of(cls, name: str, manifest: Any) -> Entry:
         """Read a manifest; raise `ValueError` unless it is one of a report."""
         try:
-            about = manifest["page"]
+            about, times = manifest["page"], [manifest.get(key, "") for key in ("started", "finished")]
             texts = [about[key] for key in ("title", "headline", "data_source", "kind")]
-            texts += [*about["datasets"], *about["estimators"], manifest.get("warning", "")]
-            texts += [manifest.get(key, "") for key in ("profile", "started", "finished")]
-            for moment in filter(None, texts[-2:]):
-                datetime.fromisoformat(moment)
-            errors = about["errors"] or {}
-            numbers = [number for key in errors for number in errors[key]]
+            texts += [*about["datasets"], *about["estimators"], *times]
+            texts += [manifest.get(key, "") for key in ("profile", "warning")]
+            is_valid = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
+            is_valid &= all(datetime.fromisoformat(time) for time in times if time)
+            seconds_of(manifest)  # raises where only one of both has a time zone
+            if errors := about["errors"]:
+                is_valid &= set(errors) == set(_KINDS) and all(value > 0 for value, _ in errors.values())
+                is_valid &= all(math.isfinite(number) for pair in errors.values() for number in pair)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None
-        is_text = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
-        is_known = not errors or set(errors) == set(_KINDS)
-        is_positive = all(errors[key][0] > 0 for key in errors) and all(map(math.isfinite, numbers))
-        if not (_NAME.fullmatch(name) and is_text and is_known and is_positive):
+        if not (_NAME.fullmatch(name) and is_valid):
             raise ValueError(f"the page of {name} is not what a run writes")
         return cls(name, about, manifest)
 
@@ -63,22 +62,14 @@ class Entry:
 
     @property
     def elapsed(self) -> str:
-        with suppress(KeyError, ValueError, TypeError):
-            begin, end = (datetime.fromisoformat(self.manifest[key]) for key in ("started", "finished"))
-            return duration(max(0.0, (end - begin).total_seconds()))
-        return ""
-
-    @property
-    def finished(self) -> str:
-        return when(self.manifest.get("finished", ""))
+        return duration(seconds_of(self.manifest))
 
     @property
     def words(self) -> str:
         """The text that the search on the page looks at."""
         about = self.about
-        return " ".join(
-            (about["title"], about["headline"], self.name, *about["datasets"], *about["estimators"])
-        ).lower()
+        texts = (about["title"], about["headline"], self.name, *about["datasets"], *about["estimators"])
+        return " ".join(texts).lower()
 
     @property
     def is_compared(self) -> bool:
@@ -91,13 +82,9 @@ class Entry:
         return float(errors["private"][0] / errors["without"][0])
 
 
-def _by_cost(entry: Entry) -> tuple[float, str]:
-    return entry.cost, entry.name
-
-
 def overview(entries: Iterable[Entry]) -> Picture | None:
     """Draw the errors of all studies over those of the zero baseline, by what privacy costs."""
-    compared = sorted((each for each in entries if each.is_compared), key=_by_cost)
+    compared = sorted((each for each in entries if each.is_compared), key=lambda each: each.cost)
     if not compared:
         return None
     description = "; ".join(f"{each.name} {times(each.cost)}" for each in compared)
@@ -108,7 +95,7 @@ def overview(entries: Iterable[Entry]) -> Picture | None:
 def overview_chart(entries: Iterable[Entry]) -> Chart:
     """Return a dot plot with a row per study: the less privacy costs, the higher it stands."""
     rows = []
-    for entry in sorted(entries, key=_by_cost):
+    for entry in sorted(entries, key=lambda each: (each.cost, each.name)):
         source, zero = entry.about["data_source"], entry.about["errors"]["zero"][0]
         for kind, (value, error) in entry.about["errors"].items():
             at, bar = value / zero, 2 * error / zero
@@ -116,11 +103,11 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
             rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
                          "high": at + bar, "real": source == "real"})  # fmt: skip
     names, colors, shapes = zip(*_KINDS.values(), strict=True)
-    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True}
+    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True, "tickCount": 4}
     x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
     labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
     y = field("study:N", sort=None, axis=labels)
-    legend = {"orient": "top", "symbolStrokeWidth": 1.6, "columnPadding": 10}
+    legend = {"orient": "top", "labelOffset": 4, "columnPadding": 10}
     color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
     limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
@@ -144,7 +131,7 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
         "dataset": ("Dataset", {name: name for each in about for name in each["datasets"]}),
         "estimator": (
             "Estimator",
-            {name: name for name in sorted({name for each in about for name in each["estimators"]})},
+            dict(sorted((name, name) for each in about for name in each["estimators"])),
         ),
         "kind": ("What is estimated", {each["kind"]: each["kind"] for each in about if each["kind"]}),
         "source": ("Data", {each["data_source"]: _SOURCES.get(each["data_source"], "") for each in about}),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
 
 from reports.charts.lines import profile_picture
+from reports.charts.study import Pictures
 from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
@@ -35,9 +37,20 @@ FAMILIES = {
 
 
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
-    """Return what only the page of the league's study shows."""
-    sections = league_sections(cast("Mapping[str, Any]", page.layout_facts))
-    return Layout(sections[0].answer, exhibits=sections, facts={"sections": sections})
+    """Return what only the page of the league's study shows: its first profile is the page's chart."""
+    league = cast("Mapping[str, Any]", page.layout_facts)
+    sections = league_sections(league)
+    main = next((each.picture for each in sections if each.picture), None)
+    sections = [replace(each, picture=None) if each.picture is main else each for each in sections]
+    number = None
+    if counted := _counts(league, _comparisons(league, developed=False)):
+        number = (
+            f"{counted[0]['better']} of {counted[0]['n']}",
+            render_sentence("league_quoted", each=counted[0]),
+        )
+    caption = render_sentence("league_caption", name=main.alt) if main else ""
+    facts = {"sections": sections}
+    return Layout(sections[0].answer, Pictures(main), number, caption, exhibits=sections, facts=facts)
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
@@ -59,45 +72,49 @@ def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Se
     ]
 
 
-def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
-    """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
-    leaders = [
+def _comparisons(results: Mapping[str, Any], *, developed: bool) -> list[Comparison]:
+    """Return the comparisons on tables that ours were developed on, or on the others."""
+    tables = results["tables"]
+    return [
         each
         for each in comparisons(results)
-        if bool(results["tables"][each.table]["developed"]) is developed and each.family in FAMILIES
+        if bool(tables[each.table]["developed"]) is developed and each.family in FAMILIES
     ]
-    title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
-    name = "developed" if developed else "untouched"
-    groups = {
+
+
+def _counts(results: Mapping[str, Any], leaders: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Count verdicts for regressions and for means, where there are any."""
+    parts = {
         "regressions": [each for each in leaders if each.family != "means"],
         "means": [each for each in leaders if each.family == "means"],
     }
-    counted = [
+    return [
         {
             "what": what,
             "n": len(part),
             **{verdict: sum(each.verdict == verdict for each in part) for verdict in get_args(Verdict)},
             **_worse_than_constant(results, part),
         }
-        for what, part in groups.items()
+        for what, part in parts.items()
         if part
     ]
-    answer = render_sentence("league_answer", counted=counted[:1], complete=results["complete"])
-    if not leaders:
-        return Section(title, answer, id=name, answer=answer)
-    text = " ".join(
-        render_sentence("league_counts", each=each, complete=results["complete"]) for each in counted
-    )
-    losses = sorted(
-        (each for each in leaders if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
-    )
+
+
+def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
+    """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
+    leaders, complete = _comparisons(results, developed=developed), results["complete"]
+    title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
+    name, counted = "developed" if developed else "untouched", _counts(results, leaders)
+    answer = render_sentence("league_answer", counted=counted[:1], complete=complete)
+    text = " ".join(render_sentence("league_counts", each=each, complete=complete) for each in counted)
     lines = [
         [e.table, e.family, e.rival, f"{e.epsilon:g}", _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
-        for e in losses
+        for e in leaders
+        if e.verdict == "worse"
     ]
     columns = ("table", "family", "rival", "ε", "our error", "its error", "ours over its")
     table = PageTable(columns, lines, f"Losses: {title}", 3, stacked=True) if lines else None
-    return Section(title, text, table=table, id=name, answer=answer)
+    return Section(title, text or answer, table=table, id=name, answer=answer)
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> dict[str, Any]:
@@ -120,86 +137,65 @@ def _audits(results: Mapping[str, Any]) -> Section:
     audits = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
     violations = [one for one in audits if one.get("violated") or one.get("violated_replay")]
     text = " ".join(render_sentence("league_violation", one=one) for one in violations)
-    rows = [
-        [
-            one["method"],
-            num(one["proved"]) if "proved" in one else "not known",
-            num(one["replayed"]) if "replayed" in one else "not shown",
-        ]
-        for one in audits
-    ]
-    columns = ("method", "an attack: ε is at least", "a replay: ε is at most")
+    keys = (("proved", "not known"), ("replayed", "not shown"))
+    rows = [[one["method"], *(num(one[key]) if key in one else word for key, word in keys)] for one in audits]
     title = "The ε that an audit finds, at ε = 1"
-    return Section(
-        title,
-        text or "No attack and no replay contradicts a claim.",
-        table=PageTable(columns, rows, title),
-        id="audits",
-    )
+    table = PageTable(("method", "an attack: ε is at least", "a replay: ε is at most"), rows, title)
+    return Section(title, text or "No attack and no replay contradicts a claim.", table=table, id="audits")
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, whole: bool) -> Section | None:
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
-    family_ratios = ratios.loc[family]
-    family_ratios = family_ratios.loc[:, np.isfinite(family_ratios.to_numpy(dtype=float)).any(axis=0)]
-    failed = violated(results)
-    means = np.log(family_ratios.clip(upper=MOST_ERROR)).mean(axis=0)
-    order = means.loc[sorted(means.index, key=lambda name: (name in failed, means[name]))]
+    known = pd.DataFrame(ratios.xs(family), dtype=float)
+    known = known.loc[:, np.isfinite(known.to_numpy()).any(axis=0)]
+    failed, means = violated(results), np.log(known.clip(upper=MOST_ERROR)).mean()
+    names = sorted(known.columns, key=lambda name: (name in failed, means[name]))
     errors = errors_of(results).loc[family]
-    constants = np.array([results["tables"][table]["constant"] for table, _ in errors.index])
-    places = {name: place for place, name in enumerate(sorted(results["methods"]))}
-    title = f"{FAMILIES[family]}: performance profile"
-    lines = {
-        name: (family_ratios[name].dropna().to_numpy(), look("private", places[str(name)]))
-        for name in order.index
-    }
-    figure = None
-    if lines and whole:
+    constants = [results["tables"][table]["constant"] for table, _ in errors.index]
+    above = errors.where(np.isfinite(errors)).gt(constants, axis=0)
+    title, figure = f"{FAMILIES[family]}: performance profile", None
+    if names and whole:
+        places = {name: place for place, name in enumerate(sorted(results["methods"]))}
+        lines = {name: (known[name].dropna().to_numpy(), look("private", places[name])) for name in names}
         figure = profile_picture(lines, MOST_ERROR, "error", f"league-{family}", title, "real")
+    tests = [*(known <= tau for tau in (1, 2, 10)), known == np.inf]
     rows = []
-    for name in order.index:
-        known = family_ratios[name].dropna()
-        within = [f"{(known <= tau).mean():.0%}" for tau in (1, 2, 10)]
-        missed = f"{(~np.isfinite(known)).mean():.0%}"
-        above = int((np.isfinite(errors[name]) & (errors[name] > constants)).sum())
-        label = f"{name} (violates its claim)" if name in failed else name
-        rows.append([label, num(math.exp(order[name])), *within, missed, f"{above}", f"{len(known)}"])
+    for name in names:
+        label, n = f"{name} (violates its claim)" if name in failed else name, known[name].count()
+        shares = [f"{each[name].sum() / n:.0%}" for each in tests]
+        rows.append([label, num(math.exp(means[name])), *shares, f"{above[name].sum()}", f"{n}"])
     columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no estimate"]
-    columns += ["worse than the constant", "settings"]
-    tables = family_ratios.index.get_level_values("table").nunique()
-    sentence = render_sentence("league_profile", tables=tables, settings=len(family_ratios))
-    return Section(title, sentence, figure, PageTable(columns, rows, title), id=f"profile-{family}")
+    table = PageTable([*columns, "worse than the constant", "settings"], rows, title)
+    tables = known.index.get_level_values("table").nunique()
+    sentence = render_sentence("league_profile", tables=tables, settings=len(known))
+    return Section(title, sentence, figure, table, id=f"profile-{family}")
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
     """Return a table's errors by method and ε, the smallest geometric mean first."""
     about = results["tables"][name]
     rows = pd.DataFrame([row for row in results["rows"] if row["table"] == name])
-    rows = rows.reindex(columns=["method", "epsilon", "value", "standard_error", "error", "seconds"])
-    epsilons = sorted(rows["epsilon"].unique())
-    least = rows.groupby("epsilon")["value"].min().clip(lower=LEAST_ERROR)
-    lines = []
-    for method, of_method in rows.groupby("method"):
-        at = of_method.set_index("epsilon")
-        fits = at.to_dict("index")
-        cells = [_cell(fits[each], least[each]) if each in fits else "" for each in epsilons]
-        seconds, known = at["seconds"].median(), at["value"].clip(lower=LEAST_ERROR)
-        spent = "" if math.isnan(seconds) else num(seconds)
-        lines.append((np.log(known.fillna(MOST_ERROR)).mean(), [str(method), *cells, spent]))
-    lines.sort(key=lambda line: line[0])
-    columns = ["method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "seconds"]
+    rows = rows.reindex(columns=["method", "epsilon", "value", "error", "seconds"])
+    least = rows.groupby("epsilon")["value"].transform("min").clip(lower=LEAST_ERROR)
+    rows["cell"] = [_cell(*each) for each in zip(rows["value"], rows["error"], least, strict=True)]
+    wide = rows.pivot(index="method", columns="epsilon", values="cell").fillna("")
+    wide.columns = [f"ε = {epsilon:g}" for epsilon in wide.columns]
+    known = np.log(rows["value"].clip(lower=LEAST_ERROR).fillna(MOST_ERROR)).groupby(rows["method"]).mean()
+    seconds = rows.groupby("method")["seconds"].median()
+    wide["seconds"] = ["" if math.isnan(each) else num(each) for each in seconds]
+    lines = wide.loc[known.sort_values(kind="stable").index].reset_index()
     kind = FAMILIES[about["family"]].lower()
     sentence = render_sentence("league_table", source=about["source"], n=about["n"], d=about["d"], kind=kind)
-    return Section(name, sentence, table=PageTable(columns, [line for _, line in lines], name), folded=True)
+    return Section(name, sentence, table=PageTable([*lines], lines.to_numpy().tolist(), name), folded=True)
 
 
-def _cell(row: Mapping[Any, Any], least: float) -> str:
-    if pd.isna(row["value"]):
-        return str(row["error"])
-    text = "≥ 100" if row["value"] >= MOST_ERROR else num(row["value"])
-    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)} ×)"
+def _cell(value: float, error: str, least: float) -> str:
+    if pd.isna(value):
+        return error
+    text = "≥ 100" if value >= MOST_ERROR else num(value)
+    return f"{text} ({_ratio(max(value, LEAST_ERROR) / least)} ×)"
 
 
 def _ratio(value: float, spread: float = math.nan) -> str:
@@ -209,23 +205,14 @@ def _ratio(value: float, spread: float = math.nan) -> str:
 
 
 def _methods(results: Mapping[str, Any]) -> Section:
-    rows = [
-        [
-            name,
-            "ours" if about["ours"] else "theirs",
-            ", ".join(_resolved(about)) or about["library"],
-            about["file"],
-        ]
-        for name, about in sorted(results["methods"].items())
-    ]
+    rows = []
+    for name, about in sorted(results["methods"].items()):
+        packages = {_package(each) for each in about["library"].split(", ")}
+        versions = [each for each in about.get("versions", []) if _package(each) in packages]
+        whose = "ours" if about["ours"] else "theirs"
+        rows.append([name, whose, ", ".join(versions) or about["library"], about["file"]])
     columns, title = ("method", "whose", "installed", "file"), "Methods and their environments"
     return Section(title, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
-
-
-def _resolved(about: Mapping[str, Any]) -> list[str]:
-    """Return the resolved versions of what a method requires."""
-    packages = {_package(each) for each in about["library"].split(", ")}
-    return [each for each in about.get("versions", []) if _package(each) in packages]
 
 
 def _package(requirement: str) -> str:

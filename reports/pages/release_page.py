@@ -37,11 +37,13 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
     if not answer:
         return None
     names = [each["name"] for each in answer]
-    ends = [[each[side] for each in answer] for side in ("lower", "upper")]
+    estimate, *ends = (
+        np.array([one[key] for one in answer], float) for key in ("estimate", "lower", "upper")
+    )
     coefficients = CoefficientTable(
         terms=names,
-        estimate=np.array([each["estimate"] for each in answer], dtype=float),
-        interval=None if level is None else np.array(ends, dtype=float),
+        estimate=estimate,
+        interval=None if level is None else np.array(ends),
         level=level,
         family=release.get("model", {}).get("family", ""),
         intercept=next((name for name in INTERCEPTS if name in names), ""),

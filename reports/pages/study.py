@@ -16,7 +16,7 @@ from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import banner
-from reports.page import StudyPage
+from reports.page import StudyPage, seconds_of
 from reports.pages import attack_page, error_page, league
 from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
@@ -67,6 +67,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         estimators=[_about(page, each) for each in in_order(page)],
         panels=[panel for panel in panels_of(errors, page) if panel],
         n_cells=errors["cell"].nunique(),
+        seconds=seconds_of(page.manifest),
         failures=failure_table(results, page),
         n_estimates=int((results["metric"] == page.metric).sum()),
         whole_manifest=json.dumps(page.manifest, indent=1, ensure_ascii=False).splitlines(),

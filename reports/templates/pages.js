@@ -23,20 +23,34 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
   const options = { actions: false, renderer: "svg", bind: "#menus", defaultStyle: false, logLevel: 1, tooltip: { disableDefaultStyle: true } };
   metric.replaceChildren(...Object.keys(charts).map((name) => new Option(name)));
   metric.parentElement.hidden = metric.length < 2;
-  let drawn;
+  let drawn, names; // of the lines that are shown
   async function draw() {
     const kept = drawn?.view.getState().signals ?? {};
     drawn?.finalize();
     document.getElementById("menus").replaceChildren();
     root.classList.add("live");
-    const chart = charts[metric.value];
+    const chart = charts[(document.getElementById("title").textContent = metric.value)];
     for (const param of chart.params) // a value that this chart has, too
       if (param.bind?.options?.includes(kept[param.name])) param.value = kept[param.name];
+    const [shown, styles] = ["shown", "styles"].map((name) => chart.params.find((param) => param.name === name));
+    shown.value = names ??= shown.value;
     drawn = await vegaEmbed("#live-chart", { ...chart, config }, options);
     const menus = [...document.querySelectorAll("#menus select")];
     const show = () => menus.forEach((menu) => (menu.closest(".vega-bind").hidden = menu.name === `at_${drawn.view.signal("axis")}`));
     drawn.view.addSignalListener("axis", show); // the quantity on the axis is not chosen
     show();
+    document.getElementById("lines").replaceChildren(...Object.entries(styles.value).map(([name, style]) => {
+      const [label, box, mark] = ["label", "input", "span"].map((tag) => document.createElement(tag));
+      Object.assign(box, { type: "checkbox", name, checked: names.includes(name) });
+      Object.assign(mark, { className: "mark" }).dataset.symbol = style.symbol; // no words: its color is that of the line
+      mark.style.color = style.color;
+      label.append(box, mark, name);
+      box.addEventListener("change", () => {
+        names = box.checked ? [...names, name] : names.filter((other) => other !== name);
+        drawn.view.signal("shown", names).runAsync();
+      });
+      return label;
+    }));
   }
   const draw_or_not = () => draw().catch((error) => { console.error(error); root.classList.remove("live"); });
   metric.addEventListener("change", draw_or_not);

@@ -49,7 +49,6 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
             mu = gaussian_mu(epsilon, delta)
             gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
     return AttackFacts(
-        rates=TRUE_POSITIVE_RATES,
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,

@@ -10,14 +10,7 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from reports.cells import nearest_value
-from reports.page import (
-    Axis,
-    DataCard,
-    Finding,
-    Guide,
-    PrintedRow,
-    StudyPage,
-)
+from reports.page import Axis, DataCard, Finding, Guide, StudyPage
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -85,11 +78,7 @@ def build_page(
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
         panel_word=traits.panel_word,
         population=_population(problem, manifest["data"]),
-        printed=tuple(
-            PrintedRow(row.delta, row.epsilon, float(s), mean, spread)
-            for row in spec.printed
-            for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
-        ),
+        printed=spec.printed,
         tables=tuple(each.model_dump() for each in spec.tables),
         exhibits=exhibits,
         layout=measure.layout,

@@ -93,6 +93,7 @@ class TableSpec(Strict):
     rows: tuple[str, ...]  # a line for each combination of these columns; of an exhibit, the columns' names
     columns: str = ""  # a column for each value of this one
     names: dict[str, str] = Field(default_factory=dict)  # of columns and values
+    printed: bool = False  # next to the numbers that a paper prints, and those without privacy
     summaries: tuple[Literal["slope", "at most 1", "geometric mean"], ...] = ()  # over a line's columns
 
     @model_validator(mode="after")

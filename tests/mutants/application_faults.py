@@ -89,7 +89,7 @@ APPLICATION_FAULTS = {
     "an answer that is no number counts as perfect": Fault("tasks/problems/measures/explained.py", "RegressionScale.error", {"=MOST_ERROR": "=0.0"}, "test_league"),
     "noise that violates a claim is no fault": Fault("tasks/external/libraries.py", "proved", {"epsilon_of_events > _ROUNDING * epsilon": "False"}, "test_league"),
     "a fit may last as long as it likes": Fault("tasks/external/process.py", "LibraryProcess._answer", {"max(left, 0.0)": "60.0"}, "test_league"),
-    "losses are not listed": Fault("reports/pages/league.py", "_leaders", {'each.verdict == "worse"': "False"}, "test_league"),
+    "losses are not listed": Fault("reports/pages/league.py", "_leaders", {'e.verdict == "worse"': "False"}, "test_league"),
     "a method without an answer is as good as the best": Fault("reports/league.py", "errors_of", {"np.inf}": "1.0}"}, "test_league"),
     "a rival is compared where it was chosen": Fault("reports/league.py", "_judged", {"halves[1]": "halves[0]"}, "test_league"),
     "our error is taken for exact": Fault("reports/league.py", "_verdict", {"p_value(a,": "p_value(a._replace(error=1e-09),"}, "test_league"),

@@ -241,6 +241,7 @@ def test_a_search_leaves_the_claims_with_its_words(request, tmp_path):
 
 
 MENUS = "[...document.querySelectorAll('select')].filter((e) => e.offsetParent).map((e) => e.id || e.name)"
+BOXES = "[...document.querySelectorAll('#lines input')].map((box) => box.name)"
 FOCUS = """
 (() => { const at = document.activeElement; return at.matches("a, select, input, summary, pre, [role=region]")
   && getComputedStyle(at).outlineStyle != "none" ? at.id || at.name || at.tagName : at.tagName; })()
@@ -265,6 +266,14 @@ def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files,
             before = tab.run(shown)
             tab.run(f"document.getElementsByName('{menu}')[0].focus()")
             tab.press("ArrowDown", 40)
+            tab.run("new Promise((done) => setTimeout(done, 300))")
+            assert tab.run(shown) != before
+        lines = tab.run(BOXES)
+        assert set(lines) <= set(reached)
+        for name in lines[:2]:
+            before = tab.run(shown)
+            tab.run(f"document.getElementsByName({json.dumps(name)})[0].focus()")
+            tab.press(" ", 32)
             tab.run("new Promise((done) => setTimeout(done, 300))")
             assert tab.run(shown) != before
 

@@ -263,7 +263,7 @@ def test_no_two_estimators_of_a_study_share_a_mark():
             assert sorted(marks) == sorted(set(marks)), (name, panel.name)
 
 
-TABLE = {"title": "t", "text": "", "metric": "", "exhibit": ""}
+TABLE = {"title": "t", "text": "", "metric": "", "exhibit": "", "printed": False}
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):
