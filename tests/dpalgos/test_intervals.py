@@ -105,11 +105,18 @@ def signs(rng, n_users=1500):
 
 
 EVENTS, CORRELATED = np.array([2.0, -1.0, 0.5, 0.0, 0.3]), np.array([1.0, -0.5, 0.3, 0.0, 0.2])
+COUNTS = np.array([0.5, -0.3, 0.1, 1.5])
 
 
 def of_strong_slopes(rng):
     X = np.column_stack([rng.standard_normal((3000, 4)), np.ones(3000)])
     return X, (rng.random(3000) < expit(X @ EVENTS)).astype(float)
+
+
+def overdispersed(rng):
+    """Clipping takes part of the slopes; the intercept has no interval."""
+    X = np.column_stack([rng.standard_normal((6000, 3)), np.ones(6000)])
+    return X, rng.poisson(np.exp(X @ COUNTS + 0.8 * rng.standard_normal(6000) - 0.32)).astype(float)
 
 
 def correlated(correlation, n):
@@ -140,6 +147,7 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
         for epsilon in epsilons
     ),
     ("preconditioned_glm", of_strong_slopes, EVENTS, 100, 1.0, {**ONE, "family": "logistic"}, 0.3),
+    ("preconditioned_glm", overdispersed, COUNTS, 100, 1.0, {**ONE, "family": "poisson"}, 0.7),
     (MAIN, correlated(0.97, 5000), CORRELATED, 100, 1.0, ONE, 0.9),
     (MAIN, correlated(0.9, 3000), CORRELATED, 100, 1.0, ONE, 0.9),
     ("bootstrap_regression", gaussian, COEF, 40, 3.0, BOTH, 0.999),
