@@ -19,7 +19,7 @@ from dpalgos.typing import FloatArray
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _NOT_NORMAL = 0.3  # of what slopes add to a mean, where rows are not normal
-_CLIPPED = 0.4  # of the share of clipped scores: how far they move the logarithm of a mean of counts
+_CLIPPED = 0.3  # of the share of clipped scores: how far they move the logarithm of a mean of counts
 _TINY = float(np.finfo(float).tiny)
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
 
