@@ -41,7 +41,7 @@ _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone sa
 class ReleaseForecast:
     """The intervals that a release on all rows will have, on synthetic tables.
 
-    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
+    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
     ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``intervals`` and ``signs``
     are how many coefficients will have an interval, and one on one side of zero: (expected, least, most).
     ``none`` is the share of tables on which no coefficient has one.

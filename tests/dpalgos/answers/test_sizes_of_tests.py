@@ -1,4 +1,4 @@
-"""Tests of true hypotheses at 5 % reject in about one of twenty releases: neither more nor far fewer."""
+"""Tests of true hypotheses at 5% reject in about one of twenty releases: neither more nor far fewer."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def rejections(family):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sizes_are_near_their_level(family):
-    """3 to 7 %, with two binomial standard errors; variances that are 0.7 or 1.5 times as large fail."""
+    """3 to 7%, with two binomial standard errors; variances that are 0.7 or 1.5 times as large fail."""
     rejected = rejections(family)
     assert np.isnan(rejected).mean() < 0.05
     for tests in (rejected[:, :4], rejected[:, 4]):
