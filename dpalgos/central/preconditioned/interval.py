@@ -253,6 +253,7 @@ def _intercept_shift(
     over that of a Poisson distribution. If it is well above 1, errors are skewed beyond Λ, and the intercept
     has no interval.
     """
+    assert state.threshold is not None
     n_rows, d = state.n_rows, len(moments.value)
     threshold = _residual_threshold(params, scores, curvature, moments.value)
     released = spend(RESIDUAL, scores.residual_moments(threshold), n_rows)
