@@ -43,7 +43,7 @@ ESTIMATOR_FAULTS = {
     "an interval is computed from the rows": Fault("dpalgos/intervals/means.py", "ball_interval", {"ball.unit**2 * squares": "(ball.unit ** 2 * ball.radius ** 2 * spread.squares)"}, replayed("clipped_mean: interval-tight")),
     "half of the noise is left out of a mean's interval": Fault("dpalgos/intervals/means.py", "mean_interval", {"noise_std": "noise_std / 2"}, "test_intervals_cover"),
     "directions that noise hides are not shrunk": Fault("dpalgos/central/preconditioned/whitening.py", "_floor", {"1.2 *": "0.36 *"}, "test_coefficients_that_noise_hides_are_shrunk_and_have_a_caution"),
-    "clipping does not move slopes of counts": Fault("dpalgos/central/preconditioned/interval.py", "_intercept_shift", {"scores.has_counts * shrinks * np.abs(coef)": "0 * coef"}, "test_intervals_cover"),
+    "clipping does not move slopes of counts": Fault("dpalgos/central/preconditioned/interval.py", "_intercept_shift", {"lost * np.abs(coef) if scores.has_counts else 0.0": "0.0"}, "test_intervals_cover"),
     "variances of coefficients are too small": Fault("dpalgos/intervals/regression.py", "ReleasedRegression.along", {"variance=(self._margin * variance": "variance=(0.7 * self._margin * variance"}, "test_sizes_are_near_their_level"),
     "variances of coefficients are too large": Fault("dpalgos/intervals/regression.py", "ReleasedRegression.along", {"variance=(self._margin * variance": "variance=(1.5 * self._margin * variance"}, "test_sizes_are_near_their_level"),
     "shares of an interval are left out of the budget": Fault("dpalgos/intervals/means.py", "interval_shares", {"{} if params.interval is None else dict(SHARES)": "{}"}, certified("coinpress_mean: interval-tight")),
