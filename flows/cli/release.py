@@ -233,6 +233,8 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     is_sure = bool(guesses and guesses.std)
     for name, (low, expected, high) in zip(names, widths.T, strict=True):
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
+        if math.isnan(low):
+            text = f"about ± {expected:.2g}; a rare level has more, state its share for a range"
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
         yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"

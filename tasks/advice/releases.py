@@ -32,8 +32,6 @@ from tasks.study.spec import StudySpec
 
 _TABLES, _FEW_TABLES = 60, 12
 MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
-# Half-widths of a level of 1 % of the rows over those of a usual one: between (share ratio)^½ and the ratio.
-_RARE_LEVEL = 8.0
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
@@ -43,10 +41,10 @@ _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone sa
 class ReleaseForecast:
     """The intervals that a release on all rows will have, on synthetic tables.
 
-    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
-    ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
-    interval, and one on one side of zero: (expected, least, most). ``none`` is the share of tables on which
-    no coefficient has one.
+    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
+    ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``intervals`` and ``signs``
+    are how many coefficients will have an interval, and one on one side of zero: (expected, least, most).
+    ``none`` is the share of tables on which no coefficient has one.
     """
 
     names: tuple[str, ...]
@@ -171,7 +169,8 @@ def _forecast(
     middle = np.full(widths.shape[1], np.nan)
     middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
     range_ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
-    range_ends[1, _levels_of_unknown_shares(spec, panel, names)] *= _RARE_LEVEL
+    # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
+    range_ends[:, _levels_of_unknown_shares(spec, panel, names)] = np.nan
     return ReleaseForecast(
         names=names,
         half_widths=middle,

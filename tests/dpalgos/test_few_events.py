@@ -82,6 +82,15 @@ def test_the_mean_of_counts_with_many_zeros_is_not_cut(n, epsilon):
     assert 0.92 < np.median(share) / y.mean() < 1.08
 
 
+def test_clipped_steps_do_not_hide_the_released_mean_of_counts():
+    """A quarter of the scores is clipped, mostly those of counts above zero: 0.80 by the steps alone."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((800, 4)) < 0.3, np.ones(800)])
+    y = rng.poisson(20 * np.exp(X @ [0.8, -0.6, 0.4, -0.2, 0])) * (rng.random(800) < 0.4).astype(float)
+    found = answers(X, y, 1.0, "poisson", replicates=60)
+    assert 0.815 < np.mean(mean_prediction(X, found, "poisson")) / y.mean() < 1
+
+
 def test_another_release_of_a_mean_counts_by_its_precision():
     mean = MeanResponse(get_family("logistic"), 0.1, 0.02).after(Noisy(np.array(0.2), np.array(0.04)))
     assert mean.released == pytest.approx(0.12)

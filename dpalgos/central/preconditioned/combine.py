@@ -19,6 +19,7 @@ from dpalgos.typing import FloatArray
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _NOT_NORMAL = 0.3  # of what slopes add to a mean, where rows are not normal
+_CLIPPED = 0.3  # of the share of clipped scores: how far they move the logarithm of a mean of counts
 _TINY = float(np.finfo(float).tiny)
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
 
@@ -54,7 +55,7 @@ def combined_estimate(
     shrunk = _shrunk_directions(along, variance, known)
     size, kept = max(float(np.linalg.norm(along)), _TINY), float(np.linalg.norm(shrunk))
     if family.has_counts and state.mean is not None:
-        own_variance = float(one**2 @ variance)
+        own_variance = float(one**2 @ variance) + (_CLIPPED * clipped_share) ** 2
         constant = one * _intercept_of_counts(state, float(one @ middle), own_variance, size, kept)
     elif not family.is_linear:  # without slopes it is the intercept that steps began with
         constant = constant * (kept / size)
@@ -85,8 +86,9 @@ def _intercept_of_counts(
 ) -> float:
     """Return the intercept along a unit vector: the mean, by precision, of two estimates.
 
-    One is by the steps, whose slopes had the norm ``before``. One is by the released mean response. Slopes of
-    norm s add s²/2 to the logarithm of the mean of normal rows: ``after`` is their norm after shrinkage.
+    One is by the steps, whose slopes had the norm ``before``. Its ``variance`` allows for clipped scores. One
+    is by the released mean response. Slopes of norm s add s²/2 to the logarithm of the mean of normal rows:
+    ``after`` is their norm after shrinkage.
     """
     assert state.mean is not None
     by_mean = state.mean.predictor - float(state.origin) - after**2 / 2

@@ -26,6 +26,9 @@ only:
   to the mean response. A bound on the bias covers two effects. Errors may be skewed beyond Λ by 1.4 times
   the excess of that mean over its noise. Far rows may lie at 12Λ. If there are more far rows than noise
   explains, the intercept has no interval. If there are still more, no coefficient of a linear model has one.
+- The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
+  overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope.
+  The dispersion is that within Λ. Therefore the bound is multiplied by 1.4, too.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
@@ -141,7 +144,8 @@ def released_interval(
     moments = _released_score_moments(spend, scores, steps.threshold, n_rows)
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
-        shift = _intercept_shift(spend, params, scores, curvature, moments, state)
+        coef = rows.coef(center.theta)
+        shift = _intercept_shift(spend, params, scores, curvature, moments, state, coef)
     if wide:
         above = scores.norms().shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
@@ -241,12 +245,15 @@ def _intercept_shift(
     curvature: ScoreCurvature,
     moments: Noisy,
     state: State,
+    coef: FloatArray,
 ) -> InterceptShift:
     """Release the mean clipped residual and the outlier count; correct the intercept with them.
 
-    The dispersion of counts is their mean squared residual over that of a Poisson distribution. If it is
-    well above 1, errors are skewed beyond Λ, and the intercept has no interval.
+    ``coef`` (d,) are the coefficients before that. The dispersion of counts is their mean squared residual
+    over that of a Poisson distribution. If it is well above 1, errors are skewed beyond Λ, and the intercept
+    has no interval.
     """
+    assert state.threshold is not None
     n_rows, d = state.n_rows, len(moments.value)
     threshold = _residual_threshold(params, scores, curvature, moments.value)
     released = spend(RESIDUAL, scores.residual_moments(threshold), n_rows)
@@ -260,12 +267,14 @@ def _intercept_shift(
     # The mean square with one standard deviation of its noise: overdispersion may hide in it.
     dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
     skews = scores.has_counts and dispersion > _DISPERSED
+    # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
+    lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
         variance=one * (std**2 + unit**2 * max(float(released.value[1]), 0.0) / n_rows),
-        bias=one * (skewed + hidden),
+        bias=np.where(one, skewed + hidden, lost * np.abs(coef) if scores.has_counts else 0.0),
         gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
     )
 
