@@ -5,6 +5,7 @@ from pathlib import Path
 from prefect import flow
 
 from data.ledger import open_ledger
+from data.ledger.charges import RESERVED
 from data.store.folders import home
 from flows.progress import say
 from tasks.errors import SpecError, guarded
@@ -26,18 +27,16 @@ def protocol(file: str, folder: str, again: bool = False) -> Path:
         folder: The folder for the page, the tables and the records.
         again: Charge again questions whose estimates were lost.
     """
-    plan, out, ledger, failures = read_plan(Path(file)), Path(folder), open_ledger(home()), dict[str, str]()
-    registered = registration_of(plan, ledger.account(plan.plan.dataset))
-    for name, epsilon in {each.name: registered.epsilons[each.name] for each in plan.plan.released}.items():
-        facts = registered.facts[name]
-        state = release_question(plan, name, epsilon, out, facts=facts, again=again, return_state=True)
+    plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
+    for name, charge in registration_of(plan, ledger.account(plan.plan.dataset)).kept.items():
+        state = release_question(plan, name, charge, Path(folder), again=again, return_state=True)
         if not state.is_completed():
             error = state.result(raise_on_failure=False)
             failures[name] = f"question {name!r} failed: {error}"
-    page = write_protocol(plan, ledger, out, failures)
+    page = write_protocol(plan, ledger, Path(folder), failures)
     for name in failures:
-        charge = registration_of(plan, ledger.account(plan.plan.dataset)).kept.get(name)
-        if charge and charge.state == "reserved":
+        charge = registration_of(plan, ledger.account(plan.plan.dataset)).kept[name]
+        if charge.state == RESERVED:
             failures[name] += (
                 f"; nothing was drawn, and its reserve of epsilon {charge.epsilon:g} is kept: dpcost ledger "
                 f"give-back {plan.plan.dataset} {charge.reserve!r} gives it back"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import FOLDER, NoneExpected, Yes
+from flows.cli.options import FOLDER, Yes
 
 if TYPE_CHECKING:
     from tasks.protocol.prepare import PreparedPlan
@@ -50,7 +50,6 @@ def release(
         bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
     ] = False,
     yes: Yes = False,
-    none_expected: NoneExpected = False,
     methods: Annotated[
         bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
     ] = False,
@@ -71,21 +70,15 @@ def release(
     from tasks.protocol.write import methods_of, records_of
     from tasks.report.coefficients import text_of
 
-    folder = out or Path(file.stem)
+    folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder)
-    prepared, ledger = _prepared(file, say), open_ledger(home())
-    plan = prepared.plan
+    prepared = _prepared(file, say)
+    plan, split = prepared.plan, prepared.split
     ledger.account(plan.plan.dataset)
-    if prepared.split.refusal:
-        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    if split.refusal:
+        raise SpecError(f"{file.name}: {split.refusal}; nothing was reserved")
     if not prepared.is_reserved:
-        if (none := prepared.without_intervals) and not none_expected:
-            raise SpecError(
-                f"nothing was reserved: no interval is expected for {', '.join(none)}; use more epsilon or "
-                "other weights, or pass --none-expected to release anyway"
-            )
-        question = f"reserve epsilon {prepared.split.total:.4g} of {plan.plan.dataset}?"
-        if not (yes or is_confirmed(question)):
+        if not (yes or is_confirmed(f"reserve epsilon {split.total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
         reserve_plan(prepared, ledger)
 
@@ -99,7 +92,7 @@ def release(
         page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
     records = records_of(plan, folder, {})
     if methods:
-        typer.echo(methods_of(prepare_plan(plan, ledger), records))
+        typer.echo("\n\n".join(methods_of(prepare_plan(plan, ledger), records)))
         return
     for record in records.values():
         typer.echo(text_of([record]))

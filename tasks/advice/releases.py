@@ -66,8 +66,8 @@ class ReleaseForecast:
 class AskedRelease:
     """A release on all rows of a study's table, by what is public.
 
-    ``params`` are its keywords without ``epsilon`` and ``delta``; ``columns`` are its covariates, by default
-    the study's.
+    ``params`` are its keywords without ``epsilon`` and ``delta``; ``columns`` are its covariates and
+    ``response`` its response, by default those of the study.
     """
 
     estimator: str
@@ -75,6 +75,7 @@ class AskedRelease:
     delta: float
     params: Mapping[str, Any] = field(default_factory=dict)
     columns: Sequence[str] = ()
+    response: str | None = None
 
     @classmethod
     def of(cls, request: ReleaseRequest) -> "AskedRelease":
@@ -85,6 +86,7 @@ class AskedRelease:
             delta=request.delta,
             params=request.keywords,
             columns=request.columns.x,
+            response=request.columns.y or "",
         )
 
 
@@ -134,8 +136,12 @@ def simulate_release(spec: StudySpec, request: AskedRelease, n_tables: int = _TA
     if params.get("interval_target", ROBUST) != ROBUST:
         spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
     if request.columns and spec.analyst_table:
-        covariates = tuple(name for each in request.columns for name in spec.analyst_table.ingested(each))
-        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
+        table, family = spec.analyst_table, params.get("family", "")
+        covariates = tuple(name for each in request.columns for name in table.ingested(each))
+        of_release: dict[str, Any] = {"covariates": covariates, "analyst_table": table}
+        if (y := request.response) is not None:
+            response = y if family == "multinomial" or not y else table.ingested(y)[0]
+            of_release |= {"response": response, "family": family, "units": "public"}
         panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
     if (traits := panel.problem.traits).has_intercept:
         params = {**structure_of(request.estimator, traits.offset_bounds), **params}

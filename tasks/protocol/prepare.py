@@ -14,10 +14,11 @@ from data.errors import LedgerError
 from data.ledger import Account, Ledger, PrivacyCost, Question
 from data.ledger.charges import RESERVED
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol.split import Curve, Split, likely_half_widths, split_budget
+from dpalgos.protocol.split import Curve, Split, split_budget
+from dpalgos.typing import FloatArray
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, SimulatedRelease, simulate_release
+from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, deviations, facts_of, registration_of, unchanged
@@ -41,46 +42,39 @@ class PreparedPlan:
     @property
     def is_reserved(self) -> bool:
         """Whether the ledger has all questions as they are now, and no others."""
-        released = [each.name for each in self.plan.plan.released]
-        return set(released) == set(self.registration.kept) == unchanged(self.plan, self.registration)
+        released = {each.name for each in self.plan.plan.released}
+        return released == set(self.registration.kept) == unchanged(self.plan, self.registration)
 
     @property
     def deviations(self) -> list[str]:
         return list(deviations(self.plan, self.registration))
 
-    @property
-    def without_intervals(self) -> list[str]:
-        """The questions that are not registered, and probably get no interval."""
-        likely = [name for name, each in self.forecasts.items() if each.get("none", 0.0) > MOST_LIKELY_NONE]
-        return [name for name in likely if name not in self.registration.epsilons]
-
     def table(self, released: Mapping[str, Mapping[str, float]] | None = None) -> PageTable:
         """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
         rows: list[list[str]] = []
         for question in self.plan.plan.questions:
-            if question.submodel:
-                rows.append([question.name, "0", f"nested in {question.submodel}", *[""] * 4])
-                continue
-            epsilon, forecast = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
-            none = f"{forecast['none']:.0%}" if forecast else ""
-            first = [question.name, f"{epsilon:.4g}" if epsilon < math.inf else ""]
-            for term, low, middle, high in forecast.get("terms", [("", None, None, None)]):
-                target = question.precision.get(term)
-                widths = [_width(middle), "" if low is None else f"{num(low)} to {num(high)}"]
-                rows.append([*first, term, *widths, "" if target is None else num(target), none])
-                if released is not None:
-                    width = released.get(question.name, {}).get(term, math.nan)
-                    rows[-1].append("none" if math.isnan(width) else num(width))
+            epsilon, forecast = self.split.epsilons.get(question.name), self.forecasts.get(question.name, {})
+            first = [question.name, "0" if question.submodel else _number(epsilon, "{:.4g}")]
+            nothing = f"nested in {question.submodel}" if question.submodel else ""
+            none = _number(forecast.get("none"), "{:.0%}")
+            for term, low, middle, high in forecast.get("terms", [(nothing, *[math.nan] * 3)]):
+                width = "no interval" if middle is None else _number(middle)
+                span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
+                after = [] if released is None else [""]
+                if released and question.name in released and not question.submodel:
+                    after = [_number(released[question.name].get(term)) or "none"]
+                rows.append([*first, term, width, span, _number(question.precision.get(term)), none, *after])
                 first, none = ["", ""], ""
         columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
-        columns += ["± released"] * (released is not None)
         budget = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
         title = f"Half-widths of {self.plan.name} at {budget}, forecast without data"
-        return PageTable(columns, [row + [""] * (len(columns) - len(row)) for row in rows], title)
+        return PageTable([*columns, *["± released"] * (released is not None)], rows, title)
 
 
-def _width(value: float | None) -> str:
-    return "no interval" if value is None else num(value)
+def _number(value: float | None, form: str = "") -> str:
+    if value is None or not math.isfinite(value):
+        return ""
+    return form.format(value) if form else num(value)
 
 
 def prepare_plan(
@@ -90,26 +84,18 @@ def prepare_plan(
     account = None
     with suppress(LedgerError):  # no budget is open yet
         account = ledger.account(plan.plan.dataset)
-    registration = registration_of(plan, account)
+    registration, counts = registration_of(plan, account), count(1)
     names = [each.name for each in plan.plan.released]
-    fixed = {name: each for name, each in registration.epsilons.items() if name in names}
-    counts = count(1)
     simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
+    fixed = {name: each.epsilon for name, each in registration.last.items() if name in names}
     split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
-    same, facts = unchanged(plan, registration), registration.facts
-    forecasts = {
-        name: facts[name]["plan"]["forecast"]
-        if name in same
-        else each.forecast(min(split.epsilons.get(name, math.inf), plan.plan.epsilon))
-        for name, each in simulated.items()
-    }
-    epsilons = dict.fromkeys(names, math.nan) | dict(split.epsilons)
+    same, forecasts = unchanged(plan, registration), dict[str, Terms]()
+    for name, each in simulated.items():
+        epsilon = min(split.epsilons.get(name, math.inf), plan.plan.epsilon)
+        stored = registration.last[name].cost.facts["plan"]["forecast"] if name in same else None
+        forecasts[name] = each.forecast(epsilon) if stored is None else stored
     return PreparedPlan(
-        plan=plan,
-        split=replace(split, epsilons=epsilons),
-        forecasts=forecasts,
-        registration=registration,
-        account=account,
+        plan=plan, split=split, forecasts=forecasts, registration=registration, account=account
     )
 
 
@@ -136,16 +122,16 @@ class _Simulated:
         with self._plan.naming(self._name):
             return public_plan(request)[1].cost
 
-    def _half_widths(self, epsilon: float) -> dict[str, float]:
-        """Return half-widths by term in the units of the file that are rarely exceeded."""
+    def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
+        """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
         self._tick()
-        ends, names = self._tables.limits(epsilon), self._tables.names
-        widths = np.array([(high - low) / 2 for low, high in ends]).reshape(-1, len(names))
-        likely = likely_half_widths(self._plan.plan, widths, len(self._tables.tables))
-        names, likely = self._units.half_widths(names, likely)
-        return dict(zip(names, likely.tolist(), strict=True))
+        widths = np.full((len(self._tables.tables), len(self._tables.names)), np.inf)
+        for row, (low, high) in zip(widths, self._tables.limits(epsilon), strict=False):
+            row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
+        names, widths = self._units.half_widths(self._tables.names, widths)
+        return dict(zip(names, widths.T, strict=True))
 
-    def forecast(self, epsilon: float) -> dict[str, Any]:
+    def forecast(self, epsilon: float) -> Terms:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None:
             return {}
@@ -164,33 +150,28 @@ def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
     it was.
     """
     plan, registration = prepared.plan, prepared.registration
-    requests: list[tuple[Question, PrivacyCost]] = []
-    account, same = ledger.account(plan.plan.dataset), set()
+    account, requests = ledger.account(plan.plan.dataset), list[tuple[Question, PrivacyCost]]()
     charged = {each.question.id: each for each in account.charges}
     for each in plan.plan.released:
         request = plan.request(each.name, prepared.split.epsilons[each.name])
         with plan.naming(each.name):
             planned = plan_on_rows(ledger, account, request, plan.data)
-        kept, known = registration.kept.get(each.name), charged.get(planned.question.id)
-        if known and (kept is None or kept.question.id != known.question.id):
-            where = f" as {known.reserve!r}" if known.reserve else ""
+        facts = facts_of(plan, each.name, prepared.forecasts[each.name])
+        kept, same = registration.kept.get(each.name), charged.get(planned.question.id)
+        is_new = same is None and (kept is None or kept.state == RESERVED)
+        if not is_new and (same is None or same.reserve != facts["reserve"]):
+            before = same or kept
+            assert before is not None
             raise SpecError(
-                f"question {each.name!r} must not be in this plan, since it was charged on "
-                f"{known.charged:.10}{where}; leave it out, or keep the name of the plan"
+                f"question {each.name!r} must be new, or as it was registered, got one that was charged as "
+                f"{before.reserve or before.question.estimator!r} on {before.charged:.10}; restore it, or "
+                "ask another question under another name"
             )
-        if known:
-            same.add(each.name)
-            continue
-        if kept is not None and kept.state != RESERVED:
-            raise SpecError(
-                f"question {each.name!r} must be as it was registered, since it was charged on "
-                f"{kept.charged:.10}; restore it, and ask the changed question under another name"
-            )
-        facts = {**planned.cost.facts, **facts_of(plan, each.name, prepared.forecasts[each.name])}
-        requests.append((planned.question, replace(planned.cost, facts=facts)))
+        requests.append((planned.question, replace(planned.cost, facts={**planned.cost.facts, **facts})))
+    ids = {question.id for question, _ in requests}
     left = [
-        charge.id
-        for name, charge in registration.kept.items()
-        if name not in same and charge.state == RESERVED
+        each.id
+        for each in registration.kept.values()
+        if each.state == RESERVED and each.question.id not in ids
     ]
     ledger.reserve(plan.plan.dataset, requests, room_in(account.budget), give_back=left)

@@ -13,6 +13,8 @@ from data.ledger import Account, Charge
 from data.ledger.charges import RETURNED
 from tasks.protocol.plan_file import PlanFile
 
+_TARGETS = ("precision", "weight")  # a release does not depend on them
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Registration:
@@ -23,33 +25,17 @@ class Registration:
     @property
     def kept(self) -> dict[str, Charge]:
         """The last charge of each question that was not given back."""
-        return {question_of(each): each for each in self.spent}
+        return {question_of(each): each for each in self.charges if each.state != RETURNED}
 
     @property
-    def spent(self) -> list[Charge]:
-        return [each for each in self.charges if each.state != RETURNED]
+    def last(self) -> dict[str, Charge]:
+        """The last charge of each question that was ever registered."""
+        return {question_of(each): each for each in self.charges}
 
     @property
     def first(self) -> dict[str, Any]:
         """The plan as it was registered: sha256, epsilon, delta, questions; empty before."""
         return dict(self.charges[0].cost.facts["plan"]) if self.charges else {}
-
-    @property
-    def date(self) -> str:
-        return self.charges[0].charged if self.charges else ""
-
-    @property
-    def epsilons(self) -> dict[str, float]:
-        """The ε of each question that was ever registered."""
-        return {question_of(charge): charge.epsilon for charge in self.charges}
-
-    @property
-    def facts(self) -> dict[str, dict[str, Any]]:
-        """The facts of the plan that the last charge of each question stores."""
-        return {
-            question_of(each): {key: each.cost.facts[key] for key in ("reserve", "plan")}
-            for each in self.charges
-        }
 
 
 def question_of(charge: Charge) -> str:
@@ -59,8 +45,8 @@ def question_of(charge: Charge) -> str:
 def registration_of(plan: PlanFile, account: Account | None) -> Registration:
     """Return what an account knows of a plan; nothing without a budget."""
     every = [*account.charges, *account.returned] if account else []
-    mine = (each for each in every if each.reserve.partition("/")[0] == plan.name)
-    return Registration(charges=sorted(mine, key=lambda each: each.charged))
+    charges = (each for each in every if each.reserve.partition("/")[0] == plan.name)
+    return Registration(charges=sorted(charges, key=lambda each: each.charged))
 
 
 def facts_of(plan: PlanFile, question: str, forecast: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,35 +61,28 @@ def facts_of(plan: PlanFile, question: str, forecast: Mapping[str, Any]) -> dict
 
 def unchanged(plan: PlanFile, registration: Registration) -> set[str]:
     """Return the names of registered questions that are the same in all that their release depends on."""
-
-    def content(question: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in question.items() if key not in ("precision", "weight")}
-
-    before = {name: each["plan"]["questions"][name] for name, each in registration.facts.items()}
+    before = {name: each.cost.facts["plan"]["questions"][name] for name, each in registration.last.items()}
     now = {each.name: each.declared for each in plan.plan.released}
-    return {name for name in now if name in before and content(now[name]) == content(before[name])}
+    keys = {name: {*now[name], *before[name]} - {*_TARGETS} for name in now if name in before}
+    return {name for name in keys if all(now[name].get(key) == before[name].get(key) for key in keys[name])}
 
 
 def deviations(plan: PlanFile, registration: Registration) -> Iterator[str]:
     """Yield what differs between the plan as registered and as it is now."""
-    first = registration.first
-    if not first:
+    if not (first := registration.first):
         return
     for name in ("epsilon", "delta"):
-        if first[name] != (now := getattr(plan.plan, name)):
-            yield f"{name} of the plan was {first[name]:g} and is now {now:g}."
-    before = first["questions"]
-    now = {each.name: each.declared for each in plan.plan.questions}
-    for name, declared in now.items():
-        if name not in before:
-            yield f"Question {name!r} was added after registration."
+        if first[name] != (value := getattr(plan.plan, name)):
+            yield f"{name} of the plan was {first[name]:g} and is now {value:g}."
+    before, now = first["questions"], {each.name: each.declared for each in plan.plan.questions}
+    for name in dict.fromkeys([*now, *before]):
+        if name not in before or name not in now:
+            yield f"Question {name!r} was {'added' if name in now else 'dropped'} after registration."
             continue
-        for key in sorted({*before[name], *declared}):
-            if (old := before[name].get(key)) != (new := declared.get(key)):
+        for key in sorted({*before[name], *now[name]}):
+            if (old := before[name].get(key)) != (new := now[name].get(key)):
                 yield f"Question {name!r} changed after registration: {key} was {old!r} and is now {new!r}."
-    for name in before:
-        if name not in now:
-            yield f"Question {name!r} was dropped after registration."
+    names = [question_of(each) for each in registration.charges if each.state != RETURNED]
     for name in now:
-        if (times := [question_of(each) for each in registration.spent].count(name)) > 1:
+        if (times := names.count(name)) > 1:
             yield f"Question {name!r} was charged {times} times, since an estimate was lost."

@@ -13,7 +13,7 @@ from data.ledger import Ledger, open_ledger
 from tasks.advice.releases import simulate_release
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
-from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, written
+from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, written
 
 BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 
@@ -51,7 +51,7 @@ def test_check_refuses_targets_that_do_not_fit_and_still_shows_the_table(command
     assert "they need epsilon" in err
 
 
-def test_a_release_without_budget_consent_folder_or_hope_reserves_nothing(command_line, file, tmp_path):
+def test_a_release_without_budget_consent_or_folder_reserves_nothing(command_line, file, tmp_path):
     def refused(*words, named):
         status, _, err = command_line("protocol", "release", file, *words)
         assert status == 2
@@ -64,9 +64,6 @@ def test_a_release_without_budget_consent_folder_or_hope_reserves_nothing(comman
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("mine")
     assert refused("--yes", "--out", tmp_path / "other", named="other")
-    edit(file, ('mean = "baseline"', 'mean = "baseline"\nweight = 1000'))
-    file.write_text(file.read_text() + EXTRA)
-    assert refused("--yes", named="--none-expected")
 
 
 def test_a_reserve_is_shown_and_given_back(command_line, file):

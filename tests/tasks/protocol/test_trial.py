@@ -100,9 +100,9 @@ def child(prepared, home, folder, notes):
     if not registration_of(plan, ledger.account("trial")).charges:
         reserve_plan(prepared, ledger)
     registered = registration_of(plan, ledger.account("trial"))
-    for name, epsilon in registered.epsilons.items():
+    for name, charge in registered.kept.items():
         try:
-            release_question.fn(plan, name, epsilon, folder, facts=registered.facts[name], again=False)
+            release_question.fn(plan, name, charge, folder, again=False)
         except AnswerLost:
             os.write(notes, (json.dumps({"lost": name}) + "\n").encode())
 
