@@ -28,14 +28,15 @@ def protocol(file: str, folder: str, again: bool = False) -> Path:
         again: Charge again questions whose estimates were lost.
     """
     plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
-    for name, charge in registration_of(plan, ledger.account(plan.plan.dataset)).kept.items():
-        state = release_question(plan, name, charge, Path(folder), again=again, return_state=True)
+    for name, charges in registration_of(plan, ledger.account(plan.plan.dataset)).items():
+        state = release_question(plan, name, charges[-1], Path(folder), again=again, return_state=True)
         if not state.is_completed():
             error = state.result(raise_on_failure=False)
             failures[name] = f"question {name!r} failed: {error}"
-    page = write_protocol(plan, ledger, Path(folder), failures)
+    account = ledger.account(plan.plan.dataset)
+    page = write_protocol(plan, account, Path(folder), failures)
     for name in failures:
-        charge = registration_of(plan, ledger.account(plan.plan.dataset)).kept[name]
+        charge = registration_of(plan, account)[name][-1]
         if charge.state == RESERVED:
             failures[name] += (
                 f"; nothing was drawn, and its reserve of epsilon {charge.epsilon:g} is kept: dpcost ledger "

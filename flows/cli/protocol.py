@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from data.store.folders import home
 from flows.cli.options import FOLDER, Yes
 
 if TYPE_CHECKING:
+    from data.ledger import Account
     from tasks.protocol.prepare import PreparedPlan
 
 protocol_app = typer.Typer(
@@ -25,13 +27,9 @@ PlanArgument = Annotated[
 @protocol_app.command("check")
 def check(file: PlanArgument) -> None:
     """Forecast the half-widths of a plan and split its budget; reads no data."""
-    from tasks.errors import SpecError
-
-    prepared = _prepared(file, typer.echo)
-    if prepared.split.refusal:
-        raise SpecError(f"{file.name}: {prepared.split.refusal}")
+    prepared, account = _prepared(file, typer.echo)
     plan = prepared.plan.plan
-    if prepared.account is None:
+    if account is None:
         budget = f"--epsilon {plan.epsilon:g} --delta {plan.delta:g}"
         typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
@@ -66,25 +64,23 @@ def release(
     from flows.lock import exclusive_run
     from flows.progress import say
     from tasks.errors import SpecError
-    from tasks.protocol.prepare import prepare_plan, reserve_plan
+    from tasks.protocol.prepare import reserve_plan
     from tasks.protocol.write import methods_of, records_of
     from tasks.report.coefficients import text_of
 
     folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder)
-    prepared = _prepared(file, say)
-    plan, split = prepared.plan, prepared.split
-    ledger.account(plan.plan.dataset)
-    if split.refusal:
-        raise SpecError(f"{file.name}: {split.refusal}; nothing was reserved")
-    if not prepared.is_reserved:
-        if not (yes or is_confirmed(f"reserve epsilon {split.total:.4g} of {plan.plan.dataset}?")):
+    prepared, _ = _prepared(file, say)
+    plan, total = prepared.plan, prepared.split.total
+
+    def confirm() -> None:
+        if not (yes or is_confirmed(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
-        reserve_plan(prepared, ledger)
 
     def load() -> None:
         import flows.protocol  # noqa: F401
 
+    reserve_plan(prepared, ledger, confirm)
     prepare_process()
     with exclusive_run(home()), prefect_server(home(), meanwhile=load):
         from flows.protocol import protocol
@@ -92,22 +88,29 @@ def release(
         page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
     records = records_of(plan, folder, {})
     if methods:
-        typer.echo("\n\n".join(methods_of(prepare_plan(plan, ledger), records)))
+        typer.echo("\n\n".join(methods_of(plan, ledger.account(plan.plan.dataset), records)))
         return
     for record in records.values():
         typer.echo(text_of([record]))
     typer.echo(str(page))
 
 
-def _prepared(file: Path, show: Callable[[str], object]) -> "PreparedPlan":
-    """Split the budget of a plan, and show its forecast."""
+def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan, Account | None]":
+    """Split the budget of a plan, and show its forecast; refuse targets that cannot be met."""
+    from data.errors import LedgerError
     from data.ledger import open_ledger
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
+    from tasks.errors import SpecError
     from tasks.protocol.plan_file import read_plan
     from tasks.protocol.prepare import prepare_plan
 
-    prepared = prepare_plan(read_plan(file), open_ledger(home()), counter("simulating", "forecasts"))
-    show(text_of_table(prepared.table()))
-    show(f"all together: epsilon {prepared.split.total:.4g} at delta {prepared.plan.plan.delta:g}")
-    return prepared
+    plan, account = read_plan(file), None
+    with suppress(LedgerError):  # no budget is open yet
+        account = open_ledger(home()).account(plan.plan.dataset)
+    prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
+    show(text_of_table(prepared.table))
+    show(f"all together: epsilon {prepared.split.total:.4g} at delta {plan.plan.delta:g}")
+    if prepared.split.refusal:
+        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    return prepared, account

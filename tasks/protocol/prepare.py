@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import count
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from data.errors import LedgerError
 from data.ledger import Account, Ledger, PrivacyCost, Question
 from data.ledger.charges import RESERVED
 from dpalgos.accounting.composition import Spending
@@ -21,7 +19,7 @@ from reports.writing import num
 from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
-from tasks.protocol.registration import Registration, deviations, facts_of, registration_of, unchanged
+from tasks.protocol.registration import registered_plan, registration_of
 from tasks.release.release import plan_on_rows, public_plan
 from tasks.release.spending import room_in
 
@@ -36,39 +34,37 @@ class PreparedPlan:
     plan: PlanFile
     split: Split
     forecasts: Mapping[str, Terms]
-    registration: Registration
-    account: Account | None
 
     @property
-    def is_reserved(self) -> bool:
-        """Whether the ledger has all questions as they are now, and no others."""
-        released = {each.name for each in self.plan.plan.released}
-        return released == set(self.registration.kept) == unchanged(self.plan, self.registration)
+    def table(self) -> PageTable:
+        return forecast_table(self.plan, self.split.epsilons, self.forecasts)
 
-    @property
-    def deviations(self) -> list[str]:
-        return list(deviations(self.plan, self.registration))
 
-    def table(self, released: Mapping[str, Mapping[str, float]] | None = None) -> PageTable:
-        """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
-        rows: list[list[str]] = []
-        for question in self.plan.plan.questions:
-            epsilon, forecast = self.split.epsilons.get(question.name), self.forecasts.get(question.name, {})
-            first = [question.name, "0" if question.submodel else _number(epsilon, "{:.4g}")]
-            nothing = f"nested in {question.submodel}" if question.submodel else ""
-            none = _number(forecast.get("none"), "{:.0%}")
-            for term, low, middle, high in forecast.get("terms", [(nothing, *[math.nan] * 3)]):
-                width = "no interval" if middle is None else _number(middle)
-                span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
-                after = [] if released is None else [""]
-                if released and question.name in released and not question.submodel:
-                    after = [_number(released[question.name].get(term)) or "none"]
-                rows.append([*first, term, width, span, _number(question.precision.get(term)), none, *after])
-                first, none = ["", ""], ""
-        columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
-        budget = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
-        title = f"Half-widths of {self.plan.name} at {budget}, forecast without data"
-        return PageTable([*columns, *["± released"] * (released is not None)], rows, title)
+def forecast_table(
+    plan: PlanFile,
+    epsilons: Mapping[str, float],
+    forecasts: Mapping[str, Terms],
+    released: Mapping[str, Mapping[str, float]] | None = None,
+) -> PageTable:
+    """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
+    rows: list[list[str]] = []
+    for question in plan.plan.questions:
+        epsilon, forecast = epsilons.get(question.name), forecasts.get(question.name, {})
+        first = [question.name, "0" if question.submodel else _number(epsilon, "{:.4g}")]
+        nothing = f"nested in {question.submodel}" if question.submodel else ""
+        none = _number(forecast.get("none"), "{:.0%}")
+        for term, low, middle, high in forecast.get("terms", [(nothing, *[math.nan] * 3)]):
+            width = "no interval" if middle is None else _number(middle)
+            span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
+            after = [] if released is None else [""]
+            if released and question.name in released and not question.submodel:
+                after = [_number(released[question.name].get(term)) or "none"]
+            rows.append([*first, term, width, span, _number(question.precision.get(term)), none, *after])
+            first, none = ["", ""], ""
+    columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
+    budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
+    title = f"Half-widths of {plan.name} at {budget}, forecast without data"
+    return PageTable([*columns, *["± released"] * (released is not None)], rows, title)
 
 
 def _number(value: float | None, form: str = "") -> str:
@@ -78,25 +74,19 @@ def _number(value: float | None, form: str = "") -> str:
 
 
 def prepare_plan(
-    plan: PlanFile, ledger: Ledger, progress: Callable[[int], None] = lambda _: None
+    plan: PlanFile, account: Account | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> PreparedPlan:
-    """Split the budget of a plan by forecasts; questions that the ledger has registered keep their ε."""
-    account = None
-    with suppress(LedgerError):  # no budget is open yet
-        account = ledger.account(plan.plan.dataset)
-    registration, counts = registration_of(plan, account), count(1)
-    names = [each.name for each in plan.plan.released]
+    """Split the budget of a plan by forecasts; questions that the account has registered keep their ε."""
+    counts, names = count(1), [each.name for each in plan.plan.released]
     simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
-    fixed = {name: each.epsilon for name, each in registration.last.items() if name in names}
+    registered = registration_of(plan, account).items()
+    fixed = {name: charges[-1].epsilon for name, charges in registered if name in names}
     split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
-    same, forecasts = unchanged(plan, registration), dict[str, Terms]()
-    for name, each in simulated.items():
-        epsilon = min(split.epsilons.get(name, math.inf), plan.plan.epsilon)
-        stored = registration.last[name].cost.facts["plan"]["forecast"] if name in same else None
-        forecasts[name] = each.forecast(epsilon) if stored is None else stored
-    return PreparedPlan(
-        plan=plan, split=split, forecasts=forecasts, registration=registration, account=account
-    )
+    budget = plan.plan.epsilon  # for a forecast of targets that cannot be met
+    forecasts = {
+        name: each.forecast(min(split.epsilons.get(name, budget), budget)) for name, each in simulated.items()
+    }
+    return PreparedPlan(plan=plan, split=split, forecasts=forecasts)
 
 
 class _Simulated:
@@ -143,35 +133,34 @@ class _Simulated:
         return {"terms": terms, "none": forecast.chance_of_none}
 
 
-def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
-    """Reserve all questions of a plan in the ledger, or none.
+def reserve_plan(prepared: PreparedPlan, ledger: Ledger, confirm: Callable[[], None] = lambda: None) -> None:
+    """Reserve all questions of a plan in the ledger, or none; ``confirm`` raises to change nothing.
 
     Reserves of questions that changed or left the plan are given back. A question that was charged must be as
     it was.
     """
-    plan, registration = prepared.plan, prepared.registration
-    account, requests = ledger.account(plan.plan.dataset), list[tuple[Question, PrivacyCost]]()
-    charged = {each.question.id: each for each in account.charges}
-    for each in plan.plan.released:
-        request = plan.request(each.name, prepared.split.epsilons[each.name])
-        with plan.naming(each.name):
+    plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
+    registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
+    first, charged = registered_plan(plan, registration), {each.question.id: each for each in account.charges}
+    for name in (each.name for each in plan.plan.released):
+        with plan.naming(name):
+            request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        facts = facts_of(plan, each.name, prepared.forecasts[each.name])
-        kept, same = registration.kept.get(each.name), charged.get(planned.question.id)
-        is_new = same is None and (kept is None or kept.state == RESERVED)
-        if not is_new and (same is None or same.reserve != facts["reserve"]):
-            before = same or kept
-            assert before is not None
-            raise SpecError(
-                f"question {each.name!r} must be new, or as it was registered, got one that was charged as "
-                f"{before.reserve or before.question.estimator!r} on {before.charged:.10}; restore it, or "
-                "ask another question under another name"
-            )
-        requests.append((planned.question, replace(planned.cost, facts={**planned.cost.facts, **facts})))
-    ids = {question.id for question, _ in requests}
-    left = [
-        each.id
-        for each in registration.kept.values()
-        if each.state == RESERVED and each.question.id not in ids
-    ]
-    ledger.reserve(plan.plan.dataset, requests, room_in(account.budget), give_back=left)
+            kept = [each for each in registration.get(name, []) if each.state != RESERVED]
+            same = charged.get(planned.question.id)
+            reserve = f"{plan.name}/{name}"
+            if (kept and same is None) or (same is not None and same.reserve != reserve):
+                before = same or kept[-1]
+                raise SpecError(
+                    "it must be new, or as it was registered, got one that was charged as "
+                    f"{before.reserve or before.question.estimator!r} on {before.charged:.10}; restore it, "
+                    "or ask another question under another name"
+                )
+        facts = {"reserve": reserve, "plan": first, "forecast": prepared.forecasts[name]}
+        cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
+        requests[planned.question.id] = planned.question, cost
+    kept = [charges[-1] for charges in registration.values()]
+    left = [each.id for each in kept if each.state == RESERVED and each.question.id not in requests]
+    if left or not requests.keys() <= charged.keys():
+        confirm()
+        ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=left)

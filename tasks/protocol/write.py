@@ -5,23 +5,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from data.ledger import Ledger
+from data.ledger import Account
 from data.store.folders import atomic_write
 from dpalgos import InputError
 from reports.pages.coefficient_table import table_of
 from reports.render import render_page
-from reports.writing import words
 from tasks.protocol.plan_file import PAGES, PlanFile
-from tasks.protocol.prepare import PreparedPlan, prepare_plan
+from tasks.protocol.prepare import forecast_table
+from tasks.protocol.registration import deviations, registered_plan, registration_of
+from tasks.release.spending import spent_epsilon
 from tasks.report.coefficients import model_of_record, nested_record, read_record, write_table
 
 
-def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mapping[str, str]) -> Path:
+def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Mapping[str, str]) -> Path:
     """Write ``protocol.html``, ``protocol.md`` and the tables of a plan into a folder; return the page.
 
     ``failures`` say why a question has no estimate.
     """
-    prepared, records = prepare_plan(plan, ledger), records_of(plan, folder, failures)
+    records, registration = records_of(plan, folder, failures), registration_of(plan, account)
+    charges = {name: each[-1] for name, each in registration.items()}
+    epsilons = {name: charge.epsilon for name, charge in charges.items()}
+    forecasts = {name: charge.cost.facts["forecast"] for name, charge in charges.items()}
     released = {
         name: {
             each["name"]: (each["upper"] - each["lower"]) / 2
@@ -39,10 +43,10 @@ def write_protocol(plan: PlanFile, ledger: Ledger, folder: Path, failures: Mappi
     contents = render_page(
         "pages/protocol.jinja",
         name=plan.name,
-        plan=prepared.table(released),
+        plan=forecast_table(plan, epsilons, forecasts, released),
         estimates=estimates,
-        deviations=prepared.deviations,
-        methods=methods_of(prepared, records),
+        deviations=[*deviations(plan, registration)],
+        methods=methods_of(plan, account, records),
     )
     for name, content in zip(PAGES, contents, strict=True):
         atomic_write(folder / name, content)
@@ -69,33 +73,24 @@ def records_of(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dic
     return records
 
 
-def methods_of(prepared: PreparedPlan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def methods_of(plan: PlanFile, account: Account, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return paragraphs for the methods section of a paper: the plan, and each of its releases."""
-    plan, registration = prepared.plan.plan, prepared.registration
-    sha256, targets = (
-        registration.first["sha256"],
-        words(
-            [
-                f"± {target:g} for {term} ({each.name})"
-                for each in plan.released
-                for term, target in each.precision.items()
-            ]
-        ),
+    registration = registration_of(plan, account)
+    first, charges = (
+        registered_plan(plan, registration),
+        [one for each in registration.values() for one in each],
     )
-    shares = words([f"{each.name} {prepared.split.epsilons[each.name]:.3g}" for each in plan.released])
     sentences = (
-        f"Questions, target half-widths and the split of one budget (ε = {plan.epsilon:g}, "
-        f"δ = {plan.delta:g}) were registered on {registration.charges[0].charged[:19].replace('T', ' ')} "
-        f"UTC, before any estimate was drawn (sha256 {sha256}).",
-        "" if sha256 == prepared.plan.sha256 else f"The file now has sha256 {prepared.plan.sha256}.",
-        f"Targets were {targets}." if targets else "",
-        f"The shares of ε are {shares}; all together cost ε = {prepared.split.total:.4g}, by composition of "
-        "zero-concentrated differential privacy.",
+        f"Questions, target half-widths and the split of one budget (ε = {first['epsilon']:g}, "
+        f"δ = {first['delta']:g}) were registered on {first['date'][:19].replace('T', ' ')} UTC, before any "
+        f"estimate was drawn (sha256 {first['sha256']}).",
+        "" if first["sha256"] == plan.sha256 else f"The file now has sha256 {plan.sha256}.",
+        f"All questions together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g}.",
         *(
             f"{each.name} follows from the release of {each.submodel}, at no further cost."
-            for each in plan.questions
+            for each in plan.plan.questions
             if each.submodel
         ),
     )
-    methods = [records[each.name]["release"]["methods"] for each in plan.released if each.name in records]
-    return [" ".join(filter(None, sentences)), *methods, *prepared.deviations]
+    methods = [record["release"]["methods"] for name, record in records.items() if name in registration]
+    return [" ".join(filter(None, sentences)), *methods, *deviations(plan, registration)]

@@ -69,7 +69,7 @@ def test_a_release_without_budget_consent_or_folder_reserves_nothing(command_lin
 def test_a_reserve_is_shown_and_given_back(command_line, file):
     ledger = open_ledger()
     ledger.open_dataset("trial", 3.0, 1e-6)
-    reserve_plan(prepare_plan(read_plan(file), ledger), ledger)
+    reserve_plan(prepare_plan(read_plan(file), ledger.account("trial")), ledger)
     assert "reserved  trial-plan/primary" in command_line("ledger", "show")[1]
     assert command_line("ledger", "give-back", "trial", "trial-plan/primary")[0] == 0
     assert [each.reserve for each in ledger.account("trial").charges] == ["trial-plan/mean baseline"]
