@@ -17,8 +17,8 @@ from tasks.question import release_question
 
 @flow(name="protocol", flow_run_name="{file}")
 @guarded
-def protocol(file: str, folder: str, again: bool = False) -> Path:
-    """Release all questions of a registered plan, and return its page.
+def protocol(file: str, folder: str, again: bool = False) -> list[str]:
+    """Release all questions of a registered plan, write its page, and return its methods paragraphs.
 
     A question that fails leaves the others.
 
@@ -28,13 +28,14 @@ def protocol(file: str, folder: str, again: bool = False) -> Path:
         again: Charge again questions whose estimates were lost.
     """
     plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
-    for name, charges in registration_of(plan, ledger.account(plan.plan.dataset)).items():
+    registered = registration_of(plan, ledger.account(plan.plan.dataset))
+    for name, charges in ((each.name, registered[each.name]) for each in plan.plan.released):
         state = release_question(plan, name, charges[-1], Path(folder), again=again, return_state=True)
         if not state.is_completed():
             error = state.result(raise_on_failure=False)
             failures[name] = f"question {name!r} failed: {error}"
     account = ledger.account(plan.plan.dataset)
-    page = write_protocol(plan, account, Path(folder), failures)
+    methods = write_protocol(plan, account, Path(folder), failures)
     for name in failures:
         charge = registration_of(plan, account)[name][-1]
         if charge.state == RESERVED:
@@ -43,6 +44,6 @@ def protocol(file: str, folder: str, again: bool = False) -> Path:
                 f"give-back {plan.plan.dataset} {charge.reserve!r} gives it back"
             )
     if failures:
-        say(f"the others are in {page}")
+        say(f"the others are in {folder}")
         raise SpecError("; ".join(failures.values()))
-    return page
+    return methods

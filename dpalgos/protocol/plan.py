@@ -18,7 +18,7 @@ from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
+from dpalgos.formula.columns import NumberColumn, public_rows
 from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.protocol.split import Curve, likely_half_width, split_budget
 from dpalgos.result import Result
@@ -133,20 +133,12 @@ class AnalysisPlan(QuestionSet):
 
     def _synthetic(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
         """Return synthetic rows with independent columns of the declared centers and scales."""
-        center, scale = (self._declared.get(name, {}) for name in ("center", "scale"))
-        levels = {
-            name: CategoryColumn(tuple(each)) for name, each in self._declared.get("levels", {}).items()
-        }
-        numbers = {
-            name: NumberColumn(low, high, center.get(name), scale.get(name))
-            for name, (low, high) in self._declared.get("bounds", {}).items()
-        }
-        left = read_formula(question.formula, {**numbers, **levels}).left if question.family else ()
-        numbers |= {name: NumberColumn(0, 1) for name in left if name not in {**numbers, **levels}}
+        columns = fit.declared_columns(question.family, question.formula, **{"bounds": {}, **self._declared})
+        left = read_formula(question.formula, columns).left if question.family else ()
         order = rng.permutation(self._n_rows)
-        rows = {name: each[order] for name, each in public_rows(numbers | levels, self._n_rows).items()}
+        rows = {name: each[order] for name, each in public_rows(columns, self._n_rows).items()}
         for name in left:
-            if name in numbers:  # events and counts with the declared mean
+            if isinstance(columns[name], NumberColumn):  # events and counts with the declared mean
                 rows[name] = np.floor(rows[name] + rng.random(self._n_rows))
         return rows
 

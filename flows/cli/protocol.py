@@ -64,9 +64,8 @@ def release(
     from flows.lock import exclusive_run
     from flows.progress import say
     from tasks.errors import SpecError
+    from tasks.protocol.plan_file import PAGES
     from tasks.protocol.prepare import reserve_plan
-    from tasks.protocol.write import methods_of, records_of
-    from tasks.report.coefficients import text_of
 
     folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder)
@@ -85,14 +84,9 @@ def release(
     with exclusive_run(home()), prefect_server(home(), meanwhile=load):
         from flows.protocol import protocol
 
-        page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
-    records = records_of(plan, folder, {})
-    if methods:
-        typer.echo("\n\n".join(methods_of(plan, ledger.account(plan.plan.dataset), records)))
-        return
-    for record in records.values():
-        typer.echo(text_of([record]))
-    typer.echo(str(page))
+        paragraphs = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
+    typer.echo("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text())
+    say(str(folder / PAGES[0]))
 
 
 def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan, Account | None]":

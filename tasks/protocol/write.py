@@ -7,22 +7,21 @@ from typing import Any
 
 from data.ledger import Account
 from data.store.folders import atomic_write
-from dpalgos import InputError
 from reports.pages.coefficient_table import table_of
 from reports.render import render_page
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
-from tasks.protocol.registration import deviations, registered_plan, registration_of
+from tasks.protocol.registration import Registration, deviations, registered_plan, registration_of
 from tasks.release.spending import spent_epsilon
 from tasks.report.coefficients import model_of_record, nested_record, read_record, write_table
 
 
-def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Mapping[str, str]) -> Path:
-    """Write ``protocol.html``, ``protocol.md`` and the tables of a plan into a folder; return the page.
+def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Mapping[str, str]) -> list[str]:
+    """Write the pages and the tables of a plan into a folder; return paragraphs for a methods section.
 
     ``failures`` say why a question has no estimate.
     """
-    records, registration = records_of(plan, folder, failures), registration_of(plan, account)
+    records, registration = _records(plan, folder, failures), registration_of(plan, account)
     charges = {name: each[-1] for name, each in registration.items()}
     epsilons = {name: charge.epsilon for name, charge in charges.items()}
     forecasts = {name: charge.cost.facts["forecast"] for name, charge in charges.items()}
@@ -40,23 +39,24 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         else failures.get(each.submodel or each.name, "There is no estimate.")
         for each in plan.plan.questions
     }
+    methods = _methods(plan, registration, records)
     contents = render_page(
         "pages/protocol.jinja",
         name=plan.name,
         plan=forecast_table(plan, epsilons, forecasts, released),
         estimates=estimates,
         deviations=[*deviations(plan, registration)],
-        methods=methods_of(plan, account, records),
+        methods=methods,
     )
     for name, content in zip(PAGES, contents, strict=True):
         atomic_write(folder / name, content)
     for table in plan.plan.tables:
         if columns := [records[name] for name in table.columns if name in records]:
             write_table(columns, folder / table.out)
-    return folder / PAGES[0]
+    return methods
 
 
-def records_of(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return the record of each question, titled by its name, without those that failed."""
     records: dict[str, dict[str, Any]] = {}
     for each in plan.plan.questions:
@@ -66,16 +66,17 @@ def records_of(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dic
         if each.submodel:
             try:
                 record = nested_record(record, each.formula)
-            except (InputError, ValueError):
+            except ValueError:
                 continue
         product = {**record["deployment"]["product"], "name": each.name}
         records[each.name] = {**record, "deployment": {**record["deployment"], "product": product}}
     return records
 
 
-def methods_of(plan: PlanFile, account: Account, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _methods(
+    plan: PlanFile, registration: Registration, records: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """Return paragraphs for the methods section of a paper: the plan, and each of its releases."""
-    registration = registration_of(plan, account)
     first, charges = (
         registered_plan(plan, registration),
         [one for each in registration.values() for one in each],

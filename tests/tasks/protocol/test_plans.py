@@ -61,7 +61,8 @@ def asks(file):
 
 def run(file, again=False):
     folder = file.parent / "out"
-    return flows.protocol.protocol.fn(str(file), str(folder), again)
+    flows.protocol.protocol.fn(str(file), str(folder), again)
+    return folder / "protocol.html"
 
 
 def charges(state=None):
@@ -137,7 +138,7 @@ def test_a_nested_model_may_stand_before_its_release(file):
 
 
 def test_targets_that_do_not_fit_are_refused_with_what_would(file):
-    edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
+    edit(file, ("= 2.5", "= 1.3"), ("epsilon = 3.0", "epsilon = 0.5"))
     refusal = prepared_plan(file).split.refusal
     assert "'primary'" in refusal
     assert re.search(r"need epsilon \d", refusal)
@@ -222,6 +223,17 @@ def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_
     reserve(file)
     assert "trial-plan/extra" not in charges()
     assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
+
+
+def test_a_question_that_is_dropped_after_its_release_is_marked(file):
+    reserve(file)
+    run(file)
+    head, *questions = file.read_text().split("[[question]]")
+    file.write_text("[[question]]".join([head, *questions[:2]]))
+    assert not asks(file)
+    text = run(file).with_suffix(".md").read_text()
+    assert "'mean baseline' was dropped" in text
+    assert len(charges("released")) == 2
 
 
 def failing(name, error):
