@@ -53,7 +53,7 @@ class PlanFile:
         """Return the request for the release of a question at an ε."""
         question = next(each for each in self.plan.questions if each.name == name)
         config, study = self.configs[name]
-        budget = {"epsilon": epsilon, "delta": self.plan.delta, "interval": question.interval}
+        budget: Any = {"epsilon": epsilon, "delta": self.plan.delta, "interval": question.interval}
         estimator = question.estimator or _default_estimator(question, config)
         with self.naming(name):
             return complete_request(config, study, estimator, self.path, **budget)

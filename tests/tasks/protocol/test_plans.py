@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from prefect.states import Completed, Failed
 
@@ -10,7 +11,7 @@ import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import BudgetExhausted, LedgerError
 from data.ledger import open_ledger
-from tasks.advice.releases import simulate_release
+from tasks.advice.releases import AskedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
@@ -90,6 +91,26 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     rho, _, failure = rho_of(events)
     assert failure == 0
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
+
+
+def test_half_widths_of_a_question_decrease_in_epsilon(file):
+    plan = read_plan(file)
+    _, study = plan.configs["primary"]
+    simulated = simulate_release(study, AskedRelease.of(plan.request("primary", 1.0)), 8)
+    limits = np.array([simulated.limits(1.02**step) for step in range(35, 65, 3)])
+    widths = (limits[:, :, 1] - limits[:, :, 0]).mean(axis=1)
+    assert (np.diff(widths, axis=0) < 0).all()
+
+
+def test_a_question_about_another_response_than_the_study_is_simulated_with_its_own(file):
+    edit(
+        file,
+        ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'),
+    )
+    plan = read_plan(file)
+    request = plan.request("mean baseline", 1.0)
+    problem = simulate_release(request.study, AskedRelease.of(request), 1).panel.problem
+    assert (problem.response, problem.family) == ("adherent", "logistic")
 
 
 REFUSED = [
