@@ -5,6 +5,7 @@ from pathlib import Path
 from prefect import flow
 
 from data.ledger import open_ledger
+from data.ledger.charges import RESERVED
 from data.store.folders import home
 from flows.progress import say
 from tasks.errors import SpecError, guarded
@@ -16,8 +17,8 @@ from tasks.question import release_question
 
 @flow(name="protocol", flow_run_name="{file}")
 @guarded
-def protocol(file: str, folder: str, again: bool = False) -> Path:
-    """Release all questions of a registered plan, and return its page.
+def protocol(file: str, folder: str, again: bool = False) -> list[str]:
+    """Release all questions of a registered plan, write its page, and return its methods paragraphs.
 
     A question that fails leaves the others.
 
@@ -26,23 +27,23 @@ def protocol(file: str, folder: str, again: bool = False) -> Path:
         folder: The folder for the page, the tables and the records.
         again: Charge again questions whose estimates were lost.
     """
-    plan, out, ledger, failures = read_plan(Path(file)), Path(folder), open_ledger(home()), dict[str, str]()
+    plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
     registered = registration_of(plan, ledger.account(plan.plan.dataset))
-    for name, epsilon in {each.name: registered.epsilons[each.name] for each in plan.plan.released}.items():
-        facts = registered.facts[name]
-        state = release_question(plan, name, epsilon, out, facts=facts, again=again, return_state=True)
+    for name, charges in ((each.name, registered[each.name]) for each in plan.plan.released):
+        state = release_question(plan, name, charges[-1], Path(folder), again=again, return_state=True)
         if not state.is_completed():
             error = state.result(raise_on_failure=False)
             failures[name] = f"question {name!r} failed: {error}"
-    page = write_protocol(plan, ledger, out, failures)
+    account = ledger.account(plan.plan.dataset)
+    methods = write_protocol(plan, account, Path(folder), failures)
     for name in failures:
-        charge = registration_of(plan, ledger.account(plan.plan.dataset)).kept.get(name)
-        if charge and charge.state == "reserved":
+        charge = registration_of(plan, account)[name][-1]
+        if charge.state == RESERVED:
             failures[name] += (
                 f"; nothing was drawn, and its reserve of epsilon {charge.epsilon:g} is kept: dpcost ledger "
                 f"give-back {plan.plan.dataset} {charge.reserve!r} gives it back"
             )
     if failures:
-        say(f"the others are in {page}")
+        say(f"the others are in {folder}")
         raise SpecError("; ".join(failures.values()))
-    return page
+    return methods

@@ -1,13 +1,11 @@
 """The task that releases one question of an analysis plan."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from data.ledger import open_ledger
+from data.ledger import Charge, open_ledger
 from data.store.folders import home
 from tasks.errors import guarded
 from tasks.protocol.plan_file import PlanFile
@@ -17,11 +15,10 @@ from tasks.release.release import Charging, release
 
 @task(task_run_name="release {question}", cache_policy=NO_CACHE)
 @guarded
-def release_question(
-    plan: PlanFile, question: str, epsilon: float, folder: Path, *, facts: Mapping[str, Any], again: bool
-) -> None:
-    """Charge and draw a question, or read its estimate from the ledger; write its record."""
-    request = plan.request(question, epsilon)
+def release_question(plan: PlanFile, question: str, reserve: Charge, folder: Path, *, again: bool) -> None:
+    """Charge and draw a reserved question, or read its estimate from the ledger; write its record."""
+    request = plan.request(question, reserve.epsilon)
+    facts = {key: reserve.cost.facts[key] for key in ("reserve", "plan", "forecast")}
     charging = Charging(again=again, facts=facts)
     released = release(open_ledger(home()), request, plan.data, charging=charging)
     write_record(record_of(released), folder / question)

@@ -104,10 +104,8 @@ class Book:
     def account(self, name: str) -> Account:
         for budget in self.budgets():
             if budget.name == name:
-                every = self.charges(dataset=name)
-                counted = [charge for charge in every if charge.state != RETURNED]
-                returned = [charge for charge in every if charge.state == RETURNED]
-                return Account(budget, counted, self.contents(), self.head, returned)
+                charges = [each for each in self.charges(dataset=name) if each.state != RETURNED]
+                return Account(budget, charges, self.contents(), self.head)
         raise LedgerError(
             f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
             f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"

@@ -102,10 +102,9 @@ class Account:
     """A dataset's budget and all its charges, at one moment."""
 
     budget: TotalBudget
-    charges: Sequence[Charge]  # reserved ones included
+    charges: Sequence[Charge]  # reserved ones included, without reserves that were given back
     contents: Mapping[str, str]  # the dataset of each content that the ledger has charged
     head: str  # of the ledger
-    returned: Sequence[Charge] = ()  # reserves that were given back: they cost nothing
 
 
 def require_name(what: str, name: str) -> None:

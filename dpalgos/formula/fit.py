@@ -244,7 +244,7 @@ def _fit(
     declarations = {
         key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
     }
-    design = design_of(formula, _declarations(family, formula, **declarations))
+    design = design_of(formula, declared_columns(family, formula, **declarations))
     response = design.response
     if response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
@@ -284,7 +284,7 @@ def _clipped_rows(
     return np.broadcast_to(np.any(clipped, axis=0)[:, None], shape).astype(np.int8)
 
 
-def _declarations(
+def declared_columns(
     family: str,
     formula: str,
     *,

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from math import inf
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dpalgos.errors import InputError
 from dpalgos.models.families import family_class
 
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Name = Annotated[str, Field(pattern=r"^[^/.\s][^/\x00-\x1f]*$")]  # questions name folders
+Text = Annotated[str, Field(min_length=1)]
+_RELATIVE = "a target relative to the estimate depends on the data"
 
-@dataclass(frozen=True, kw_only=True)
-class PlanQuestion:
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PlanQuestion(_Part):
     """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
@@ -20,33 +29,68 @@ class PlanQuestion:
     ``bounds`` and ``params`` are those of a release file.
     """
 
-    name: str
-    formula: str = ""
-    mean: tuple[str, ...] = ()
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    name: Name
+    formula: Text = ""
+    mean: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
+    columns: dict[str, Any] = {}
     submodel: str = ""
     family: str = ""  # of a generalized linear model
     estimator: str = ""
-    interval: float | None = 0.95
-    precision: Mapping[str, float] = field(default_factory=dict)
-    weight: float = 0.0
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
+    interval: Annotated[float, Field(strict=True, ge=0.5, lt=1)] | None = 0.95
+    precision: Annotated[dict[str, Positive], Field(min_length=1)] = {}
+    weight: Positive | None = None
+    bounds: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, plain: Any) -> Any:
+        if not isinstance(plain, dict):
+            return plain
+        mean, target = plain.get("mean"), plain.get("precision")
+        targets = target.values() if isinstance(target, dict) else [target]
+        if any(key.startswith("relative") for key in plain) or any(isinstance(each, str) for each in targets):
+            word = next((key for key in plain if key.startswith("relative")), f"precision = {target!r}")
+            raise ValueError(f"precision must be positive half-widths, got {word}: {_RELATIVE}")
+        mean = [mean] if isinstance(mean, str) else mean
+        if isinstance(target, int | float):
+            if not mean or len(mean) > 1:
+                raise ValueError(f"precision must name its terms, got {target!r}; write e.g. {{ age = 0.1 }}")
+            plain = {**plain, "precision": {mean[0]: target}}
+        plain = {**plain, "interval": plain.get("interval", 0.95) or None}
+        return plain if mean is None else {**plain, "mean": mean}
+
+    @field_validator("family")
+    @classmethod
+    def _is_known(cls, family: str) -> str:
+        family_class(family)
+        return family.replace("gaussian", "")
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> PlanQuestion:
+        kinds = [name for name in ("formula", "mean", "columns") if getattr(self, name)]
+        if self.submodel and (others := [*self.declared.keys() - {"name", "submodel", "formula"}]):
+            raise ValueError(f"a submodel costs nothing, so leave out {min(others)!r}")
+        if len(kinds) != 1 or (self.submodel and not self.formula):
+            got = " and ".join(kinds) or "none"
+            raise ValueError(
+                f"it must have one of formula, mean and columns; a submodel a formula; got {got}"
+            )
+        if self.columns and not self.estimator:
+            raise ValueError("estimator must be stated with columns, got none; see dpcost estimators")
+        if self.precision and self.interval is None:
+            raise ValueError("precision needs an interval, got interval = 0")
+        return self
 
     @property
     def declared(self) -> dict[str, Any]:
         """The fields that are stated, as plain data."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        kinds = ((Mapping, dict), (tuple, list))
-        for key, value in values.items():
-            values[key] = next((plain(value) for kind, plain in kinds if isinstance(value, kind)), value)
-        return {key: value for key, value in values.items() if value}
+        return self.model_dump(mode="json", exclude_defaults=True)
 
-    def estimator_for(self, *, users: bool) -> str:
-        """Return the name of the estimator: the stated one, or that of its kind for rows or users."""
-        of_users = "user_level_mean" if self.mean else "user_level_regression"
-        of_rows = "preconditioned_glm" if self.family else "preconditioned_regression"
-        return self.estimator or (of_users if users else "box_mean" if self.mean else of_rows)
+    @property
+    def share(self) -> float:
+        """The weight by which the question gets a part of what targets leave; 0 for none."""
+        return self.weight or float(not self.precision and not self.submodel)
 
     def with_terms(self, terms: Sequence[str], categories: Sequence[str] = ()) -> PlanQuestion:
         """Return the question with targets by the names of its terms; refuse a term that it lacks.
@@ -64,159 +108,80 @@ class PlanQuestion:
             if plain(term) not in known:
                 raise InputError(f"precision must be for one of {', '.join(terms)}, got {term!r}")
         targets = {known[plain(term)]: target for term, target in self.precision.items()}
-        return replace(self, precision=targets)
+        return self.model_copy(update={"precision": targets})
 
 
-# Means have Gaussian noise in a plan: next to Gaussian releases, pure ε costs many times as much.
-MEAN_SETTINGS: Mapping[str, Any] = {"noise": "gaussian"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanTable:
+class PlanTable(_Part):
     """A table of a plan: a file, and the questions that are its columns."""
 
-    out: str
-    columns: tuple[str, ...]
+    out: Text
+    columns: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionSet:
+class QuestionSet(_Part):
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
-    epsilon: float
-    delta: float
-    questions: tuple[PlanQuestion, ...]
+    epsilon: Positive
+    delta: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    dataset: Text = ""
+    data: Text = ""
+    study: Text = ""
+    questions: Annotated[tuple[PlanQuestion, ...], Field(alias="question", min_length=1)]
+    tables: tuple[PlanTable, ...] = Field(default=(), alias="table")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> QuestionSet:
+        if faults := list(self._contradictions()):
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        names = [each.name for each in self.questions]
+        for name in dict.fromkeys(each for each in names if names.count(each) > 1):
+            yield f"questions must differ in name, got {name!r} twice; rename one"
+        for each in self.questions:
+            larger = [one for one in self.released if one.name == each.submodel and one.formula]
+            if each.submodel and not larger:
+                yield f"question {each.name!r}: submodel must be a released formula, got {each.submodel!r}"
+            for key, value in {**each.bounds, **each.params}.items():
+                if key == "coef" or (isinstance(value, str) and value in names):
+                    yield (
+                        f"question {each.name!r} must not read the estimate of another question, got {key} = "
+                        f"{value!r}; ask it after the plan, with dpcost release"
+                    )
+        for unknown in (name for table in self.tables for name in table.columns if name not in names):
+            yield f"columns of a table must be questions of the plan, got {unknown!r}"
 
     @property
     def released(self) -> tuple[PlanQuestion, ...]:
         """The questions that cost something."""
         return tuple(each for each in self.questions if not each.submodel)
 
-
-def question_of(plain: Mapping[str, Any]) -> PlanQuestion:
-    """Return a question whose parts were checked."""
-    mean = plain.get("mean", ())
-    settings = {"weight": 0.0 if {"submodel", "precision"} & set(plain) else 1.0, **plain}
-    settings["mean"] = (mean,) if isinstance(mean, str) else tuple(mean)
-    if _is_positive(settings.get("precision")):
-        settings["precision"] = {settings["mean"][0]: settings["precision"]}
-    settings["interval"] = settings.get("interval", 0.95) or None
-    settings["family"] = settings.get("family", "").replace("gaussian", "")
-    return PlanQuestion(**settings)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip(". ")) and value.isprintable()
+    @classmethod
+    def read(cls, text: str | Mapping[str, Any]) -> Self:
+        """Read a plan from the text of a TOML file, or from its content; refuse all that is wrong in it."""
+        try:
+            content = tomllib.loads(text) if isinstance(text, str) else dict(text)
+            if not isinstance(head := content.pop("plan", None), dict) or not content.get("question"):
+                raise InputError("the plan must have [plan], and at least one [[question]]")
+            return cls.model_validate({**head, **content})
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"the plan is not TOML: {error}; correct it there") from None
+        except ValidationError as error:
+            raise InputError("; ".join(_sentences(error, content))) from None
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
-
-
-def _is_family(value: Any) -> bool:
-    try:
-        return bool(_is_text(value) and family_class(value))
-    except InputError:
-        return False
-
-
-_RELATIVE = "a target relative to the estimate depends on the data"
-# What each key of a part must be.
-_PARTS = dict.fromkeys(("plan", "question", "table"), (lambda _: True, ""))
-_PLAN = {
-    "epsilon": (_is_positive, "a positive number"),
-    "delta": (lambda value: _is_positive(value) and value < 1, "a number above 0 and below 1"),
-    **dict.fromkeys(("dataset", "data", "study"), (_is_text, "text")),
-}
-_TABLE = {"out": (_is_text, "the name of a file"), "columns": (_are_texts, "names of questions")}
-_QUESTION = {
-    "name": (lambda value: _is_text(value) and "/" not in value, "text without '/'"),
-    **dict.fromkeys(("formula", "submodel", "estimator"), (_is_text, "text")),
-    "mean": (lambda value: _is_text(value) or _are_texts(value), "a column, or a list of columns"),
-    **dict.fromkeys(("columns", "bounds", "params"), (_is_table, "a table")),
-    "family": (_is_family, "a family of a generalized linear model"),
-    "interval": (
-        lambda value: value == 0 or (_is_positive(value) and 0.5 <= value < 1),
-        "a confidence level from 0.5 to below 1, or 0 for none",
-    ),
-    "precision": (
-        lambda value: (
-            _is_positive(value) or (_is_table(value) and value and all(map(_is_positive, value.values())))
-        ),
-        f"positive half-widths in the units of the coefficients ({_RELATIVE})",
-    ),
-    "weight": (_is_positive, "a positive number"),
-}
-
-
-def faults_of(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is missing or wrong in a plan."""
-    plan: Any = content.get("plan")
-    questions, tables = content.get("question"), content.get("table", [])
-    parts = [[plan], questions, tables]
-    if not all(isinstance(part, list) and all(map(_is_table, part)) for part in parts) or not questions:
-        yield "the plan must have [plan], at least one [[question]], and [[table]] where tables are wanted"
-        return
-    yield from _wrong_values("the plan", content, _PARTS)
-    yield from _wrong_values("[plan]", plan, _PLAN)
-    if missing := {"epsilon", "delta"} - set(plan):
-        yield f"[plan] must state epsilon and delta, of all questions together; add {min(missing)}"
-    names = [each.get("name") for each in questions]
-    by_name = {str(each.get("name")): each for each in reversed(questions)}
-    for name in by_name:
-        if names.count(name) > 1:
-            yield f"questions must differ in name, got {name!r} twice; rename one"
-    for number, each in enumerate(questions, 1):
-        where = f"question {each.get('name', number)!r}"
-        wrong = list(_wrong_values(where, each, _QUESTION))
-        yield from wrong or (f"{where}: {fault}" for fault in _faults_of_question(each, by_name))
-    for each in tables:
-        yield from _wrong_values("[[table]]", each, _TABLE)
-        if unknown := [name for name in each.get("columns", ()) if name not in names]:
-            yield f"columns of a table must be questions of the plan, got {unknown[0]!r}"
-
-
-def _wrong_values(where: str, plain: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in plain.items():
-        if key.startswith("relative"):
-            yield f"{where}: {key} must be a precision instead: {_RELATIVE}"
-        elif key not in expected:
-            yield f"{where} must have no {key!r}; it may have {', '.join(expected)}"
-        elif not expected[key][0](value):
-            yield f"{where}: {key} must be {expected[key][1]}, got {value!r}"
-
-
-def _faults_of_question(plain: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    """Yield contradictions among the values of a question; each value by itself is valid."""
-    if "name" not in plain:
-        yield "name must be stated, got none"
-    if larger := plain.get("submodel"):
-        one = by_name.get(larger, {})
-        if "formula" not in one or "submodel" in one or "formula" not in plain:
-            yield f"submodel must name a released question with a formula, and have its own, got {larger!r}"
-        if others := set(plain) - {"name", "submodel", "formula"}:
-            yield f"a submodel follows from {larger!r} and costs nothing, so leave out {min(others)!r}"
-        return
-    if len(kinds := {"formula", "mean", "columns"} & set(plain)) != 1:
-        yield f"it must have one of formula, mean, columns and submodel, got {' and '.join(kinds) or 'none'}"
-    if "columns" in plain and "estimator" not in plain:
-        yield "estimator must be stated with columns, got none; see dpcost estimators"
-    for key, value in {**plain.get("bounds", {}), **plain.get("params", {})}.items():
-        if key == "coef" or (isinstance(value, str) and value in by_name):
-            yield (
-                f"it must not read the estimate of another question, got {key} = {value!r}; ask it after the "
-                "plan, with dpcost release"
-            )
-    target, mean = plain.get("precision"), plain.get("mean", ())
-    if _is_positive(target) and not (isinstance(mean, str) or len(mean) == 1):
-        yield f"precision must name its terms, got {target!r}; write e.g. precision = {{ age = 0.1 }}"
-    if target and plain.get("interval") == 0:
-        yield "precision needs an interval, got interval = 0"
+def _sentences(error: ValidationError, content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong in a plan, with the name of the question."""
+    for each in error.errors():
+        part, number, *keys = (*each["loc"], None, None)[: max(2, len(each["loc"]))]
+        where = f"[[{part}]]" if part in ("question", "table") else f"[plan] {part or ''}".rstrip()
+        if part == "question" and isinstance(number, int):
+            question = content["question"][number]
+            where = f"question {question.get('name', number + 1)!r}" if isinstance(question, dict) else where
+        message = f"{each['msg']}, got {each['input']!r:.60}"
+        if each["type"] == "missing":
+            message = "must be stated, got none"
+        elif each["type"] == "value_error":
+            message = each["msg"].removeprefix("Value error, ")
+        yield ": ".join([where, *([repr(".".join(map(str, keys)))] if keys else []), message])

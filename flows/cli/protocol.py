@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import FOLDER, NoneExpected, Yes
+from flows.cli.options import FOLDER, Yes
 
 if TYPE_CHECKING:
+    from data.ledger import Account
     from tasks.protocol.prepare import PreparedPlan
 
 protocol_app = typer.Typer(
@@ -25,13 +27,9 @@ PlanArgument = Annotated[
 @protocol_app.command("check")
 def check(file: PlanArgument) -> None:
     """Forecast the half-widths of a plan and split its budget; reads no data."""
-    from tasks.errors import SpecError
-
-    prepared = _prepared(file, typer.echo)
-    if prepared.split.refusal:
-        raise SpecError(f"{file.name}: {prepared.split.refusal}")
+    prepared, account = _prepared(file, typer.echo)
     plan = prepared.plan.plan
-    if prepared.account is None:
+    if account is None:
         budget = f"--epsilon {plan.epsilon:g} --delta {plan.delta:g}"
         typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
@@ -50,7 +48,6 @@ def release(
         bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
     ] = False,
     yes: Yes = False,
-    none_expected: NoneExpected = False,
     methods: Annotated[
         bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
     ] = False,
@@ -67,54 +64,47 @@ def release(
     from flows.lock import exclusive_run
     from flows.progress import say
     from tasks.errors import SpecError
-    from tasks.protocol.prepare import prepare_plan, reserve_plan
-    from tasks.protocol.write import methods_of, records_of
-    from tasks.report.coefficients import text_of
+    from tasks.protocol.plan_file import PAGES
+    from tasks.protocol.prepare import reserve_plan
 
-    folder = out or Path(file.stem)
+    folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder)
-    prepared, ledger = _prepared(file, say), open_ledger(home())
-    plan = prepared.plan
-    ledger.account(plan.plan.dataset)
-    if prepared.split.refusal:
-        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
-    if not prepared.is_reserved:
-        if (none := prepared.without_intervals) and not none_expected:
-            raise SpecError(
-                f"nothing was reserved: no interval is expected for {', '.join(none)}; use more epsilon or "
-                "other weights, or pass --none-expected to release anyway"
-            )
-        question = f"reserve epsilon {prepared.split.total:.4g} of {plan.plan.dataset}?"
-        if not (yes or is_confirmed(question)):
+    prepared, _ = _prepared(file, say)
+    plan, total = prepared.plan, prepared.split.total
+
+    def confirm() -> None:
+        if not (yes or is_confirmed(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
-        reserve_plan(prepared, ledger)
 
     def load() -> None:
         import flows.protocol  # noqa: F401
 
+    reserve_plan(prepared, ledger, confirm)
     prepare_process()
     with exclusive_run(home()), prefect_server(home(), meanwhile=load):
         from flows.protocol import protocol
 
-        page = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
-    records = records_of(plan, folder, {})
-    if methods:
-        typer.echo(methods_of(prepare_plan(plan, ledger), records))
-        return
-    for record in records.values():
-        typer.echo(text_of([record]))
-    typer.echo(str(page))
+        paragraphs = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
+    typer.echo("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text())
+    say(str(folder / PAGES[0]))
 
 
-def _prepared(file: Path, show: Callable[[str], object]) -> "PreparedPlan":
-    """Split the budget of a plan, and show its forecast."""
+def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan, Account | None]":
+    """Split the budget of a plan, and show its forecast; refuse targets that cannot be met."""
+    from data.errors import LedgerError
     from data.ledger import open_ledger
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
+    from tasks.errors import SpecError
     from tasks.protocol.plan_file import read_plan
     from tasks.protocol.prepare import prepare_plan
 
-    prepared = prepare_plan(read_plan(file), open_ledger(home()), counter("simulating", "forecasts"))
-    show(text_of_table(prepared.table()))
-    show(f"all together: epsilon {prepared.split.total:.4g} at delta {prepared.plan.plan.delta:g}")
-    return prepared
+    plan, account = read_plan(file), None
+    with suppress(LedgerError):  # no budget is open yet
+        account = open_ledger(home()).account(plan.plan.dataset)
+    prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
+    show(text_of_table(prepared.table))
+    show(f"all together: epsilon {prepared.split.total:.4g} at delta {plan.plan.delta:g}")
+    if prepared.split.refusal:
+        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    return prepared, account

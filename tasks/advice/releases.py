@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from data.ledger import Ledger
-from dpalgos import InputError, get_estimator
+from dpalgos import InputError, estimate, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from tasks.advice.forecasts import (
+    LEVEL,
     Forecast,
-    interval_of,
     made_up_tables,
     middle_and_ends,
     on_a_table,
     range_of,
     with_least_noise,
 )
-from tasks.cells import Cell, Replicates
+from tasks.cells import Replicates
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import spending_of
 from tasks.size_rules import delta_at
@@ -64,8 +64,8 @@ class ReleaseForecast:
 class AskedRelease:
     """A release on all rows of a study's table, by what is public.
 
-    ``params`` are its keywords without ``epsilon`` and ``delta``; ``columns`` are its covariates, by default
-    the study's.
+    ``params`` are its keywords without ``epsilon`` and ``delta``; ``columns`` are its covariates and
+    ``response`` its response, by default those of the study.
     """
 
     estimator: str
@@ -73,6 +73,7 @@ class AskedRelease:
     delta: float
     params: Mapping[str, Any] = field(default_factory=dict)
     columns: Sequence[str] = ()
+    response: str | None = None
 
     @classmethod
     def of(cls, request: ReleaseRequest) -> "AskedRelease":
@@ -83,6 +84,7 @@ class AskedRelease:
             delta=request.delta,
             params=request.keywords,
             columns=request.columns.x,
+            response=request.columns.y or "",
         )
 
 
@@ -132,8 +134,12 @@ def simulate_release(spec: StudySpec, request: AskedRelease, n_tables: int = _TA
     if params.get("interval_target", ROBUST) != ROBUST:
         spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
     if request.columns and spec.analyst_table:
-        covariates = tuple(name for each in request.columns for name in spec.analyst_table.ingested(each))
-        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
+        table, family = spec.analyst_table, params.get("family", "")
+        covariates = tuple(name for each in request.columns for name in table.ingested(each))
+        of_release: dict[str, Any] = {"covariates": covariates, "analyst_table": table}
+        if (y := request.response) is not None:
+            response = y if family == "multinomial" or not y else table.ingested(y)[0]
+            of_release |= {"response": response, "family": family, "units": "public"}
         panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
     if (traits := panel.problem.traits).has_intercept:
         params = {**structure_of(request.estimator, traits.offset_bounds), **params}
@@ -211,11 +217,15 @@ def _ends(
     panel: Panel, prepared: Any, request: AskedRelease, params: Mapping[str, Any], number: int
 ) -> np.ndarray | None:
     """Return the limits of the intervals from all rows of a synthetic table, (2, d); None if refused."""
-    same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
-    replicates = Replicates(study="advice", first=0, count=1, of=1, seed=number, **same)
-    budget: dict[str, Any] = {"calibration": "tight", "epsilon": request.epsilon, "delta": request.delta}
-    cell = Cell(estimator=request.estimator, params=dict(params), delta_rule="", **budget, **same)
-    return interval_of(next(iter(panel.problem.draws(replicates, prepared))), cell, replicates)
+    n = panel.problem.traits.population[0]
+    replicates = Replicates(study="advice", panel=panel.name, n=n, first=0, count=1, of=1, seed=number)
+    draw = next(iter(panel.problem.draws(replicates, prepared)))
+    keywords = {"interval": LEVEL, **params, "epsilon": request.epsilon, "delta": request.delta}
+    rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
+    try:
+        return estimate(request.estimator, draw.sample, rng=rng, **keywords).interval
+    except InputError:  # a setting that has none, or too few rows
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

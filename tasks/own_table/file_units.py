@@ -89,8 +89,9 @@ class FileUnits:
         if self.back is None:
             return tuple(names), widths * self.factor[positions]
         slopes = [j for j, term in enumerate(self.terms) if term != INTERCEPT]
-        matrix = (self.back * self.factor)[np.ix_(slopes, positions)]
-        return tuple(self.terms[j] for j in slopes), np.sqrt(widths**2 @ (matrix**2).T)
+        squares = (self.back * self.factor)[np.ix_(slopes, positions)] ** 2
+        parts = np.where(squares > 0, widths[..., None, :] ** 2 * squares, 0.0)  # also where a width is NaN
+        return tuple(self.terms[j] for j in slopes), np.sqrt(parts.sum(axis=-1))
 
     def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import count
@@ -10,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from data.errors import LedgerError
 from data.ledger import Account, Ledger, PrivacyCost, Question
 from data.ledger.charges import RESERVED
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol.split import Curve, Split, likely_half_widths, split_budget
+from dpalgos.protocol.split import Curve, Split, split_budget
+from dpalgos.typing import FloatArray
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, SimulatedRelease, simulate_release
+from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
-from tasks.protocol.registration import Registration, deviations, facts_of, registration_of, unchanged
+from tasks.protocol.registration import registered_plan, registration_of
 from tasks.release.release import plan_on_rows, public_plan
 from tasks.release.spending import room_in
 
@@ -35,82 +34,59 @@ class PreparedPlan:
     plan: PlanFile
     split: Split
     forecasts: Mapping[str, Terms]
-    registration: Registration
-    account: Account | None
 
     @property
-    def is_reserved(self) -> bool:
-        """Whether the ledger has all questions as they are now, and no others."""
-        released = [each.name for each in self.plan.plan.released]
-        return set(released) == set(self.registration.kept) == unchanged(self.plan, self.registration)
-
-    @property
-    def deviations(self) -> list[str]:
-        return list(deviations(self.plan, self.registration))
-
-    @property
-    def without_intervals(self) -> list[str]:
-        """The questions that are not registered, and probably get no interval."""
-        likely = [name for name, each in self.forecasts.items() if each.get("none", 0.0) > MOST_LIKELY_NONE]
-        return [name for name in likely if name not in self.registration.epsilons]
-
-    def table(self, released: Mapping[str, Mapping[str, float]] | None = None) -> PageTable:
-        """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
-        rows: list[list[str]] = []
-        for question in self.plan.plan.questions:
-            if question.submodel:
-                rows.append([question.name, "0", f"nested in {question.submodel}", *[""] * 4])
-                continue
-            epsilon, forecast = self.split.epsilons[question.name], self.forecasts.get(question.name, {})
-            none = f"{forecast['none']:.0%}" if forecast else ""
-            first = [question.name, f"{epsilon:.4g}" if epsilon < math.inf else ""]
-            for term, low, middle, high in forecast.get("terms", [("", None, None, None)]):
-                target = question.precision.get(term)
-                widths = [_width(middle), "" if low is None else f"{num(low)} to {num(high)}"]
-                rows.append([*first, term, *widths, "" if target is None else num(target), none])
-                if released is not None:
-                    width = released.get(question.name, {}).get(term, math.nan)
-                    rows[-1].append("none" if math.isnan(width) else num(width))
-                first, none = ["", ""], ""
-        columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
-        columns += ["± released"] * (released is not None)
-        budget = f"ε = {self.plan.plan.epsilon:g}, δ = {self.plan.plan.delta:g}"
-        title = f"Half-widths of {self.plan.name} at {budget}, forecast without data"
-        return PageTable(columns, [row + [""] * (len(columns) - len(row)) for row in rows], title)
+    def table(self) -> PageTable:
+        return forecast_table(self.plan, self.split.epsilons, self.forecasts)
 
 
-def _width(value: float | None) -> str:
-    return "no interval" if value is None else num(value)
+def forecast_table(
+    plan: PlanFile,
+    epsilons: Mapping[str, float],
+    forecasts: Mapping[str, Terms],
+    released: Mapping[str, Mapping[str, float]] | None = None,
+) -> PageTable:
+    """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
+    rows: list[list[str]] = []
+    for question in plan.plan.questions:
+        epsilon, forecast = epsilons.get(question.name), forecasts.get(question.name, {})
+        first = [question.name, "0" if question.submodel else _number(epsilon, "{:.4g}")]
+        nothing = f"nested in {question.submodel}" if question.submodel else ""
+        none = _number(forecast.get("none"), "{:.0%}")
+        for term, low, middle, high in forecast.get("terms", [(nothing, *[math.nan] * 3)]):
+            width = "no interval" if middle is None else _number(middle)
+            span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
+            after = [] if released is None else [""]
+            if released and question.name in released and not question.submodel:
+                after = [_number(released[question.name].get(term)) or "none"]
+            rows.append([*first, term, width, span, _number(question.precision.get(term)), none, *after])
+            first, none = ["", ""], ""
+    columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
+    budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
+    title = f"Half-widths of {plan.name} at {budget}, forecast without data"
+    return PageTable([*columns, *["± released"] * (released is not None)], rows, title)
+
+
+def _number(value: float | None, form: str = "") -> str:
+    if value is None or not math.isfinite(value):
+        return ""
+    return form.format(value) if form else num(value)
 
 
 def prepare_plan(
-    plan: PlanFile, ledger: Ledger, progress: Callable[[int], None] = lambda _: None
+    plan: PlanFile, account: Account | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> PreparedPlan:
-    """Split the budget of a plan by forecasts; questions that the ledger has registered keep their ε."""
-    account = None
-    with suppress(LedgerError):  # no budget is open yet
-        account = ledger.account(plan.plan.dataset)
-    registration = registration_of(plan, account)
-    names = [each.name for each in plan.plan.released]
-    fixed = {name: each for name, each in registration.epsilons.items() if name in names}
-    counts = count(1)
+    """Split the budget of a plan by forecasts; questions that the account has registered keep their ε."""
+    counts, names = count(1), [each.name for each in plan.plan.released]
     simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
+    registered = registration_of(plan, account).items()
+    fixed = {name: charges[-1].epsilon for name, charges in registered if name in names}
     split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
-    same, facts = unchanged(plan, registration), registration.facts
+    budget = plan.plan.epsilon  # for a forecast of targets that cannot be met
     forecasts = {
-        name: facts[name]["plan"]["forecast"]
-        if name in same
-        else each.forecast(min(split.epsilons.get(name, math.inf), plan.plan.epsilon))
-        for name, each in simulated.items()
+        name: each.forecast(min(split.epsilons.get(name, budget), budget)) for name, each in simulated.items()
     }
-    epsilons = dict.fromkeys(names, math.nan) | dict(split.epsilons)
-    return PreparedPlan(
-        plan=plan,
-        split=replace(split, epsilons=epsilons),
-        forecasts=forecasts,
-        registration=registration,
-        account=account,
-    )
+    return PreparedPlan(plan=plan, split=split, forecasts=forecasts)
 
 
 class _Simulated:
@@ -136,16 +112,16 @@ class _Simulated:
         with self._plan.naming(self._name):
             return public_plan(request)[1].cost
 
-    def _half_widths(self, epsilon: float) -> dict[str, float]:
-        """Return half-widths by term in the units of the file that are rarely exceeded."""
+    def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
+        """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
         self._tick()
-        ends, names = self._tables.limits(epsilon), self._tables.names
-        widths = np.array([(high - low) / 2 for low, high in ends]).reshape(-1, len(names))
-        likely = likely_half_widths(self._plan.plan, widths, len(self._tables.tables))
-        names, likely = self._units.half_widths(names, likely)
-        return dict(zip(names, likely.tolist(), strict=True))
+        widths = np.full((len(self._tables.tables), len(self._tables.names)), np.inf)
+        for row, (low, high) in zip(widths, self._tables.limits(epsilon), strict=False):
+            row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
+        names, widths = self._units.half_widths(self._tables.names, widths)
+        return dict(zip(names, widths.T, strict=True))
 
-    def forecast(self, epsilon: float) -> dict[str, Any]:
+    def forecast(self, epsilon: float) -> Terms:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None:
             return {}
@@ -157,40 +133,34 @@ class _Simulated:
         return {"terms": terms, "none": forecast.chance_of_none}
 
 
-def reserve_plan(prepared: PreparedPlan, ledger: Ledger) -> None:
-    """Reserve all questions of a plan in the ledger, or none.
+def reserve_plan(prepared: PreparedPlan, ledger: Ledger, confirm: Callable[[], None] = lambda: None) -> None:
+    """Reserve all questions of a plan in the ledger, or none; ``confirm`` raises to change nothing.
 
     Reserves of questions that changed or left the plan are given back. A question that was charged must be as
     it was.
     """
-    plan, registration = prepared.plan, prepared.registration
-    requests: list[tuple[Question, PrivacyCost]] = []
-    account, same = ledger.account(plan.plan.dataset), set()
-    charged = {each.question.id: each for each in account.charges}
-    for each in plan.plan.released:
-        request = plan.request(each.name, prepared.split.epsilons[each.name])
-        with plan.naming(each.name):
+    plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
+    registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
+    first, charged = registered_plan(plan, registration), {each.question.id: each for each in account.charges}
+    for name in (each.name for each in plan.plan.released):
+        with plan.naming(name):
+            request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        kept, known = registration.kept.get(each.name), charged.get(planned.question.id)
-        if known and (kept is None or kept.question.id != known.question.id):
-            where = f" as {known.reserve!r}" if known.reserve else ""
-            raise SpecError(
-                f"question {each.name!r} must not be in this plan, since it was charged on "
-                f"{known.charged:.10}{where}; leave it out, or keep the name of the plan"
-            )
-        if known:
-            same.add(each.name)
-            continue
-        if kept is not None and kept.state != RESERVED:
-            raise SpecError(
-                f"question {each.name!r} must be as it was registered, since it was charged on "
-                f"{kept.charged:.10}; restore it, and ask the changed question under another name"
-            )
-        facts = {**planned.cost.facts, **facts_of(plan, each.name, prepared.forecasts[each.name])}
-        requests.append((planned.question, replace(planned.cost, facts=facts)))
-    left = [
-        charge.id
-        for name, charge in registration.kept.items()
-        if name not in same and charge.state == RESERVED
-    ]
-    ledger.reserve(plan.plan.dataset, requests, room_in(account.budget), give_back=left)
+            kept = [each for each in registration.get(name, []) if each.state != RESERVED]
+            same = charged.get(planned.question.id)
+            reserve = f"{plan.name}/{name}"
+            if (kept and same is None) or (same is not None and same.reserve != reserve):
+                before = same or kept[-1]
+                raise SpecError(
+                    "it must be new, or as it was registered, got one that was charged as "
+                    f"{before.reserve or before.question.estimator!r} on {before.charged:.10}; restore it, "
+                    "or ask another question under another name"
+                )
+        facts = {"reserve": reserve, "plan": first, "forecast": prepared.forecasts[name]}
+        cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
+        requests[planned.question.id] = planned.question, cost
+    kept = [charges[-1] for charges in registration.values()]
+    left = [each.id for each in kept if each.state == RESERVED and each.question.id not in requests]
+    if left or not requests.keys() <= charged.keys():
+        confirm()
+        ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=left)

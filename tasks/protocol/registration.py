@@ -1,109 +1,53 @@
 """The registration of a plan in the ledger: the ε of each question, the plan, and later changes.
 
-A plan is registered when its questions are reserved. Each reserve stores the whole plan with its hash, which
-the ledger's chain seals. A question that was charged cannot change. Before that, its reserve is given back
-and made anew with the same ε.
+A plan is registered when its questions are reserved. Each reserve stores the plan as it was registered first,
+with its date and hash, which the ledger's chain seals. A question that was charged cannot change. Before
+that, its reserve is given back and made anew with the same ε.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data.ledger import Account, Charge
-from data.ledger.charges import RETURNED
+from data.ledger.book import timestamp
 from tasks.protocol.plan_file import PlanFile
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Registration:
-    """The charges of a plan in the order in which they were made, those that were given back included."""
-
-    charges: Sequence[Charge]
-
-    @property
-    def kept(self) -> dict[str, Charge]:
-        """The last charge of each question that was not given back."""
-        return {question_of(each): each for each in self.spent}
-
-    @property
-    def spent(self) -> list[Charge]:
-        return [each for each in self.charges if each.state != RETURNED]
-
-    @property
-    def first(self) -> dict[str, Any]:
-        """The plan as it was registered: sha256, epsilon, delta, questions; empty before."""
-        return dict(self.charges[0].cost.facts["plan"]) if self.charges else {}
-
-    @property
-    def date(self) -> str:
-        return self.charges[0].charged if self.charges else ""
-
-    @property
-    def epsilons(self) -> dict[str, float]:
-        """The ε of each question that was ever registered."""
-        return {question_of(charge): charge.epsilon for charge in self.charges}
-
-    @property
-    def facts(self) -> dict[str, dict[str, Any]]:
-        """The facts of the plan that the last charge of each question stores."""
-        return {
-            question_of(each): {key: each.cost.facts[key] for key in ("reserve", "plan")}
-            for each in self.charges
-        }
-
-
-def question_of(charge: Charge) -> str:
-    return charge.reserve.partition("/")[2]
+Registration = Mapping[str, list[Charge]]  # the charges of a plan by question, without those given back
 
 
 def registration_of(plan: PlanFile, account: Account | None) -> Registration:
     """Return what an account knows of a plan; nothing without a budget."""
-    every = [*account.charges, *account.returned] if account else []
-    mine = (each for each in every if each.reserve.partition("/")[0] == plan.name)
-    return Registration(charges=sorted(mine, key=lambda each: each.charged))
+    registration: dict[str, list[Charge]] = {}
+    for charge in account.charges if account else ():
+        name, _, question = charge.reserve.partition("/")
+        if name == plan.name:
+            registration.setdefault(question, []).append(charge)
+    return registration
 
 
-def facts_of(plan: PlanFile, question: str, forecast: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a reserve stores of its plan."""
+def registered_plan(plan: PlanFile, registration: Registration) -> dict[str, Any]:
+    """Return a plan as it was registered first; as it is now before."""
+    for charges in registration.values():
+        return dict(charges[-1].cost.facts["plan"])
     questions = {each.name: each.declared for each in plan.plan.questions}
-    about = {"sha256": plan.sha256, "epsilon": plan.plan.epsilon, "delta": plan.plan.delta}
-    return {
-        "reserve": f"{plan.name}/{question}",
-        "plan": {**about, "questions": questions, "forecast": forecast},
-    }
-
-
-def unchanged(plan: PlanFile, registration: Registration) -> set[str]:
-    """Return the names of registered questions that are the same in all that their release depends on."""
-
-    def content(question: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in question.items() if key not in ("precision", "weight")}
-
-    before = {name: each["plan"]["questions"][name] for name, each in registration.facts.items()}
-    now = {each.name: each.declared for each in plan.plan.released}
-    return {name for name in now if name in before and content(now[name]) == content(before[name])}
+    budget = {"epsilon": plan.plan.epsilon, "delta": plan.plan.delta}
+    return {"date": timestamp(), "sha256": plan.sha256, **budget, "questions": questions}
 
 
 def deviations(plan: PlanFile, registration: Registration) -> Iterator[str]:
     """Yield what differs between the plan as registered and as it is now."""
-    first = registration.first
-    if not first:
-        return
+    first = registered_plan(plan, registration)
     for name in ("epsilon", "delta"):
-        if first[name] != (now := getattr(plan.plan, name)):
-            yield f"{name} of the plan was {first[name]:g} and is now {now:g}."
-    before = first["questions"]
-    now = {each.name: each.declared for each in plan.plan.questions}
-    for name, declared in now.items():
-        if name not in before:
-            yield f"Question {name!r} was added after registration."
+        if first[name] != (value := getattr(plan.plan, name)):
+            yield f"{name} of the plan was {first[name]:g} and is now {value:g}."
+    before, now = first["questions"], {each.name: each.declared for each in plan.plan.questions}
+    for name in dict.fromkeys([*now, *before]):
+        if name not in before or name not in now:
+            yield f"Question {name!r} was {'added' if name in now else 'dropped'} after registration."
             continue
-        for key in sorted({*before[name], *declared}):
-            if (old := before[name].get(key)) != (new := declared.get(key)):
+        for key in sorted({*before[name], *now[name]}):
+            if (old := before[name].get(key)) != (new := now[name].get(key)):
                 yield f"Question {name!r} changed after registration: {key} was {old!r} and is now {new!r}."
-    for name in before:
-        if name not in now:
-            yield f"Question {name!r} was dropped after registration."
-    for name in now:
-        if (times := [question_of(each) for each in registration.spent].count(name)) > 1:
-            yield f"Question {name!r} was charged {times} times, since an estimate was lost."
+    for name, charges in registration.items():
+        if len(charges) > 1:
+            yield f"Question {name!r} was charged {len(charges)} times, since an estimate was lost."

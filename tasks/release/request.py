@@ -216,13 +216,14 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
     elif study and config and not of_study:
         try:
             study, config = with_formula(study, config)
-            of_study += _unknown_columns(config.columns, study)
+            of_study += unknown_columns(config.columns, study)
         except SpecError as error:
             faults.append(str(error))
     return config, study, [*faults, *(f"{name}: {fault}" for fault in of_study)]
 
 
-def _unknown_columns(columns: ReleaseColumns, study: StudySpec) -> Iterator[str]:
+def unknown_columns(columns: ReleaseColumns, study: StudySpec) -> Iterator[str]:
+    """Yield a fault for each column that the study file does not declare."""
     assert study.analyst_table is not None
     known = [column.name for column in study.analyst_table.columns]
     for name in columns.xy:
@@ -250,12 +251,25 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
         sizes = {**study.head_panel.problem.sizes(table.units[0]), "d": coordinates}
         settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
+    if estimator == "box_mean":
+        settings = {**_box(table, columns.x), **settings}
     bounds, params = dict(config.bounds), dict(config.params)
     for key, value in settings.items():
         # The plan says that there is a constant, and an offset.
         if key not in {*config.bounds, *config.params, INTERCEPT, OFFSET}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
+
+
+def _box(table: AnalystTable, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the declared bounds of some columns in their public units."""
+    columns = {column.name: column for one in table.columns for column in one.columns}
+    used = [columns[one] for name in names for one in table.ingested(name) if one in columns]
+    units = [(each, each.center or 0.0, each.scale or 1.0) for each in used]
+    return {
+        "lower": [(each.lower - center) / scale for each, center, scale in units],
+        "upper": [(each.upper - center) / scale for each, center, scale in units],
+    }
 
 
 def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:

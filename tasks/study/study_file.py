@@ -2,7 +2,6 @@
 
 import hashlib
 import tomllib
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,10 @@ def load_study(path: Path) -> StudySpec:
     return spec
 
 
-def checked_study(
-    path: Path, edit: Callable[[dict[str, Any]], dict[str, Any]] = lambda plain: plain
-) -> tuple[StudySpec | None, list[str]]:
+def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     """Return a study, and all that is missing or wrong in its file; the rows of its table are not read.
 
-    ``edit`` may change the content of the file. While its tables are wrong, panels, which depend on them, are
-    not checked.
+    While its tables are wrong, panels, which depend on them, are not checked.
     """
     content, plain = read_toml(path)
     digest = hashlib.sha256(content)
@@ -57,7 +53,7 @@ def checked_study(
         return content
 
     plain = with_lists(_of_this_version(plain, path.name), content_of)
-    plain = edit({"name": path.stem, **with_collections(plain)})
+    plain = {"name": path.stem, **with_collections(plain)}
     if isinstance(plain.get("data"), dict):
         plain["data"] = _with_label(plain)
     undeclared = [*undeclared_keys(plain)]

@@ -44,7 +44,7 @@ def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     charged(ledger, two[1][0], COST, fits)
     refused(lambda: ledger.reserve("patients", [], fits, give_back=[second.id]), LedgerError, "given back")
     account = ledger.reserve("patients", [], fits, give_back=[first.id])
-    assert [charge.id for charge in account.returned] == [first.id]
+    assert [charge.id for charge in account.charges] == [second.id]
     assert states(ledger) == ["pending"]
     again = charged(ledger, two[0][0], NAMED, fits)
     assert (again.attempt, again.state) == (2, "pending")

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from prefect.states import Completed, Failed
 
@@ -10,7 +11,7 @@ import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import BudgetExhausted, LedgerError
 from data.ledger import open_ledger
-from tasks.advice.releases import simulate_release
+from tasks.advice.releases import AskedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
@@ -43,7 +44,7 @@ def in_process(*arguments, return_state, **keywords):
 
 
 def prepared_plan(file):
-    return prepare_plan(read_plan(file), open_ledger())
+    return prepare_plan(read_plan(file), open_ledger().account("trial"))
 
 
 def reserve(file):
@@ -52,9 +53,17 @@ def reserve(file):
     return prepared
 
 
+def asks(file):
+    """Return whether a reserve of the plan asks for consent."""
+    questions = []
+    reserve_plan(prepared_plan(file), open_ledger(), lambda: questions.append("reserve?"))
+    return bool(questions)
+
+
 def run(file, again=False):
     folder = file.parent / "out"
-    return flows.protocol.protocol.fn(str(file), str(folder), again)
+    flows.protocol.protocol.fn(str(file), str(folder), again)
+    return folder / "protocol.html"
 
 
 def charges(state=None):
@@ -71,7 +80,7 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     (file.parent / "trial.parquet").unlink()
     prepared = prepared_plan(file)
     assert not prepared.split.refusal
-    rows = {(row[0], row[2]): row for row in prepared.table().texts}
+    rows = {(row[0], row[2]): row for row in prepared.table.texts}
     assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
     assert rows["unadjusted", "nested in primary"][1] == "0"
     events = [
@@ -82,6 +91,26 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     rho, _, failure = rho_of(events)
     assert failure == 0
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
+
+
+def test_half_widths_of_a_question_decrease_in_epsilon(file):
+    plan = read_plan(file)
+    _, study = plan.configs["primary"]
+    simulated = simulate_release(study, AskedRelease.of(plan.request("primary", 1.0)), 8)
+    limits = np.array([simulated.limits(1.02**step) for step in range(35, 65, 3)])
+    widths = (limits[:, :, 1] - limits[:, :, 0]).mean(axis=1)
+    assert (np.diff(widths, axis=0) < 0).all()
+
+
+def test_a_question_about_another_response_than_the_study_is_simulated_with_its_own(file):
+    edit(
+        file,
+        ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'),
+    )
+    plan = read_plan(file)
+    request = plan.request("mean baseline", 1.0)
+    problem = simulate_release(request.study, AskedRelease.of(request), 1).panel.problem
+    assert (problem.response, problem.family) == ("adherent", "logistic")
 
 
 REFUSED = [
@@ -130,7 +159,7 @@ def test_a_nested_model_may_stand_before_its_release(file):
 
 
 def test_targets_that_do_not_fit_are_refused_with_what_would(file):
-    edit(file, ("= 2.5", "= 1.1"), ("epsilon = 3.0", "epsilon = 0.5"))
+    edit(file, ("= 2.5", "= 1.3"), ("epsilon = 3.0", "epsilon = 0.5"))
     refusal = prepared_plan(file).split.refusal
     assert "'primary'" in refusal
     assert re.search(r"need epsilon \d", refusal)
@@ -148,7 +177,7 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
     assert "T.drug" in (page.parent / "table.tex").read_text()
     first = read_record(page.parent / "primary")
     (file.parent / "out" / "primary" / "release.json").unlink()
-    assert prepared_plan(file).is_reserved
+    assert not asks(file)
     run(file)
     again = read_record(page.parent / "primary")
     assert again["release"]["ledger"]["replayed"]
@@ -165,7 +194,6 @@ def test_a_reserve_that_does_not_fit_reserves_nothing(file, home):
 def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
-    assert not prepared_plan(file).is_reserved
     after = reserve(file)
     assert after.split.epsilons == before
     assert [row[0] for row in after.forecasts["mean baseline"]["terms"]] == ["age"]
@@ -195,7 +223,7 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
     reserve(file)
     run(file)
     edit(file, ("= 2.5", "= 2.0"), ('formula = "systolic ~ C(arm)"', 'formula = "systolic ~ baseline"'))
-    assert prepared_plan(file).is_reserved
+    assert not asks(file)
     found = found_deviations(file)
     assert [name for name in ("'primary'", "'unadjusted'") for line in found if name in line] == [
         "'primary'",
@@ -216,6 +244,17 @@ def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_
     reserve(file)
     assert "trial-plan/extra" not in charges()
     assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
+
+
+def test_a_question_that_is_dropped_after_its_release_is_marked(file):
+    reserve(file)
+    run(file)
+    head, *questions = file.read_text().split("[[question]]")
+    file.write_text("[[question]]".join([head, *questions[:2]]))
+    assert not asks(file)
+    text = run(file).with_suffix(".md").read_text()
+    assert "'mean baseline' was dropped" in text
+    assert len(charges("released")) == 2
 
 
 def failing(name, error):

@@ -38,7 +38,7 @@ def released(prepared, home, names):
     """Release some questions of a plan within a budget of their own; return half-widths and drawn events."""
     plan, ledger = prepared.plan, Ledger(home)
     ledger.open_dataset("trial", plan.plan.epsilon, plan.plan.delta)
-    reserve_plan(replace(prepared, account=ledger.account("trial")), ledger)
+    reserve_plan(prepared, ledger)
     events, widths = [], {}
     for name in names:
         found = release(
@@ -52,7 +52,7 @@ def released(prepared, home, names):
 @pytest.mark.slow
 def test_forecasts_and_targets_hold_and_the_split_is_better_than_an_equal_one(tmp_path, capsys):
     plan = read_plan(written(tmp_path))
-    prepared = prepare_plan(plan, Ledger(tmp_path / "home"))
+    prepared = prepare_plan(plan)
     assert not prepared.split.refusal
     names = [each.name for each in plan.plan.released]
     share = concentrated_rho(plan.plan.epsilon, plan.plan.delta) / len(names)
@@ -97,20 +97,18 @@ def child(prepared, home, folder, notes):
 
     tasks.release.release.draw_answer = noted
     plan, ledger = prepared.plan, Ledger(home)
-    if not registration_of(plan, ledger.account("trial")).charges:
-        reserve_plan(prepared, ledger)
-    registered = registration_of(plan, ledger.account("trial"))
-    for name, epsilon in registered.epsilons.items():
+    reserve_plan(prepared, ledger)
+    for name, charges in registration_of(plan, ledger.account("trial")).items():
         try:
-            release_question.fn(plan, name, epsilon, folder, facts=registered.facts[name], again=False)
+            release_question.fn(plan, name, charges[-1], folder, again=False)
         except AnswerLost:
             os.write(notes, (json.dumps({"lost": name}) + "\n").encode())
 
 
 def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path):
-    prepared = prepare_plan(read_plan(written(tmp_path, 1500)), Ledger(tmp_path / "none"))
+    prepared = prepare_plan(read_plan(written(tmp_path, 1500)))
     prepared = replace(
-        prepared, split=replace(prepared.split, epsilons=dict.fromkeys(prepared.split.epsilons, 0.5))
+        prepared, split=replace(prepared.split, epsilons=dict.fromkeys(prepared.plan.configs, 0.5))
     )
     chance, killed, number, longest = random.Random(0), 0, 0, None
     while killed < N_KILLS:
