@@ -100,7 +100,9 @@ class Result(ShowsCoefficients):
         With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
         """
         if self.estimate.ndim != 1:
-            raise InputError("a table needs one estimate without classes; pick a replicate or a class first")
+            raise InputError(
+                "coefficients need one estimate without classes; select a replicate or a class first"
+            )
         estimate, interval = self.estimate, self.interval
         if combinations is not None:
             estimate, interval = self.along(combinations)
