@@ -307,6 +307,16 @@ def catalog() -> list[Estimator]:
 def get_estimator(name: str) -> Estimator:
     """Return one entry of the catalog.
 
+    Parameters
+    ----------
+    name : str
+        Name of an estimator, e.g. ``"preconditioned_regression"``.
+
+    Returns
+    -------
+    Estimator
+        Its parameters, releases, privacy model and function.
+
     Raises
     ------
     InputError

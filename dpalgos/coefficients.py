@@ -59,21 +59,21 @@ class CoefficientTable:
             )
 
     @property
-    def ends(self) -> FloatArray:
+    def limits(self) -> FloatArray:
         """Lower and upper confidence limits, (2, d); NaN if there is no interval."""
         missing = self.interval is None or self.level is None
         return np.full((2, len(self.terms)), np.nan) if missing else np.array(self.interval, dtype=float)
 
     @property
-    def shown(self) -> FloatArray:
+    def centers(self) -> FloatArray:
         """The centers of the intervals; the estimate if there is no interval."""
-        middle = self.ends.mean(axis=0)
+        middle = self.limits.mean(axis=0)
         return np.where(np.isnan(middle), self.estimate, middle)
 
     @property
     def std_error(self) -> FloatArray:
         """Half-widths over the normal quantile of their level; NaN without an interval."""
-        low, high = self.ends
+        low, high = self.limits
         quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
         return np.asarray((high - low) / (2 * quantile))
 
@@ -81,7 +81,7 @@ class CoefficientTable:
     def statistic(self) -> FloatArray:
         """Estimates over standard errors."""
         values = np.full(len(self.terms), np.nan)
-        np.divide(self.shown, self.std_error, out=values, where=self.std_error > 0)
+        np.divide(self.centers, self.std_error, out=values, where=self.std_error > 0)
         return values
 
     @property
@@ -91,7 +91,7 @@ class CoefficientTable:
 
     @property
     def notes(self) -> list[str]:
-        low, high = self.ends
+        low, high = self.limits
         return [
             NO_INTERVAL if np.isnan(a + b) else "" if a > 0 or b < 0 else SIGN_NOT_KNOWN
             for a, b in zip(low, high, strict=True)
@@ -99,13 +99,13 @@ class CoefficientTable:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of the table; some families add the ratio and its limits."""
-        low, high = self.ends
-        numbers = (self.shown, self.std_error, low, high, self.statistic, self.p_value)
+        low, high = self.limits
+        numbers = (self.centers, self.std_error, low, high, self.statistic, self.p_value)
         table: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
         if self.family in RATIOS:
             name = RATIOS[self.family]
             is_effect = np.array([term != self.intercept for term in self.terms])
-            for column, value in ((name, self.shown), (f"{name}_low", low), (f"{name}_high", high)):
+            for column, value in ((name, self.centers), (f"{name}_low", low), (f"{name}_high", high)):
                 table[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
         return table
 
@@ -134,7 +134,7 @@ class ShowsCoefficients:
     @property
     def params(self) -> Any:
         """The coefficients by term, a series: the centers of the intervals if there are any."""
-        return self._series("params", "shown")
+        return self._series("params", "centers")
 
     @property
     def bse(self) -> Any:
@@ -187,12 +187,12 @@ class Summary:
         return self.coefficients.to_frame()
 
     def as_text(self) -> str:
-        table = self._shown.to_string(na_rep="?", float_format="{:.4g}".format, index_names=False)
+        table = self._frame.to_string(na_rep="?", float_format="{:.4g}".format, index_names=False)
         rule = "-" * max(map(len, table.splitlines()))
         return "\n".join([self.title, rule, table, rule, *self.remarks])
 
     def _repr_html_(self) -> str:
-        table = self._shown.to_html(na_rep="?", float_format="{:.4g}".format, index_names=False, border=0)
+        table = self._frame.to_html(na_rep="?", float_format="{:.4g}".format, index_names=False, border=0)
         remarks = "<br>".join(map(escape, self.remarks))
         return f"<p>{escape(self.title)}</p>{table}<p>{remarks}</p>"
 
@@ -200,7 +200,7 @@ class Summary:
         return self.as_text()
 
     @property
-    def _shown(self) -> Any:
+    def _frame(self) -> Any:
         """A frame with a row per term; without intervals it has estimates only."""
         frame = self.to_frame().set_index("term")
         return frame if self.coefficients.interval is not None else frame[["estimate"]]
@@ -221,8 +221,10 @@ def guarantee_of(
     """Return a sentence on the guarantee, and on what the intervals account for and cover."""
     if not epsilon > 0:
         return "Not private."
-    ends = "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
-    guarantee = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
+    accuracy = (
+        "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
+    )
+    guarantee = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{accuracy}."
     return " ".join([guarantee, *([covered(target, family)] if level is not None and target else [])])
 
 

@@ -92,7 +92,7 @@ class Interval:
         """The reasons that coordinates have no interval, in words; empty if all have one."""
         return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
 
-    def ends(self, answer: FloatArray) -> FloatArray:
+    def limits(self, answer: FloatArray) -> FloatArray:
         """Return lower and upper limits, (2, d, R), around an estimate (d, R)."""
         center = answer if self.center is None else self.center
         return np.stack([center - self.half_width, center + self.half_width])

@@ -90,7 +90,7 @@ class PrivateParams(Params):
     epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
     delta: float = field(metadata={"doc": "requested δ, in (0, 1)"})
     calibration: str = choice(
-        "'tight': the smallest noise that is proved; 'paper': as in the paper",
+        "'tight': the smallest noise for which the accountant certifies ε; 'paper': as in the paper",
         ("tight", "paper"),
         default="tight",
     )

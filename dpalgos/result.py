@@ -79,8 +79,8 @@ class Result(ShowsCoefficients):
         """Lower and upper confidence limits, (2, d) or (2, d, R), NaN without a valid interval; or None."""
         if self.intervals is None:
             return None
-        ends = self.intervals.ends(self._answers)
-        return ends[..., 0] if self.estimate.ndim == 1 else ends
+        limits = self.intervals.limits(self._answers)
+        return limits[..., 0] if self.estimate.ndim == 1 else limits
 
     @property
     def _answers(self) -> FloatArray:
@@ -100,7 +100,9 @@ class Result(ShowsCoefficients):
         With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
         """
         if self.estimate.ndim != 1:
-            raise InputError("a table needs one estimate without classes; pick a replicate or a class first")
+            raise InputError(
+                "coefficients need one estimate without classes; select a replicate or a class first"
+            )
         estimate, interval = self.estimate, self.interval
         if combinations is not None:
             estimate, interval = self.along(combinations)
@@ -133,7 +135,7 @@ class Result(ShowsCoefficients):
         remarks = [f"n = {self.about.n:,}"]
         if "r_squared" in fit:
             remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
-        centers = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
+        centers = SHRUNK if np.isnan(table.limits).all() else f"{CENTERED} (.shrunk)"
         return Summary(
             title=self.about.estimator,
             coefficients=table,
@@ -152,7 +154,7 @@ class Result(ShowsCoefficients):
         value = combinations @ self.estimate
         if self.intervals is None:
             return value, None
-        return value, self.intervals.along(combinations, self._answers).ends(value[:, None])[..., 0]
+        return value, self.intervals.along(combinations, self._answers).limits(value[:, None])[..., 0]
 
     @property
     def has_model(self) -> bool:

@@ -119,8 +119,8 @@ def _continues(later: Book, earlier: Book) -> bool:
 def _require_sure(is_sure: bool, why: str) -> None:
     if not is_sure:
         raise LedgerError(
-            f"{why}, so nobody can tell whether it had more than this backup; pass the last head that you "
-            "noted with --noted, or add --forget-newer if what was charged since may be lost"
+            f"{why}, and may have later charges than this backup; pass the last head that you noted with "
+            "--noted, or add --forget-newer to accept that later charges are lost"
         )
 
 

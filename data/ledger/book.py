@@ -88,7 +88,7 @@ class Book:
         """Return the charges with given values (``dataset``, ``question``), in order."""
         return [_charge_of(row) for row in self._rows(CHARGES, **wanted)]
 
-    def asked(self, question: str) -> list[Charge]:
+    def charges_of(self, question: str) -> list[Charge]:
         """Return the charges of a question, of which the rows must be as they were written."""
         rows = self._rows(CHARGES, question=question)
         self._require_links(rows)
@@ -244,7 +244,7 @@ def _row_of(charge: Charge) -> dict[str, Any]:
         "content": question.content,
         "question": question.id,
         "attempt": charge.attempt,
-        "asked": canonical_json(question.asked),
+        "asked": canonical_json(question.request),
         "rho": float(cost.rho),
         "pure_epsilon": float(cost.pure_epsilon) if cost.pure_epsilon < float("inf") else None,
         "failure": float(cost.failure),

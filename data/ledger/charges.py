@@ -49,15 +49,15 @@ class Question:
             object.__setattr__(self, name, value)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def request(self) -> dict[str, Any]:
         """The request to the data, as it is stored."""
-        asked = {name: getattr(self, name) for name in ("estimator", "parameters", "epsilon", "delta")}
-        return asked | ({"exact": self.exact} if self.exact else {})
+        request = {name: getattr(self, name) for name in ("estimator", "parameters", "epsilon", "delta")}
+        return request | ({"exact": self.exact} if self.exact else {})
 
     @cached_property
     def id(self) -> str:
         """The sha256 of all inputs of the release, 64 hexadecimal digits."""
-        content = {"dataset": self.dataset, "content": self.content, **self.asked}
+        content = {"dataset": self.dataset, "content": self.content, **self.request}
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 

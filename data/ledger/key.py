@@ -62,7 +62,7 @@ def load_keys(home: Path, *, create: bool) -> Keys:
         ) from None
     if mode & 0o077:
         raise LedgerError(
-            f"{path} has mode {mode & 0o777:o} and must be 600, for others must not read it; "
+            f"{path} has mode {mode & 0o777:o} and must be 600: no other account may read it; "
             f"run chmod 600 {path}"
         )
     return keys

@@ -190,15 +190,15 @@ class Ledger:
         """
         answer = plain(answer, "answer")
         with self._writing() as book:
-            asked = book.asked(charge.question.id)
-            if not asked or asked[-1].id != charge.id:
+            charges = book.charges_of(charge.question.id)
+            if not charges or charges[-1].id != charge.id:
                 raise LedgerError(
                     f"charge {charge.id:.90} is not the last one of its question, and gets no result; "
                     "repeat the request"
                 )
-            if asked[-1].answer is None:
+            if charges[-1].answer is None:
                 book.release(charge, answer)
-            elif asked[-1].answer != answer:
+            elif charges[-1].answer != answer:
                 raise LedgerError(f"charge {charge.id:.90} has another answer already; show that one")
         return answer
 
@@ -281,7 +281,7 @@ def _answered(book: Book, question: Question, again: bool) -> Charge | None:
 
 def _charges_of(book: Book, question: Question) -> list[Charge]:
     """Return the charges of a question, without reserves that were given back."""
-    return [charge for charge in book.asked(question.id) if charge.state != RETURNED]
+    return [charge for charge in book.charges_of(question.id) if charge.state != RETURNED]
 
 
 def _same_cost(reserve: Charge, cost: PrivacyCost) -> Charge:
@@ -314,7 +314,7 @@ def _new_charge(
         )
     if account.charges and not names and not allow_new_content:
         raise content.other_data(question.dataset)
-    attempt = len(book.asked(question.id)) + 1
+    attempt = len(book.charges_of(question.id)) + 1
     cost = replace(cost, facts=plain(cost.facts, "facts"))
     new = Charge(question, attempt, cost, timestamp(), state=state)
     if require_room(account.charges, new) is not None:  # type: ignore[func-returns-value]

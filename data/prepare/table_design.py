@@ -159,7 +159,7 @@ def draw_rows(n_rows: int, m: int, rngs: Sequence[np.random.Generator]) -> npt.N
     """
     if not 1 <= m <= n_rows:
         raise DataError(
-            f"m must be between 1 and the {n_rows:,} rows there are, got {m}; choose another size"
+            f"m must be from 1 to the {n_rows:,} rows of the dataset, got {m}; choose another size"
         )
     # The held-out rows are as random as the drawn rows; drawing the smaller set is cheaper.
     complement = m > n_rows // 2

@@ -100,10 +100,10 @@ class DeclaredTable:
     """A file's rows as declared."""
 
     table: dict[str, npt.NDArray[Any]]  # the columns of the rows that were kept
-    kept: npt.NDArray[np.bool_]  # (n,): which rows of the file those are
+    is_complete: npt.NDArray[np.bool_]  # (n,): whether a row of the file is in the table
     repairs: tuple[Repair, ...]  # how many were left out, and why
-    moved: tuple[Repair, ...]  # rows with a number moved to a bound, by column
-    sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 where it was the lower or the upper one, else 0
+    clipped: tuple[Repair, ...]  # rows with a clipped number, by column
+    sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
@@ -148,10 +148,10 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         origin=OWN_FILE,
         data_source="real",
         n_rows=arrow.num_rows,
-        rows_read=len(read.kept),
+        rows_read=len(read.is_complete),
         repairs=(
             *read.repairs,
-            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.moved),
+            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.clipped),
         ),
         **counted,
     )
@@ -167,9 +167,9 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     values = _values(path, columns, ids, watch, declaration.marks)
     n_rows = len(values[columns[0].name])
     faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
-    moved, sides = _clipped(columns, values)
+    clipped, sides = _clipped(columns, values)
     faults += _undeclared(columns, values)
-    kept, repairs = _filled(columns, values)
+    is_complete, repairs = _filled(columns, values)
     if repairs and declaration.missing == "refuse":
         faults.append(
             f"{_listed([repair.reason for repair in repairs])}; correct those rows, use "
@@ -181,13 +181,13 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         faults += _other_size("users", n_users, declaration.n_users)
     if faults:
         raise DataError(f"{path}: {numbered(faults)}")
-    if not kept.any():
+    if not is_complete.any():
         raise DataError(
             f"{path}: every row lacks a cell of a declared column; remove empty columns from [[data.columns]]"
         )
-    sides = {name: column_values[kept] for name, column_values in sides.items()}
+    sides = {name: column_values[is_complete] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
-    values = {name: each[kept] for name, each in values.items()}
+    values = {name: each[is_complete] for name, each in values.items()}
     for column in columns:
         column_values = values[column.name]
         if column.categories:
@@ -198,8 +198,8 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
             table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
     _derive(declaration, values, table, sides)
     if ids:
-        table[user_id] = np.unique(ids.codes()[kept], return_inverse=True)[1]
-    return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
+        table[user_id] = np.unique(ids.codes()[is_complete], return_inverse=True)[1]
+    return DeclaredTable(table=table, is_complete=is_complete, repairs=repairs, clipped=clipped, sides=sides)
 
 
 def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
@@ -289,11 +289,11 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
 def _clipped(
     columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
 ) -> tuple[tuple[Repair, ...], dict[str, npt.NDArray[np.int8]]]:
-    """Move numbers beyond the bounds of columns that say so, in place; return in how many rows, and which.
+    """Clip numbers at the public bounds of columns with `clip`, in place; return counts and sides by column.
 
-    By public bounds, each row by itself: a row stays a row. Infinity, which stands for text, too, is left.
+    Each row is clipped by itself: a row stays a row. Infinity is not clipped, since it also stands for text.
     """
-    moved, sides = [], {}
+    clipped, sides = [], {}
     for column in columns:
         if column.clip and not column.categories:
             numbers = values[column.name]
@@ -301,8 +301,8 @@ def _clipped(
             sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
             numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
             if count := int(outside.sum()):
-                moved.append(Repair(f"column {column.name}", count))
-    return tuple(moved), {name: side for name, side in sides.items() if side.any()}
+                clipped.append(Repair(f"column {column.name}", count))
+    return tuple(clipped), {name: side for name, side in sides.items() if side.any()}
 
 
 def _undeclared(
@@ -353,8 +353,8 @@ def _derive(
         }
         table.update(derived.values(rows))
         for column, sources in derived.sources.items():
-            if moved := [sides[name] != 0 for name in sources if name in sides]:
-                sides[column] = np.any(moved, axis=0).astype(np.int8)
+            if is_clipped := [sides[name] != 0 for name in sources if name in sides]:
+                sides[column] = np.any(is_clipped, axis=0).astype(np.int8)
 
 
 def _filled(

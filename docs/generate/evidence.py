@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
 import dpalgos
-from flows.studies.evidence import DOCS, evidence
+from flows.studies.evidence import DOCS, evidence, facts
 from flows.studies.find_study import find_study
 
 # The study that answers each, and the panel, if not all of them.
@@ -43,7 +44,34 @@ def pages() -> dict[str, str]:
         "evidence/intervals.txt": table(intervals.columns, intervals.to_numpy().tolist()),
         "evidence/decisions.txt": table(columns, decisions),
         "evidence/errors.txt": "\n".join(shown),
+        "evidence/compared.txt": _compared(),
+        "studies.txt": _studies(),
     }
+
+
+def _compared() -> str:
+    """Return the table of the page that compares dpcost with other libraries."""
+    tasks = {
+        "diffprivlib": ("regression", "diffprivlib"),
+        "opendp": ("mean", "OpenDP"),
+        "smartnoise": ("averages of groups", "SmartNoise SQL"),
+        "dp_wizard": ("histogram", "DP Wizard"),
+    }
+    measures = ("lines", "seconds", "again", "error", "interval")
+    values = facts()
+    rows = [
+        (task, library, *(values[f"compared/{name}/{side}/{measure}"] for measure in measures))
+        for name, (task, other) in tasks.items()
+        for side, library in (("theirs", other), ("ours", "dpcost"))
+    ]
+    return table(("task", "library", "lines", "seconds", "further call", "error", "interval"), rows)
+
+
+def _studies() -> str:
+    """Return a table of the studies and their titles."""
+    files = sorted((DOCS.parent / "flows" / "studies").glob("*.toml"))
+    titles = {file.stem: tomllib.loads(file.read_text(encoding="utf-8"))["title"] for file in files}
+    return table(("study", "title"), [(f"`{name}`", title) for name, title in titles.items()])
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

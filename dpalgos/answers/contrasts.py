@@ -25,7 +25,7 @@ class ContrastResults:
     effect, sd, statistic, pvalue : (q,) arrays
         R β; the half-width of its interval over the normal quantile; (R β − q) / sd; and the two-sided
         p-value of a normal distribution. NaN if R β has no interval.
-    ends : (q, 2) array
+    limits : (q, 2) array
         Confidence limits of R β at ``level``.
     note : str
         The reasons for missing tests.
@@ -35,7 +35,7 @@ class ContrastResults:
     effect: FloatArray
     sd: FloatArray
     null: FloatArray
-    ends: FloatArray
+    limits: FloatArray
     level: float
     note: str = ""
 
@@ -51,12 +51,12 @@ class ContrastResults:
 
     def conf_int(self) -> FloatArray:
         """Return the confidence limits, (q, 2)."""
-        return self.ends
+        return self.limits
 
     def summary_frame(self) -> Any:
         """Return a data frame with a row per hypothesis and statsmodels' columns."""
         columns = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
-        values = (self.effect, self.sd, self.statistic, self.pvalue, *self.ends.T)
+        values = (self.effect, self.sd, self.statistic, self.pvalue, *self.limits.T)
         return frame_of({"": self.names, **dict(zip(columns, values, strict=True))}).set_index("")
 
     def __str__(self) -> str:

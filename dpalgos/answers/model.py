@@ -86,12 +86,12 @@ class ReleasedModel(ShowsCoefficients):
 
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
         """Return the coefficients with their intervals; NaN if there is no valid one."""
-        ends = _ends(self._along(np.eye(len(self.terms))))
+        limits = _limits(self._along(np.eye(len(self.terms))))
         family = self.released.family.name
         return CoefficientTable(
             terms=list(names or self.terms),
-            estimate=ends.mean(axis=0),
-            interval=ends,
+            estimate=limits.mean(axis=0),
+            interval=limits,
             level=self.level,
             family=family if family in RATIOS else "",
             intercept=self.intercept,
@@ -142,14 +142,14 @@ class ReleasedModel(ShowsCoefficients):
         """
         R, null, names = constraints_of(r_matrix, self.terms, self.columns)
         intervals = self._along(R)
-        ends = _ends(intervals)
-        sd = (ends[1] - ends[0]) / (2 * normal_quantile(self.level))
+        limits = _limits(intervals)
+        sd = (limits[1] - limits[0]) / (2 * normal_quantile(self.level))
         return ContrastResults(
             names=names,
-            effect=ends.mean(axis=0),
+            effect=limits.mean(axis=0),
             sd=sd,
             null=null,
-            ends=ends.T,
+            limits=limits.T,
             level=self.level,
             note=why_none(intervals.codes, names, "hypothesis") if intervals.codes.any() else "",
         )
@@ -194,9 +194,11 @@ class ReleasedModel(ShowsCoefficients):
     def means(self, rows: FloatArray, offset: FloatArray, interval: float | None = None) -> Any:
         """Return the result of :meth:`predict` for rows of the terms, (n, k), and an offset (n,)."""
         level = None if interval is None else check_level("interval", interval)
-        ends = _ends(self._along(rows, level)) + offset
+        limits = _limits(self._along(rows, level)) + offset
         mean = self.released.family.mean
-        lower, middle, upper = (mean(each[:, None])[:, 0] for each in (ends[0], ends.mean(axis=0), ends[1]))
+        lower, middle, upper = (
+            mean(each[:, None])[:, 0] for each in (limits[0], limits.mean(axis=0), limits[1])
+        )
         if interval is None:
             return middle
         return frame_of({"mean": middle, "mean_ci_lower": lower, "mean_ci_upper": upper})
@@ -238,6 +240,6 @@ class ReleasedModel(ShowsCoefficients):
         return coefficients
 
 
-def _ends(intervals: Interval) -> FloatArray:
+def _limits(intervals: Interval) -> FloatArray:
     """Return lower and upper confidence limits, (2, k), from the intervals of one estimate."""
-    return np.asarray(intervals.ends(np.zeros_like(intervals.half_width))[..., 0])
+    return np.asarray(intervals.limits(np.zeros_like(intervals.half_width))[..., 0])

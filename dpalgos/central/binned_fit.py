@@ -164,13 +164,13 @@ class Bins:
     def __init__(self, sample: Sample, coef: FloatArray) -> None:
         self.sample = sample
         reach, (least, most) = _LARGEST * np.abs(coef).sum(), sample.offset_bounds or (0.0, 0.0)
-        self.ends = least - reach, most + reach
+        self.bounds = least - reach, most + reach
 
         def predictor(group: Group) -> FloatArray:
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.asarray(group.shifted((group.X @ coef)[:, None])[:, 0])
 
-        self._predictors = sample.grouped(predictor)
+        self._predictors = sample.map_groups(predictor)
 
     def sums(
         self, edges: FloatArray, n_cells: int, cells: Callable[[Group, FloatArray], list[FloatArray]]
@@ -199,7 +199,7 @@ class Bins:
 
 def bin_edges(spend: Spend, bins: Bins) -> FloatArray:
     """Release counts of rows by predictor between public limits, then more finely; return 9 edges."""
-    low, high = (np.full(bins.sample.n_replicates, end) for end in bins.ends)
+    low, high = (np.full(bins.sample.n_replicates, bound) for bound in bins.bounds)
     for _ in range(_N_SEARCHES):
         fine = np.linspace(low, high, _N_FINE - 1)
         counts, _ = spend(ROWS_BY_PREDICTOR, bins.sums(fine, 1, lambda group, eta: [np.ones_like(eta)]))

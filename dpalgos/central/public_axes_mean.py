@@ -241,7 +241,7 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
         norms = np.sqrt(np.cumsum(scores**2, axis=1))[:, n_axes - 1]
         return np.asarray(is_used * (scores.T @ (clip_factor(norms, level) * group.weights)))
 
-    places = sample.grouped(lambda group: axes.scores(group.X), together=True)
+    places = sample.map_groups(lambda group: axes.scores(group.X), all_replicates=True)
     means = places.total(is_used.shape, clipped) / sample.n_rows
     released, _ = spend(MEAN, means, level, sample.n_rows)
     transcript.note("n_axes", n_axes.astype(float))

@@ -209,7 +209,7 @@ def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int)
         ]
         return np.array(sums).transpose(2, 0, 1)
 
-    finest = sample.grouped(cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
+    finest = sample.map_groups(cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
     each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
     return np.concatenate(each)
 

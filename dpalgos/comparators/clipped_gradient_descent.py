@@ -80,7 +80,7 @@ def clipped_gradient_descent(
         """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
         return clip_norm / np.maximum(row_lengths(group.X), _SHORTEST * clip_norm)[:, None]
 
-    bounded = sample.grouped(residual_bounds)
+    bounded = sample.map_groups(residual_bounds)
 
     def gradient_at(coef: FloatArray) -> FloatArray:
         def part(group: Group, bound: FloatArray) -> FloatArray:

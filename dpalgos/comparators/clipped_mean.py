@@ -235,8 +235,8 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ba
     def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
         """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
         target = factor * root_d / gaussian_mu(params.epsilon, params.delta)
-        distances: Grouped[FloatArray] = sample.grouped(
-            lambda group: ball.distances(group) * group.weights, together=True
+        distances: Grouped[FloatArray] = sample.map_groups(
+            lambda group: ball.distances(group) * group.weights, all_replicates=True
         )
         above = counts_above(distances, levels)
         chosen = search_by_counts(

@@ -137,6 +137,6 @@ def _mean_curvature(sample: Sample, family: Family, row_bound: float, coef: Floa
         curved = np.minimum((family.mean(u) - family.mean(-u)) / (2 * u), family.curvature_bound)
         return weighted_moments(X, curved * group.weights)
 
-    clipped = sample.grouped(lambda group: clip_rows_l2(group.X, row_bound), together=True)
+    clipped = sample.map_groups(lambda group: clip_rows_l2(group.X, row_bound), all_replicates=True)
     total = clipped.total((sample.n_replicates, len(coef), len(coef)), curvature, axis=0)
     return np.asarray(total / sample.n_rows[:, None, None])

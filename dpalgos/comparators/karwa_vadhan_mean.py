@@ -233,7 +233,7 @@ def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
     if sample.row_mask is None:  # blocks of a stream hold an even number of rows, but for the last
 
         def counted(part: Sample) -> FloatArray:
-            return np.asarray(sum(_differences_counted(group.X, edges) for group in part.together()))
+            return np.asarray(sum(_differences_counted(group.X, edges) for group in part.row_blocks()))
 
         counts[:] = sample.total(counted)
         return counts
@@ -255,7 +255,7 @@ def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int)
 
     def counted(part: Sample) -> FloatArray:
         counts = np.zeros((2 * most + 1, *std.shape))
-        for group in part.together():
+        for group in part.row_blocks():
             for j in range(len(std)):
                 for width in np.unique(std[j]):
                     chosen = std[j] == width
@@ -284,7 +284,7 @@ def _means_of_offsets(
 
     def summed(part: Sample) -> FloatArray:
         total = np.zeros_like(center)
-        for group in part.together():
+        for group in part.row_blocks():
             for j in range(len(center)):
                 for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
                     chosen = (center[j] == middle) & (half[j] == radius)

@@ -191,7 +191,7 @@ def useful_ridge(epsilon: float, delta: float, n_rows: int, n_features: int) -> 
 def tight_noise(
     epsilon: float, delta: float, least_ridge: float = 0.0, *, one_sided: bool
 ) -> PerturbationNoise:
-    """Return the smallest noise that is proved to be (ε, δ)-DP, given the split of ε and a minimum of Λ/β."""
+    """Return the smallest noise that is provably (ε, δ)-DP, given the split of ε and a minimum of Λ/β."""
     share = min(_CURVATURE_SHARE * epsilon, _LARGEST_CURVATURE_EPSILON)
     ridge = max(float(1 / np.expm1(share)), least_ridge)
 

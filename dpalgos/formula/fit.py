@@ -220,15 +220,26 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 
 def logit(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private logistic regression by formula; parameters, result and errors are those of :func:`ols`.
+    """Fit a private logistic regression by formula; parameters and errors are those of :func:`ols`.
 
     The response has values 0 and 1, or two levels. The second level is the event.
+
+    Returns
+    -------
+    FormulaResult
+        Log-odds per unit of each term; ``table()`` also has odds ratios.
     """
     return _fit("logistic", formula, frame, **options)
 
 
 def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
-    """Fit a private Poisson regression of counts by formula; see :func:`ols`."""
+    """Fit a private Poisson regression of counts by formula; parameters and errors are those of :func:`ols`.
+
+    Returns
+    -------
+    FormulaResult
+        Log rates per unit of each term; ``table()`` also has rate ratios.
+    """
     return _fit("poisson", formula, frame, **options)
 
 

@@ -86,8 +86,8 @@ def interval_in_ball(
     """Return the interval of a mean of clipped offsets, released as ``offset``; None without a level."""
     if level is None:
         return None
-    distances: Grouped[FloatArray] = sample.grouped(
-        lambda group: np.asarray(ball.distances(group) * group.weights), together=True
+    distances: Grouped[FloatArray] = sample.map_groups(
+        lambda group: np.asarray(ball.distances(group) * group.weights), all_replicates=True
     )
     above = shares_above(sample, distances, ball.radius)
     spread = RowSpread(mean_squares(sample, ball), above, unseen)

@@ -35,7 +35,7 @@ class OffsetParams(Params):
     """The keyword of regressions that take an offset."""
 
     offset_bounds: tuple[float, float] | None = checked(
-        "public bounds of an offset, the first column of X, whose coefficient is 1; None: there is none",
+        "public bounds of an offset, the first column of X, whose coefficient is 1; default: no offset",
         _check_bounds,
         default=None,
         optional=True,

@@ -87,7 +87,7 @@ class TruncatedEntries:
                 above[:, 1:, r] += counts(sizes)
             return above
 
-        above = sample.grouped(sample.moved_cells, together=True).total(shape, counted)
+        above = sample.map_groups(sample.clipped_cells, all_replicates=True).total(shape, counted)
         return np.asarray((above if d > 1 else above[:, 0]) / sample.n_rows)
 
     def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:

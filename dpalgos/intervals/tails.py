@@ -94,7 +94,7 @@ def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArr
 
     If a cell of a row was clipped before, the row counts as far beyond: its true size is unknown.
     """
-    is_extreme = sample.moved_rows(group)
+    is_extreme = sample.clipped_rows(group)
     if is_extreme is not None:
         sizes = np.where(is_extreme[:, None], FAR, sizes)
     return counts(sizes * group.weights)

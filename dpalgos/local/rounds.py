@@ -2,9 +2,8 @@
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
-    - client: public state → the function of its own row that a device computes, and its randomizer;
+- client: public state → the function of its own row that a device computes, and its randomizer;
 - server: public state, means of the reports of one group → the next public state.
-
 
 Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
 one report. Therefore rounds do not add up: a person's ε is that of the one report.

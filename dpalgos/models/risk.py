@@ -190,7 +190,7 @@ class Minimum:
     """
 
     coef: FloatArray
-    found: BoolArray
+    converged: BoolArray
 
 
 class Step(NamedTuple):

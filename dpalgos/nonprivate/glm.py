@@ -67,7 +67,7 @@ def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray
     if params.family_object().is_linear and params.offset_bounds is None:
         return ols(sample, params, transcript)
     minimum = minimize(Risk(params.family_object(), params.covariates(sample)))
-    if not minimum.found.all():
+    if not minimum.converged.all():
         raise InputError(
             f"y must not be separated by a linear predictor for family={params.family!r}, or the likelihood "
             "has no maximum (or none within reach); add rows, drop or rescale columns, or take a private or "

@@ -71,7 +71,7 @@ def _of_all_rows(sample: Sample) -> FloatArray:
 
 
 def _factor(part: Sample) -> FloatArray:
-    blocks = (np.column_stack([group.X, group.y]) for group in part.together())
+    blocks = (np.column_stack([group.X, group.y]) for group in part.row_blocks())
     nothing: FloatArray = np.empty((0, part.n_features + 1))
     return reduce(_with_rows, blocks, nothing)
 

@@ -38,7 +38,7 @@ class Ball:
 
     def total(self, sample: Sample, part: Callable[[Group, FloatArray], FloatArray]) -> FloatArray:
         """Return the sum over rows of a function of a group and its distances, (d, R)."""
-        return sample.grouped(self.distances, together=True).total(
+        return sample.map_groups(self.distances, all_replicates=True).total(
             (len(self.center), sample.n_replicates), part
         )
 

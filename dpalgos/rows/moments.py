@@ -33,7 +33,7 @@ def row_moments(
 
     def of(part: Sample) -> FloatArray:
         total: FloatArray = np.zeros(())
-        for group in part.together():
+        for group in part.row_blocks():
             rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
             y = group.y if response_bound is None else truncate(group.y, response_bound)
             weights = None if part.row_mask is None else group.weights
@@ -71,8 +71,8 @@ def squared_error_gradient(
         def crossed(group: Group, responses: FloatArray) -> FloatArray:
             return clip_rows_l2(group.X, covariate_bound).T @ responses
 
-        truncated = sample.grouped(
-            lambda group: truncate(group.y[:, None], level) * group.weights, together=True
+        truncated = sample.map_groups(
+            lambda group: truncate(group.y[:, None], level) * group.weights, all_replicates=True
         )
         cross = (truncated.total((d, sample.n_replicates), crossed) / sample.n_rows).T
 

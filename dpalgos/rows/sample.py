@@ -113,7 +113,7 @@ class Sample:
         if self._held_y is not None or not _brings_responses(self.rows):
             return self._held_y
         y = np.empty(len(self.rows))
-        for group in self.together():
+        for group in self.row_blocks():
             y[group.rows] = group.y
         y.flags.writeable = False
         return y
@@ -224,13 +224,13 @@ class Sample:
             )
         return self.user_codes
 
-    def moved_cells(self, group: Group) -> BoolArray | None:
+    def clipped_cells(self, group: Group) -> BoolArray | None:
         """Return which cells of a group's X were clipped to a bound, (n_group, d); None: none was."""
         if self.moved is None:
             return None
         return np.asarray(self.moved[group.rows][:, self._covariates] != 0)
 
-    def moved_rows(self, group: Group) -> BoolArray | None:
+    def clipped_rows(self, group: Group) -> BoolArray | None:
         """Return which rows of a group have cells clipped to a bound, (n_group,); None: none has."""
         return None if self.moved is None else np.asarray(self.moved[group.rows].any(axis=1))
 
@@ -242,7 +242,7 @@ class Sample:
     def responses(self) -> Iterator[FloatArray]:
         """Yield y, or refuse if there is none: at once, or block by block where rows are streamed."""
         self.check_response()
-        yield from (group.y for group in self.together())
+        yield from (group.y for group in self.row_blocks())
 
     def response(self) -> FloatArray:
         """Return y, or refuse if there is none."""
@@ -266,9 +266,9 @@ class Sample:
 
         def means() -> FloatArray:
             shape = self.n_features, self.n_replicates
-            found = np.broadcast_to(self.total(total), shape) / self.n_rows
-            found.flags.writeable = False
-            return np.asarray(found)
+            values = np.broadcast_to(self.total(total), shape) / self.n_rows
+            values.flags.writeable = False
+            return np.asarray(values)
 
         return self.computed(("clipped means", clip, bound), means)
 
@@ -305,14 +305,14 @@ class Sample:
             weights = self.row_mask[used, replicates].astype(float, order="F")
             yield Group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
 
-    def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
-        """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""
+    def map_groups(self, function: Callable[[Group], T], *, all_replicates: bool = False) -> "Grouped[T]":
+        """Apply a function to each group, of :meth:`groups` or of :meth:`row_blocks`."""
         if self.rows.streamed:
-            return Grouped(self, made)
-        groups = self.together if together else self.groups
-        return Grouped(self, made, [(group, made(group)) for group in groups()])
+            return Grouped(self, function)
+        groups = self.row_blocks if all_replicates else self.groups
+        return Grouped(self, function, [(group, function(group)) for group in groups()])
 
-    def partials(self, made: Callable[["Sample"], T]) -> Iterable[T]:
+    def partials(self, function: Callable[["Sample"], T]) -> Iterable[T]:
         """Apply a function to each partition of the rows as a sample of its own, in order; or to this one.
 
         It may run in another process: it reads no rows but those of its argument, and draws no noise. Rows
@@ -320,12 +320,12 @@ class Sample:
         sent every time.
         """
         if (rows := self._partitions) is None:
-            return [made(self)]
-        return rows.mapped(partial(_of_partition, made, self.n_replicates, self.offset_bounds))
+            return [function(self)]
+        return rows.mapped(partial(_of_partition, function, self.n_replicates, self.offset_bounds))
 
-    def total(self, made: Callable[["Sample"], FloatArray]) -> FloatArray:
+    def total(self, function: Callable[["Sample"], FloatArray]) -> FloatArray:
         """Return the sum of :meth:`partials`."""
-        return made(self) if self._partitions is None else total_of(self.partials(made))
+        return function(self) if self._partitions is None else total_of(self.partials(function))
 
     @property
     def _partitions(self) -> PartitionedRows | None:
@@ -333,7 +333,7 @@ class Sample:
         alone = self._held_y is None and self.row_mask is None and self.moved is None
         return self.rows if alone and isinstance(self.rows, PartitionedRows) else None
 
-    def together(self) -> Iterator[Group]:
+    def row_blocks(self) -> Iterator[Group]:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
         everybody = slice(0, self.n_replicates)
         if not isinstance(self.rows, StreamedRows):
@@ -341,9 +341,9 @@ class Sample:
             y = np.zeros(len(self.X)) if self.y is None else self.y
             yield Group(everybody, slice(None), self.X, y, weights, self.offset_of(slice(None)))
             return
-        for rows, block, own in self.rows.pieces():
+        for rows, block, streamed_y in self.rows.pieces():
             X = block.astype(np.float64, copy=False)
-            responses = own if self._held_y is None else self._held_y[rows]
+            responses = streamed_y if self._held_y is None else self._held_y[rows]
             y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
             if self.leaves_out_unused_rows and self.row_mask is not None:
@@ -365,13 +365,13 @@ class Grouped(Generic[T]):
     """
 
     sample: Sample
-    made: Callable[[Group], T]
-    kept: list[tuple[Group, T]] | None = None
+    function: Callable[[Group], T]
+    pairs: list[tuple[Group, T]] | None = None
 
     def __iter__(self) -> Iterator[tuple[Group, T]]:
-        if self.kept is not None:
-            return iter(self.kept)
-        return ((group, self.made(group)) for group in self.sample.together())
+        if self.pairs is not None:
+            return iter(self.pairs)
+        return ((group, self.function(group)) for group in self.sample.row_blocks())
 
     def total(
         self, shape: tuple[int, ...], part: Callable[[Group, T], FloatArray], *, axis: int = -1
@@ -380,28 +380,30 @@ class Grouped(Generic[T]):
 
         Replicates are along ``axis``; an array without that axis is shared by all replicates.
         """
-        if self.kept is not None:
+        if self.pairs is not None:
             return _summed(self, shape, part, axis)
-        made = self.made
-        return self.sample.total(lambda own: _summed(own.grouped(made), shape, part, axis))
+        function = self.function
+        return self.sample.total(lambda part_rows: _summed(part_rows.map_groups(function), shape, part, axis))
 
     def sum(self, part: Callable[[Group, T], Any]) -> FloatArray:
         """Return the sum over all rows of an array per group and its value, of one replicate."""
-        if self.kept is not None:
-            return np.asarray(sum(part(group, value) for group, value in self.kept), dtype=float)
-        made = self.made
-        return self.sample.total(lambda own: _plain_sum(own.grouped(made), part))
+        if self.pairs is not None:
+            return np.asarray(sum(part(group, value) for group, value in self.pairs), dtype=float)
+        function = self.function
+        return self.sample.total(lambda part_rows: _plain_sum(part_rows.map_groups(function), part))
 
-    def map(self, made: Callable[[Group, T], U]) -> "Grouped[U]":
+    def map(self, function: Callable[[Group, T], U]) -> "Grouped[U]":
         """Apply a function to each group and its previous value."""
-        kept = None if self.kept is None else [(group, made(group, old)) for group, old in self.kept]
-        before = self.made
-        return Grouped(self.sample, lambda group: made(group, before(group)), kept)
+        pairs = None if self.pairs is None else [(group, function(group, old)) for group, old in self.pairs]
+        before = self.function
+        return Grouped(self.sample, lambda group: function(group, before(group)), pairs)
 
 
-def _of_partition(made: Callable[[Sample], T], n_replicates: int, offset: Bounds, rows: StreamedRows) -> T:
+def _of_partition(
+    function: Callable[[Sample], T], n_replicates: int, offset: Bounds, rows: StreamedRows
+) -> T:
     part = Sample(rows, n_replicates=n_replicates)
-    return made(part if offset is None else part.with_offset(offset))
+    return function(part if offset is None else part.with_offset(offset))
 
 
 def _plain_sum(groups: Iterable[tuple[Group, T]], part: Callable[[Group, T], Any]) -> FloatArray:

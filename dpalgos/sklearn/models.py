@@ -46,8 +46,8 @@ class _LinearPredictor(UnitModel):
 
         def moved() -> IntArray:
             constant = np.zeros((len(X), int(self.fit_intercept)), dtype=np.int8)
-            ends = [] if response is None else [response.moved(y[:, None])]
-            return np.column_stack([units.moved(X), constant, *ends])
+            ends = [] if response is None else [response.clipped_sides(y[:, None])]
+            return np.column_stack([units.clipped_sides(X), constant, *ends])
 
         declared = y if response is None else response.apply(y[:, None])[:, 0]
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
@@ -373,7 +373,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
         """Fit to X (n, d); y is ignored."""
         rows = checked_rows(self, self._coded(X))
         units = self._units_of(rows)
-        answer = self._released(units.apply(rows), None, lambda: units.moved(rows)).estimate
+        answer = self._released(units.apply(rows), None, lambda: units.clipped_sides(rows)).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
                 f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "

@@ -31,7 +31,7 @@ class Units:
         """Return X, clipped to the bounds."""
         return np.clip(X, self.lower, self.upper)
 
-    def moved(self, X: FloatArray) -> IntArray:
+    def clipped_sides(self, X: FloatArray) -> IntArray:
         """Return −1 for entries of X (n, d) clipped at the lower bound, 1 at the upper, otherwise 0."""
         return np.asarray((self.upper < X).astype(np.int8) - (self.lower > X))
 

@@ -111,8 +111,8 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
             )
         if LINEAR_LOSSES[self.loss].bend is None:
             raise InputError(
-                f"interval must be None for loss={self.loss!r}, got {self.interval!r}: it has no curvature "
-                "everywhere; pass loss='squared' or 'logistic'"
+                f"interval must be None for loss={self.loss!r}, got {self.interval!r}: this loss has no "
+                "second derivative everywhere; pass loss='squared' or 'logistic'"
             )
         if self.curvature_bound is None:
             raise InputError(

@@ -39,7 +39,7 @@ class Figure:
     """A figure of the documentation that has its own command."""
 
     name: str
-    shown: str  # its place: a file below docs, and a description
+    place: str  # a file below docs, and a description
     command: str  # {out} stands for its output file
     file: str  # its output file below docs; empty if the printed output is compared
     minutes: float
@@ -154,4 +154,4 @@ def stale() -> Iterator[tuple[str, str]]:
             yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"dpcost reproduce {study}"
     for figure in figures():
         if figure.stale:
-            yield figure.shown, f"dpcost reproduce {figure.name}"
+            yield figure.place, f"dpcost reproduce {figure.name}"

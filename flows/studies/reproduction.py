@@ -53,7 +53,7 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
     of_name = {command.rpartition(" ")[2] for _, command in stored.stale()}
     for name in names:
         figure = figures.get(name)
-        what = figure.shown if figure else "errors of the study in evidence.csv"
+        what = figure.place if figure else "errors of the study in evidence.csv"
         time = f", {figure.minutes:g} minutes on two cores" if figure else ""
         typer.echo(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
 
@@ -93,7 +93,7 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
 
 def _difference(figure: Figure, out: Path) -> str:
     if not figure.file:
-        return f"compare the printed result with {figure.shown}"
+        return f"compare the printed result with {figure.place}"
     stored_bytes, again = (
         path.read_bytes() if path.exists() else b"" for path in (stored.DOCS / figure.file, out)
     )

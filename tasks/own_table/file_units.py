@@ -29,7 +29,7 @@ class FileUnits:
     reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
 
     def __post_init__(self) -> None:
-        if twice := [name for name in self.shown if self.shown.count(name) > 1]:
+        if twice := [name for name in self.coef_names if self.coef_names.count(name) > 1]:
             raise SpecError(f"two coefficients would be called {twice[0]!r}; rename that column of the file")
 
     @classmethod
@@ -38,14 +38,14 @@ class FileUnits:
         return cls(names=tuple(names), factor=np.ones(len(names)), offset=np.zeros(len(names)))
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        """The names of the numbers that are shown."""
+    def coef_names(self) -> tuple[str, ...]:
+        """The names of the coefficients in the units of the file."""
         return self.terms or self.names
 
     @property
     def intercept(self) -> str:
         """The name of the intercept, "" if there is none."""
-        return next((name for name in (INTERCEPT, AT_CENTERS) if name in self.shown), "")
+        return next((name for name in (INTERCEPT, AT_CENTERS) if name in self.coef_names), "")
 
     @property
     def affine(self) -> tuple[FloatArray, FloatArray]:
@@ -58,27 +58,28 @@ class FileUnits:
         raw = np.asarray((answer.T * self.factor + self.offset).T)
         return raw if self.back is None else np.asarray(self.back @ raw)
 
-    def answer_of(self, shown: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
-        """Return the coordinates (k,) of an estimate shown by name; the first, of an offset, is 1."""
-        if set(shown) != set(self.shown):
+    def answer_of(self, coef: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
+        """Return the coordinates (k,) of coefficients by name; the first, of an offset, is 1."""
+        names = self.coef_names
+        if set(coef) != set(names):
             raise SpecError(
-                f"params.coef must be a record of {', '.join(self.shown)}, got one of {', '.join(shown)}; "
+                f"params.coef must be a record of {', '.join(names)}, got {', '.join(coef)}; "
                 "name the record of an estimate by these columns"
             )
         back, shift = self.affine
         known, first = np.ones(int(has_offset)), int(has_offset)
-        own = np.array([shown[name] for name in self.shown]) - shift - back[:, :first] @ known
-        return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
+        raw = np.array([coef[name] for name in names]) - shift - back[:, :first] @ known
+        return np.concatenate([known, np.linalg.lstsq(back[:, first:], raw, rcond=None)[0]])
 
-    def ends_of(self, found: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def limits_of(self, interval: Interval, answer: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return confidence limits (m, 2) of an estimate (k,) in the units of the file, and reasons."""
         one = answer.reshape(-1, 1)
         if self.back is None:
-            return self.of(found.ends(one)[..., 0].T), found.codes
+            return self.of(interval.limits(one)[..., 0].T), interval.codes
         matrix = self.back * self.factor
-        along = found.along(matrix, one)
-        ends = along.ends(matrix @ one)[..., 0].T
-        return ends + (self.back @ self.offset)[:, None], along.codes
+        along = interval.along(matrix, one)
+        limits = along.limits(matrix @ one)[..., 0].T
+        return limits + (self.back @ self.offset)[:, None], along.codes
 
     def half_widths(self, names: Sequence[str], widths: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
         """Return half-widths (…, k) of intervals of some coordinates in the units of the file, by shown name.

@@ -48,31 +48,33 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     except dpalgos.InputError as refused:
         return {**content, "missing": str(refused)}
     matrix, offset = units.affine
-    ends: FloatArray = np.full((len(matrix), 2), np.nan)
+    limits: FloatArray = np.full((len(matrix), 2), np.nan)
     if answer.intervals is not None:
-        ends, _ = units.ends_of(answer.intervals, answer.estimate)
+        limits, _ = units.limits_of(answer.intervals, answer.estimate)
     coef, exact = (
         _centered((matrix @ each.reshape(len(there), -1) + offset[:, None])[:, reference.classes])
         for each in (answer.estimate, reference.coef)
     )
-    has_ends = np.isfinite(ends.sum(axis=1))
-    coef = np.where(has_ends[:, None], ends.mean(axis=1, keepdims=True), coef)
+    has_interval = np.isfinite(limits.sum(axis=1))
+    coef = np.where(has_interval[:, None], limits.mean(axis=1, keepdims=True), coef)
     suffixes = [f", {class_names[k]}" * (coef.shape[1] > 1) for k in np.flatnonzero(reference.classes)]
     content["rows"] = [
         [
             name + suffix,
             float(coef[j, k]),
-            *(map(float, ends[j]) if has_ends[j] else (None, None)),
+            *(map(float, limits[j]) if has_interval[j] else (None, None)),
             float(exact[j, k]),
         ]
-        for j, name in enumerate(units.shown)
+        for j, name in enumerate(units.coef_names)
         if matrix[j].any() and not matrix[j, ~there].any()
         for k, suffix in enumerate(suffixes)
     ]
     about = answer.about
     return {
         **content,
-        "covers": covered(about.target, about.family) if has_ends.any() and about and about.target else "",
+        "covers": covered(about.target, about.family)
+        if has_interval.any() and about and about.target
+        else "",
         "of_terms": problem.units_of_file is not None,
         "estimator": cell.estimator,
         "form": cell.form,

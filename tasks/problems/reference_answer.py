@@ -87,7 +87,7 @@ def reference_answer(
         coef, estimated = np.zeros((len(columns), len(classes))), columns.copy()
         estimated[0] &= offset_bounds is None
         coef[np.ix_(estimated, classes)] = minimum.coef[..., 0].reshape(estimated.sum(), -1)
-        if minimum.found.all():
+        if minimum.converged.all():
             coef[~estimated & columns] = 1.0
             return ReferenceAnswer(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
         # What grows without end moves the linear predictor farthest; an intercept moves nothing.

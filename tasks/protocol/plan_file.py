@@ -149,7 +149,7 @@ def _with_terms(question: PlanQuestion, config: ReleaseConfig, study: StudySpec)
     assert table is not None
     formula = table.formula_of(config.columns.x) if question.formula else None
     _, units = units_as_declared(table, config.columns, question.family, formula)
-    terms = [each for each in units.shown if each != units.intercept]
+    terms = [each for each in units.coef_names if each != units.intercept]
     return question.with_terms(terms, [each.name for each in table.columns if each.categories])
 
 

@@ -91,7 +91,7 @@ class StoredRelease:
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
         units, stored = self.rows.units, self.answer["estimate"]
-        rank = {name: (j, 0) for j, name in enumerate(units.shown)}
+        rank = {name: (j, 0) for j, name in enumerate(units.coef_names)}
 
         def order(name: str) -> tuple[int, int]:
             column, _, k = name.rpartition(", class ")
@@ -255,7 +255,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
                 ) from None
     plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
-    return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
+    return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped)
 
 
 def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:
@@ -323,17 +323,17 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
             "--again"
         ) from None
     answer: dict[str, Any] = {
-        "estimate": _named(units.shown, units.of(drawn.estimate)),
+        "estimate": _named(units.coef_names, units.of(drawn.estimate)),
         "events": event_entries(drawn.events),
     }
     answer |= {"cautions": drawn.cautions} if drawn.cautions else {}
     answer |= _fit(plan.rows, drawn)
     if drawn.intervals is not None:
-        pairs, why = units.ends_of(drawn.intervals, drawn.estimate)
-        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
-        answer["interval"] = dict(zip(units.shown, ends, strict=True))
+        pairs, why = units.limits_of(drawn.intervals, drawn.estimate)
+        limits = [[None if np.isnan(limit) else float(limit) for limit in pair] for pair in pairs]
+        answer["interval"] = dict(zip(units.coef_names, limits, strict=True))
         if why.any():
-            answer["interval_note"] = why_none(why, units.shown)
+            answer["interval_note"] = why_none(why, units.coef_names)
         answer |= _released_model(plan, drawn)
     return answer
 
@@ -346,11 +346,11 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     matrix, shift = units.affine
     design = request.by_formula
     model = drawn.released_model(
-        units.shown,
+        units.coef_names,
         matrix=matrix,
         shift=shift,
-        groups=units.groups or {name: (name,) for name in units.shown},
-        columns=units.columns or units.shown,
+        groups=units.groups or {name: (name,) for name in units.coef_names},
+        columns=units.columns or units.coef_names,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
         offset=plan.offset,

@@ -48,7 +48,7 @@ class ReleaseRows:
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
     design: RowDesign  # how X and y are made from the file
-    moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
+    clipped: np.ndarray | None = None  # which cells of X and y were clipped at a bound, for `dpalgos.Sample`
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
     former_content: str = ""  # the fingerprint of version 1.1, where the ledger has some
@@ -97,12 +97,12 @@ def table_as_declared(
             "them, so give the column impute = a public constant"
         )
     users = read.table[design.user_id] if design.user_id else None
-    X, moved = design.rows(read.table), _moved(read, design)
+    X, clipped = design.rows(read.table), _clipped_sides(read, design)
     if design.response is None:
-        return ReleaseRows(X=X, y=None, users=users, units=units, design=design, moved=moved)
-    rows, y = np.zeros((len(read.kept), X.shape[1])), np.zeros(len(read.kept))
-    rows[read.kept], y[read.kept] = X, design.response.values(read.table)
-    return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, moved=moved)
+        return ReleaseRows(X=X, y=None, users=users, units=units, design=design, clipped=clipped)
+    rows, y = np.zeros((len(read.is_complete), X.shape[1])), np.zeros(len(read.is_complete))
+    rows[read.is_complete], y[read.is_complete] = X, design.response.values(read.table)
+    return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, clipped=clipped)
 
 
 def units_as_declared(
@@ -173,16 +173,16 @@ def _file_units(
     )
 
 
-def _moved(read: DeclaredTable, design: RowDesign) -> np.ndarray | None:
+def _clipped_sides(read: DeclaredTable, design: RowDesign) -> np.ndarray | None:
     """Return which cells of X and y were clipped to a bound, (n, …), or None if none was."""
     more = [AT_CENTERS, design.response.name] if design.response else []
     columns = [*design.names, *more]
     if not set(columns) & set(read.sides):
         return None
-    moved = np.zeros((len(read.kept), len(columns)), dtype=np.int8)
+    clipped = np.zeros((len(read.is_complete), len(columns)), dtype=np.int8)
     for j, name in enumerate(columns):
-        moved[read.kept, j] = read.sides.get(name, 0)
-    return moved
+        clipped[read.is_complete, j] = read.sides.get(name, 0)
+    return clipped
 
 
 def _single(columns: Sequence[str], name: str) -> str:

@@ -96,10 +96,10 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
                 "what its first release takes: choose an estimator that never fails"
             )
         raise BudgetExhausted(
-            f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
-            f"epsilon {spent:g}, delta {budget.delta if charges else 0.0:g} in "
-            f"{len(charges)} charges; asked is epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
-            "ask for less, or use the releases that exist"
+            f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; "
+            f"{len(charges)} charges spent epsilon {spent:g}, delta {budget.delta if charges else 0.0:g}; "
+            f"the request needs epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
+            "request less, or use existing releases"
         )
 
     return require_room

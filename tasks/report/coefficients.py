@@ -89,7 +89,7 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
     table = model.coefficients()
     answer = [
         {"name": term, "estimate": estimate, "lower": low, "upper": high}
-        for term, estimate, low, high in zip(table.terms, table.estimate, *table.ends, strict=True)
+        for term, estimate, low, high in zip(table.terms, table.estimate, *table.limits, strict=True)
     ]
     name = model.summary().title if model.offset else formula
     deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}

@@ -89,7 +89,7 @@ def measure(shape, repetitions):
         both = [_difference(whole, coef), _difference(nested, own_coef)]
         p_values["contrast"].append(both)
         own = np.diff(dpalgos.estimate(name, X[:, kept], y, rng=rng, **asked).interval, axis=0)[0]
-        widths.append(np.diff(nested.coefficients().ends, axis=0)[0] / own)
+        widths.append(np.diff(nested.coefficients().limits, axis=0)[0] / own)
     found = {}
     for what, values in p_values.items():
         there = np.isfinite(values)

@@ -188,7 +188,7 @@ def test_partial_sums_that_a_mapper_loses_or_repeats_are_noticed(times):
     refused(lambda: estimated("dp_mean", rows, **MEAN), ValueError, "zip")
 
 
-def test_moved_cells_count_once_however_the_rows_are_cut():
+def test_clipped_cells_count_once_however_the_rows_are_cut():
     X, moved = np.zeros((8, 1)), np.zeros((8, 1), dtype=np.int8)
     moved[1] = 1
     rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 4)])
@@ -197,11 +197,11 @@ def test_moved_cells_count_once_however_the_rows_are_cut():
     np.testing.assert_allclose(answers[0].interval, answers[1].interval)
 
 
-def test_moved_cells_of_covariates_do_not_follow_an_offset():
+def test_clipped_cells_of_covariates_do_not_follow_an_offset():
     moved = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])  # offset, covariates, response
     sample = Sample(np.ones((4, 3)), np.ones(4), moved=moved).with_offset((0.0, 1.0))
     (group,) = sample.groups()
-    np.testing.assert_array_equal(sample.moved_cells(group), moved[:, 1:3] != 0)
+    np.testing.assert_array_equal(sample.clipped_cells(group), moved[:, 1:3] != 0)
 
 
 def test_partitions_and_no_partition():

@@ -271,7 +271,7 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
     X, y = people()
     fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
     model = pickle.loads(pickle.dumps(fitted.fit(X, y))).model_
-    np.testing.assert_allclose(model.coefficients().ends, fitted.interval_)
+    np.testing.assert_allclose(model.coefficients().limits, fitted.interval_)
     assert model.terms == ("age", "smoker", "region=far west", "region=south", "intercept")
     assert model.t_test("smoker - 10 * age = 0, region=far west = 10").pvalue.min() > 1e-3
     assert dict(model.wald_test_terms().df_constraint) == {"age": 1, "smoker": 1, "region": 2}
@@ -281,7 +281,7 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
         {"one": 1, "age": X.age, **{each: X.region == each for each in LEVELS["region"][1:]}}
     )
     own = np.linalg.lstsq(smaller.to_numpy(dtype=float), y, rcond=None)[0]
-    low, high = nested.coefficients().ends
+    low, high = nested.coefficients().limits
     assert ((low < own[[1, 2, 3, 0]]) & (own[[1, 2, 3, 0]] < high)).all()
 
     for each, coef in (model, model.params), (nested, nested.params):

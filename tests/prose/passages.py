@@ -1,4 +1,4 @@
-"""Prose in a file: the paragraphs of a Markdown page, the docstrings and messages of a Python module."""
+"""Prose in a file: paragraphs of a page or template, docstrings and messages of a Python module."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _RST_TABLE = re.compile(
     r"^ *=+(?: +=+)+ *$\n(?:.*\n)*? *=+(?: +=+)+ *$\n(?:(?:.*\n)*? *=+(?: +=+)+ *$)?", re.MULTILINE
 )
 _NUMPYDOC = re.compile(r"^.*\n *-{3,} *$|^ *[\w, *]+ : .*$", re.MULTILINE)
+_JINJA_TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_JINJA_VALUE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_HTML_TAG = re.compile(r"</?\w[^<>\n]*>")
 _FORMULA = re.compile(r"^ {4,}.*[=≤≥∈·√].*$", re.MULTILINE)
 
 
@@ -37,9 +40,10 @@ class Passage:
 
 
 def passages(path: Path) -> list[Passage]:
-    """Return the prose of a Markdown or Python file."""
+    """Return the prose of a Markdown or Python file, or of a template."""
     text = path.read_text(encoding="utf-8")
-    found = _of_python(text) if path.suffix == ".py" else _of_markdown(text)
+    readers = {".py": _of_python, ".jinja": _of_template}
+    found = readers.get(path.suffix, _of_markdown)(text)
     return [each for each in found if re.search(r"[a-z]{2}", each.text)]
 
 
@@ -52,6 +56,15 @@ def _of_markdown(text: str, first_line: int = 1) -> Iterator[Passage]:
         part = text[start:end]
         if not part.lstrip("\n").startswith("    "):  # a formula
             yield Passage(first_line + text.count("\n", 0, start), part)
+
+
+def _of_template(text: str) -> Iterator[Passage]:
+    """Yield the text between tags; a value counts as one word."""
+    names = itertools.count()  # a repeated word is a fault
+    value = lambda found: f"X{next(names)}" + "\n" * found[0].count("\n")  # noqa: E731
+    text = _JINJA_VALUE.sub(value, _HTML_TAG.sub(" ", text))
+    text = _JINJA_TAG.sub(lambda tag: "|" + "\n" * tag[0].count("\n"), text)
+    return _of_markdown("\n".join(line.strip() for line in text.split("\n")))
 
 
 def _of_python(text: str) -> Iterator[Passage]:

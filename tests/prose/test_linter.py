@@ -37,6 +37,15 @@ def test_docstrings_and_messages_of_a_module_are_checked(tmp_path):
     assert not found(tmp_path, 'hence = {"hence": 1}  # hence\n', ".py")
 
 
+def test_words_of_a_template_are_checked_between_its_tags(tmp_path):
+    assert found(
+        tmp_path, "{% if hence %}\n    <p>The error\nis hence {{ error }}.</p>\n{% endif %}\n", ".jinja"
+    )[0].startswith("page.jinja:3:")
+    assert not found(
+        tmp_path, '{% set x = "hence" %}{# hence #}<p class="hence">{{ hence }} is small.</p>\n', ".jinja"
+    )
+
+
 def test_every_exception_has_a_reason_and_is_needed():
     texts = [path.read_text(encoding="utf-8") for path in files()]
     for each in EXCEPTIONS["exceptions"]:

@@ -31,7 +31,7 @@ class Norms(NamedTuple):
 
     def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
         """Return a function: index of a threshold (m,) → how many lengths exceed it. A row moves it by 1."""
-        if self.lengths.kept is not None:
+        if self.lengths.pairs is not None:
             return lambda k: float(self.lengths.sum(lambda _, own: np.count_nonzero(own > thresholds[k])))
 
         def bins(_: Group, lengths: FloatArray) -> IntArray:
@@ -50,7 +50,7 @@ class Norms(NamedTuple):
 
         def above(group: Group, lengths: FloatArray) -> FloatArray:
             relative = lengths / threshold
-            if (is_extreme := sample.moved_rows(group)) is not None:
+            if (is_extreme := sample.clipped_rows(group)) is not None:
                 relative = np.where(is_extreme, np.inf, relative)
             return np.array([np.count_nonzero(relative > size) for size in sizes], dtype=float)
 
@@ -67,7 +67,7 @@ def n_rows_of(sample: Sample) -> float:
 
 def joined_rows(sample: Sample, *, with_response: bool) -> Grouped[FloatArray]:
     """Return the rows z = [x, y], or [x, 1]."""
-    return sample.grouped(
+    return sample.map_groups(
         lambda group: np.column_stack([group.X, group.y if with_response else np.ones(len(group.X))])
     )
 
@@ -103,7 +103,7 @@ def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: 
 
 def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
     """Return the mean of bounded values (n,) or (n, k) of rows; the caller states their range."""
-    return sample.grouped(values).sum(lambda _, own: own.sum(axis=0)) / n_rows_of(sample)
+    return sample.map_groups(values).sum(lambda _, own: own.sum(axis=0)) / n_rows_of(sample)
 
 
 def mean_response(sample: Sample, family: Family, largest: float) -> FloatArray:
@@ -129,7 +129,7 @@ def mean_logarithm(sample: Sample, largest: float, weight: float) -> FloatArray:
 
 def responses(sample: Sample) -> Norms:
     """Return the responses, for counts of responses above a threshold."""
-    return Norms(sample.grouped(lambda group: group.y))
+    return Norms(sample.map_groups(lambda group: group.y))
 
 
 def counts_by_place(
@@ -160,12 +160,12 @@ def counts_by_place(
 
 def columns_and_response(sample: Sample) -> Grouped[FloatArray]:
     """Return the rows [x, y], stored by column."""
-    return sample.grouped(lambda group: np.vstack([group.X.T, group.y]).T)
+    return sample.map_groups(lambda group: np.vstack([group.X.T, group.y]).T)
 
 
 def columns(sample: Sample) -> Grouped[FloatArray]:
     """Return the rows x."""
-    return sample.grouped(lambda group: group.X)
+    return sample.map_groups(lambda group: group.X)
 
 
 # Scores on white rows.
@@ -202,7 +202,7 @@ class WhiteRows:
             rows = _whitened(group, whitening)
             return _Prepared(family.encode(group.y)[..., 0], row_lengths(rows), rows if keeps else None)
 
-        self._groups = sample.grouped(prepared)
+        self._groups = sample.map_groups(prepared)
 
     def whitened_by(self, whitening: FloatArray) -> "WhiteRows":
         """Return the rows by another whitening."""
@@ -312,7 +312,7 @@ class Scores:
 
         def part(group: Group, score: _RowScores) -> FloatArray:
             above: BoolArray = np.maximum(score.size, score.norms / scale) > threshold
-            if (is_clipped := sample.moved_rows(group)) is not None:
+            if (is_clipped := sample.clipped_rows(group)) is not None:
                 above = above | is_clipped
             return np.array([float(np.count_nonzero(above))])
 

@@ -67,11 +67,13 @@ class TableFolds(DatasetSource):
         return Cost(elements=n * self.sizes(n)["d"], batch=ALL)
 
     def check_data(self, n: int) -> None:
-        """Refuse sizes of which ten folds are no partition, too."""
+        """Refuse sizes that leave out more rows than one of ten folds has."""
         super().check_data(n)
         left_out = self.about.n_rows - n
         if not 1 <= left_out <= self.about.n_rows / FOLDS:
-            raise ValueError(f"grid.n must leave out a tenth of the {self.about.n_rows:,} rows, got {n}")
+            raise ValueError(
+                f"grid.n must leave out at most a tenth of the {self.about.n_rows:,} rows, got {n}"
+            )
 
     def prepare(self, table: DatasetRef) -> bytes:
         rows = read_table(table)

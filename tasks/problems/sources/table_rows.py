@@ -99,7 +99,7 @@ class TableSubsamples(RegisteredTable):
         matrix, columns = self.units_of_file.affine[0], np.arange(len(unit)) + (self.slopes.start or 0)
         factors = unit[np.arange(len(unit)), columns]
         back = np.divide(1.0, factors, out=np.zeros(len(unit)), where=factors != 0)
-        is_slope = [name != INTERCEPT for name in self.units_of_file.shown]
+        is_slope = [name != INTERCEPT for name in self.units_of_file.coef_names]
         return np.asarray(matrix[is_slope][:, columns] * back)
 
     def _draws_of_users(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:

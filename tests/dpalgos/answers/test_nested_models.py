@@ -60,7 +60,7 @@ def test_nested_models_and_contrasts_are_covered(family):
         X = rows(rng)
         y = FAMILIES[family](X @ BETA, rng)
         found = released(family, X, y, rng).submodel([f"x{j}" for j in kept])
-        low, high = found.coefficients().ends
+        low, high = found.coefficients().limits
         covered.append(np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)))
         test = found.t_test(f"x0 - 2 * x1 = {truth[0] - 2 * truth[1]:.9f}")
         contrasts.append(test.pvalue[0] > 0.05 if np.isfinite(test.pvalue[0]) else np.nan)
@@ -104,7 +104,7 @@ def test_the_noise_of_the_metric_counts_as_far_as_something_is_left_out(epsilon)
         X = rows(rng, 20_000)
         y = X @ np.array([0.5, -0.4, 2.6, 0.0, 0.2]) + rng.standard_normal(len(X))
         table = released("gaussian", X, y, rng, epsilon=epsilon).submodel(["x0", "x1", "x4"]).coefficients()
-        middles.append(table.shown[:2])
+        middles.append(table.centers[:2])
         errors.append(table.std_error[:2])
     ratio = np.nanstd(middles, axis=0) / np.nanmedian(errors, axis=0)
     assert ((ratio > 0.5) & (ratio < 1.25)).all()
@@ -118,7 +118,7 @@ def test_sampling_of_what_is_left_out_counts():
         X = np.column_stack([rng.standard_normal((2_000, 2)), np.ones(2_000)])
         y = X @ [1.0, 3.0, 0.0] + 0.2 * rng.standard_normal(2_000)
         table = released("gaussian", X, y, rng, epsilon=50.0).submodel(["x0", "x2"]).coefficients()
-        middles.append(table.shown[0])
+        middles.append(table.centers[0])
         errors.append(table.std_error[0])
     assert 0.5 < np.nanstd(middles) / np.nanmedian(errors) < 1.25
 
@@ -126,7 +126,7 @@ def test_sampling_of_what_is_left_out_counts():
 def test_a_list_of_terms_keeps_the_intercept_and_all_terms_are_the_whole_model():
     found = whole()
     every = found.submodel([f"x{j}" for j in range(5)]).coefficients()
-    np.testing.assert_allclose(every.ends, found.interval, rtol=1e-9)
+    np.testing.assert_allclose(every.limits, found.interval, rtol=1e-9)
     assert found.submodel(["x0"]).terms == ("x0", "x4")
     assert found.model.submodel(["x0"], intercept=False).terms == ("x0",)
     assert list(found.wald_test_terms().index) == ["x0", "x1", "x2", "x3"]
@@ -150,8 +150,8 @@ def test_a_test_is_that_of_the_interval():
     table = found.coefficients()
     one = found.t_test("x0 = 0, x1 - x2 = 0.25")
     assert found.t_test("-x0 = -1e-1").null == [-0.1]
-    np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.shown[0], table.std_error[0]])
-    np.testing.assert_allclose(one.effect[1], table.shown[1] - table.shown[2])
+    np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.centers[0], table.std_error[0]])
+    np.testing.assert_allclose(one.effect[1], table.centers[1] - table.centers[2])
     np.testing.assert_allclose(one.statistic[1], (one.effect[1] - 0.25) / one.sd[1])
     joint = found.wald_test("x0 = 0")
     np.testing.assert_allclose([joint.statistic, joint.pvalue], [one.statistic[0] ** 2, one.pvalue[0]])
@@ -204,7 +204,7 @@ def test_a_record_holds_all_that_further_answers_need(family):
     found = whole(family)
     again = model_of(json.loads(json.dumps(plain_model(found.model))))
     for one, other in ((found.model, again), (found.submodel(["x0", "x4"]), again.submodel(["x0", "x4"]))):
-        np.testing.assert_array_equal(other.coefficients().ends, one.coefficients().ends)
+        np.testing.assert_array_equal(other.coefficients().limits, one.coefficients().limits)
         assert other.wald_test("x0 = 0") == one.wald_test("x0 = 0")
     with pytest.raises(InputError, match="record"):
         model_of({**plain_model(found.model), "curvature": {}})
@@ -291,7 +291,7 @@ def test_marginal_means_are_of_levels_at_public_centers(people, costs):
 def test_a_stored_formula_nests_like_the_fit(costs):
     again = model_of(json.loads(json.dumps(plain_model(costs.model))))
     one, other = (submodel_by_formula(m, "cost ~ C(region)") for m in (costs.model, again))
-    np.testing.assert_array_equal(one.coefficients().ends, other.coefficients().ends)
+    np.testing.assert_array_equal(one.coefficients().limits, other.coefficients().limits)
     assert "spends nothing" in str(other.summary())
 
 
@@ -302,7 +302,7 @@ NAMES = ["Intercept", "pre-post", "pre", "post", "C(my group)[T.a]"]
 def test_a_name_with_marks_is_quoted_in_a_hypothesis_and_arithmetic_is_arithmetic(quoted):
     terms = [NAMES[0], quoted, *NAMES[2:]]
     found = whole().released_model(terms, columns=("pre-post", "pre", "post", "my group"))
-    beta = found.coefficients().shown
+    beta = found.coefficients().centers
     for text, expected in (
         ("`pre-post` = 0", beta[1]),
         ('Q("pre-post")', beta[1]),
@@ -361,7 +361,7 @@ def test_submodels_take_both_quotations_and_the_offset_of_the_release(people):
     plain = submodel_by_formula(stored, "visits ~ `age-at start`")
     for offset in ("", " + offset(log(`days in`))", " + exposure(Q('days in'))"):
         other = submodel_by_formula(stored, 'visits ~ Q("age-at start")' + offset)
-        np.testing.assert_array_equal(other.coefficients().ends, plain.coefficients().ends)
+        np.testing.assert_array_equal(other.coefficients().limits, plain.coefficients().limits)
     assert "offset(log(days in))" in str(plain.summary())
     for wrong in ("offset(`days in`)", "offset(log(`age-at start`))"):
         refused(

@@ -174,7 +174,7 @@ SEARCH = Release("counts", 1.0, count)
 
 
 def searched(sample, candidates, target, transcript):
-    norms = Norms(sample.grouped(lambda group: np.linalg.norm(group.X, axis=1)))
+    norms = Norms(sample.map_groups(lambda group: np.linalg.norm(group.X, axis=1)))
     spend = Spend(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
     return search_threshold(spend, SEARCH, candidates, target, norms.counts_above(candidates))
 

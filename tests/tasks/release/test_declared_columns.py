@@ -135,7 +135,7 @@ PREPARED = [
 
 
 @pytest.mark.parametrize(("line", "cell", "values", "least"), PREPARED)
-def test_another_value_for_moved_cells_is_another_question(tmp_path, ledger, line, cell, values, least):
+def test_another_value_for_clipped_cells_is_another_question(tmp_path, ledger, line, cell, values, least):
     table = people()
     table.loc[:1999, "age"] = cell
     file = study(tmp_path, table)

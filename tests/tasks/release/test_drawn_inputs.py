@@ -193,7 +193,7 @@ def drawn_from(plan):
     codes = None if rows.users is None else rows.users.tobytes()
     arrays = sample.X.tobytes(), None if sample.y is None else sample.y.tobytes(), codes
     back = [each.tobytes() for each in rows.units.affine]
-    return repr((plan.drawing.estimator.name, plan.drawing.params, rows.units.shown, arrays, back))
+    return repr((plan.drawing.estimator.name, plan.drawing.params, rows.units.coef_names, arrays, back))
 
 
 def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs(folder):
