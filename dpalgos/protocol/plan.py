@@ -122,7 +122,7 @@ class AnalysisPlan(QuestionSet):
         """Return half-widths by term on synthetic tables, (tables,), infinite without an interval."""
         results = (self._simulated(question, epsilon, seed) for seed in range(_TABLES))
         tables = [each.coefficients(question.mean or None) for each in results]
-        widths = np.array([(each.ends[1] - each.ends[0]) / 2 for each in tables])
+        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])
         return dict(zip(tables[0].terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
 
     def _simulated(self, question: PlanQuestion, epsilon: float, seed: int) -> Result:
