@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from functools import cache, partial
 from math import inf, nan
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -69,9 +69,12 @@ class AnalysisPlan(QuestionSet):
         InputError
             All that is wrong in the plan.
         """
-        plan = cls.read(text)
-        plan._n_rows, plan._declared = n_rows, declared
-        return plan
+        return cls.read(text).about(n_rows, declared)
+
+    def about(self, n_rows: int, declared: Mapping[str, Any]) -> Self:
+        """Set the public number of rows, and the declarations of columns."""
+        self._n_rows, self._declared = n_rows, declared
+        return self
 
     def forecast(self) -> Any:
         """Return a data frame with the ε of each question and the half-width of each term, without data."""

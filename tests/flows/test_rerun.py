@@ -203,7 +203,7 @@ def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path,
     docs.mkdir()
     (docs / "shown.csv").write_text("x\n1\n2\n")
     (tmp_path / "measure.py").write_text("import sys; open(sys.argv[1], 'w').write('x\\n1\\n')")
-    lines = {"shown": "s", "command": f"python {tmp_path / 'measure.py'} {{out}}", "file": "shown.csv"}
+    lines = {"place": "s", "command": f"python {tmp_path / 'measure.py'} {{out}}", "file": "shown.csv"}
     text = "".join(f'{key} = "{value}"\n' for key, value in {**lines, "code": ""}.items())
     text = f'[mine]\nminutes = 1\nmodules = ["dpalgos.api"]\n{text}'
     (docs / "measured.toml").write_text(text)

@@ -123,7 +123,6 @@ APPLICATION_FAULTS = {
     "a report with a damaged file is whole": Fault("tasks/report/manifest.py", "_are_whole", {'all(sha256_file(folder / name) == manifest["files"][name] for name in names)': "True"}, "test_stored"),
     "a report of other data is current": Fault("tasks/report/manifest.py", "report_key", {", data,": ", [],"}, "test_stored"),
     "a worker outlives the process that asked": Fault("tasks/workers.py", "_begin", {"threading.Thread(target=_end_with_parent, daemon=True).start()": "pass"}, "test_workers_end_with_the_process_that_asked"),
-    "a call that has ended still counts as under way": Fault("tasks/workers.py", "_counted", {"_add(-1)": "None"}, "test_a_call_may_use_the_cores_that_no_other_call_uses"),
     "others run next to a call that wants to be alone": Fault("tasks/workers.py", "Workers.call", {"n_bytes ": "0 "}, "test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it"),
     "what has to stay on this machine goes to a cluster": Fault("tasks/workers.py", "compute_here", {"isinstance(_open[-1].executor, ProcessPoolExecutor)": "True"}, "test_what_has_to_stay_on_this_machine_is_sent_to_its_processes_alone"),
     "a last try is killed without a word of what": Fault("tasks/workers.py", "compute", {"if not last_try_of:": "if True:"}, "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
