@@ -9,7 +9,7 @@ one row can contribute. The bound holds for any finite row that validation admit
 - A vector longer than its threshold is multiplied by threshold/length.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
 _ROWS_OF_A_BLOCK = 2**14  # numbers of a block of rows in the processor's cache
+_CACHED_ROWS = 2**12
 
 
 class Norms(NamedTuple):
@@ -74,7 +75,9 @@ def joined_rows(sample: Sample, *, with_response: bool) -> Grouped[FloatArray]:
 
 def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
     """Return the norms ‖z'B‖ of rows z in coordinates B (p, p)."""
-    return Norms(rows.map(lambda _, Z: row_lengths(Z @ coordinates)))
+    return Norms(
+        rows.map(lambda _, Z: np.concatenate([row_lengths(block @ coordinates) for block in _blocks(Z)]))
+    )
 
 
 def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
@@ -83,22 +86,27 @@ def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshol
     A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
     """
 
-    def part(_: Group, Z: FloatArray) -> FloatArray:
-        T = Z @ coordinates
+    def moments(block: FloatArray) -> FloatArray:
+        T = block @ coordinates
         T *= clip_factor(row_lengths(T), threshold)[:, None]
         return np.asarray(T.T @ T)
 
-    return rows.sum(part) / n_rows_of(rows.sample)
+    return rows.sum(lambda _, Z: sum(map(moments, _blocks(Z)))) / n_rows_of(rows.sample)
 
 
 def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
     """Return the mean of z'B clipped to the norm ``threshold`` C, (p,): 2C/n for the exchange of a row."""
 
-    def part(_: Group, Z: FloatArray) -> FloatArray:
-        T = Z @ coordinates
+    def total(block: FloatArray) -> FloatArray:
+        T = block @ coordinates
         return np.asarray(clip_factor(row_lengths(T), threshold) @ T)
 
-    return rows.sum(part) / n_rows_of(rows.sample)
+    return rows.sum(lambda _, Z: sum(map(total, _blocks(Z)))) / n_rows_of(rows.sample)
+
+
+def _blocks(Z: FloatArray) -> Iterator[FloatArray]:
+    """Yield a few rows at a time, whose products the processor's cache holds."""
+    return (Z[start : start + _CACHED_ROWS] for start in range(0, len(Z), _CACHED_ROWS))
 
 
 def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
