@@ -99,11 +99,9 @@ def estimate(
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
-    if isinstance(params, PrivateParams):
-        _warn_of_weak_promises(estimator, sample, params)
-        for caution in cautions(transcript.diagnostics):
-            warnings.warn(caution, AccuracyWarning, stacklevel=2)
-    _warn_of_few_rows(estimator, sample)
+    _warn(estimator, sample, params)
+    for caution in cautions(transcript.diagnostics):
+        warnings.warn(caution, AccuracyWarning, stacklevel=2)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
@@ -202,29 +200,25 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
         )
 
 
-def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: PrivateParams) -> None:
-    """Warn where ε or δ is so large that the guarantee means little."""
-    epsilon, delta, unit = params.epsilon, params.delta, estimator.unit_of_privacy
-    people = int((sample.n_users if unit == "user" else sample.n_rows).min())
-    if epsilon > _LARGEST_EPSILON:
-        warnings.warn(
-            f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "
-            f"neighboring datasets with odds of e^{epsilon:g} to 1",
-            PrivacyWarning,
-            stacklevel=3,
-        )
-    if delta * people >= 1:
-        warnings.warn(
-            f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
-            f"{unit} drawn at random would satisfy it; choose e.g. delta = 1/{people}**2",
-            PrivacyWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
-    """Warn if a regression has fewer rows than coefficients; both numbers are public."""
-    n, d = int(sample.n_rows.min()), sample.n_features
+def _warn(estimator: Estimator, sample: Sample, params: Params) -> None:
+    """Warn if ε or δ is so large that the guarantee means little, or if rows are fewer than coefficients."""
+    n, d, unit = int(sample.n_rows.min()), sample.n_features, estimator.unit_of_privacy
+    if isinstance(params, PrivateParams):
+        epsilon, delta, people = params.epsilon, params.delta, _n_units(estimator, sample)
+        if epsilon > _LARGEST_EPSILON:
+            warnings.warn(
+                f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "
+                f"neighboring datasets with odds of e^{epsilon:g} to 1",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        if delta * people >= 1:
+            warnings.warn(
+                f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
+                f"{unit} drawn at random would satisfy it; choose e.g. delta = 1/{people}**2",
+                PrivacyWarning,
+                stacklevel=3,
+            )
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
         warnings.warn(

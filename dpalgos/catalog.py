@@ -322,8 +322,8 @@ def get_estimator(name: str) -> Estimator:
     InputError
         If there is no such name; the message names the nearest match.
     """
-    if isinstance(name, str) and name in _FOREIGN:
-        return _FOREIGN[name]
+    if isinstance(name, str) and (known := _FOREIGN.get(name) or _ESTIMATORS.get(name)):
+        return known
     if not _imported_alone(name):
         _discover()
     _drop_broken()
