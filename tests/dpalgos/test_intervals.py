@@ -565,7 +565,7 @@ def test_intervals_of_near_complementary_columns_cover_or_are_missing(epsilon, m
 
 
 @pytest.mark.parametrize(
-    ("spread", "epsilon", "least", "most"), [(0, 1, 0, 0.15), (0.8, 1, 1, 1), (0.8, 0.3, 0.85, 1)]
+    ("spread", "epsilon", "least", "most"), [(0, 1, 0, 0.15), (0.8, 1, 1, 1), (0.8, 0.3, 0.95, 1)]
 )
 def test_the_intercept_of_counts_is_right_and_has_no_interval_where_they_are_overdispersed(
     spread, epsilon, least, most

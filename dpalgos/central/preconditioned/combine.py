@@ -11,7 +11,7 @@ whitening leaves unresolved has a factor of its own.
 import numpy as np
 
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.plan import FitPlan, tuning_of
+from dpalgos.central.preconditioned.plan import FitPlan
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
 from dpalgos.models.shrinkage import james_stein
 from dpalgos.typing import FloatArray
@@ -38,12 +38,9 @@ def combined_estimate(
         known = np.maximum(white.curvature, 0.0 if state.is_whitened else _LEAST_CURVATURE)
         known = known * max(1 - clipped_share, _LEAST_CURVATURE)
     steps = state.full_steps.last(plan.n_steps - plan.n_left_out)
-    # A step is shorter by its ridge, and leaves so much of the noise in earlier ones.
-    noise = float(steps.stds[-1]) * float(np.sqrt(len(steps.end)))
-    part = max(1 - tuning_of(family).step_ridge * noise, 0.0)
     middle, variance = combined(
         steps,
-        np.tile(part * known, int(np.prod(family.classes))),
+        np.tile(known, int(np.prod(family.classes))),
         start_variance,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
     )

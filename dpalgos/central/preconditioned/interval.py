@@ -21,11 +21,12 @@ only:
 - Clipped scores have mean zero at the coefficients where errors are symmetric given the covariates. For
   slopes, independence of errors and covariates suffices. There slopes cover least squares' coefficient,
   elsewhere the robust-regression coefficient.
-- The intercept is the coefficient of a column of ones, which the released mean of z shows. It is moved by
-  the mean residual towards the mean of the errors. For counts, it is moved by the ratio of the mean residual
-  to the mean response. A bound on the bias covers two effects. Errors may be skewed beyond Λ by 1.4 times
-  the excess of that mean over its noise. Far rows may lie at 12Λ. If there are more far rows than noise
-  explains, the intercept has no interval. If there are still more, no coefficient of a linear model has one.
+- The intercept is the last coefficient if one is declared, else that of a column of ones, which the released
+  mean of z shows. It is moved by the mean residual towards the mean of the errors. For counts, it is moved by
+  the ratio of the mean residual to the mean response. A bound on the bias covers two effects. Errors may be
+  skewed beyond Λ by 1.4 times the excess of that mean over its noise. Far rows may lie at 12Λ. If there are
+  more far rows than noise explains, the intercept has no interval. If there are still more, no coefficient of
+  a linear model has one.
 - The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
   overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope.
   The dispersion is that within Λ. Therefore the bound is multiplied by 1.4, too.
@@ -261,7 +262,8 @@ def _intercept_shift(
     unit = threshold / (curvature.total if scores.has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
-    one, image = _column_of_ones(curvature, scores.whitening)
+    has_intercept = bool(getattr(params, "intercept", False))
+    one, image = _column_of_ones(curvature, scores.whitening, has_intercept=has_intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     # The mean square with one standard deviation of its noise: overdispersion may hide in it.
@@ -295,14 +297,16 @@ def _far_rows(spend: Spend, scores: Scores, threshold: float) -> tuple[float, fl
     return float(released.value[0]), float(released.std)
 
 
-def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:
+def _column_of_ones(
+    curvature: ScoreCurvature, outer: FloatArray, *, has_intercept: bool
+) -> tuple[BoolArray, FloatArray]:
     """Return which coefficient, (d,), is of a column of ones, if any, and the mean white row, (d,)."""
     columns: FloatArray = np.linalg.inv(outer)
     length = np.linalg.norm(columns, axis=0)
-    j = int((curvature.ones @ columns / length).argmax())
+    j = len(outer) - 1 if has_intercept else int((curvature.ones @ columns / length).argmax())
     unsure = curvature.noise / curvature.total
     alike = float(curvature.ones @ columns[:, j] / length[j])
     one: BoolArray = np.zeros(len(outer), dtype=bool)
-    one[j] = alike > 0.6 + 0.5 * unsure and abs(length[j] ** 2 - 1) < 0.2 + unsure
+    one[j] = has_intercept or (alike > 0.6 + 0.5 * unsure and abs(length[j] ** 2 - 1) < 0.2 + unsure)
     along = curvature.along(columns[:, j]) * curvature.values / curvature.total
     return one, curvature.vectors @ along
