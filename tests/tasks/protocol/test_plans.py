@@ -95,8 +95,8 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
 
 def test_half_widths_of_a_question_decrease_in_epsilon(file):
     plan = read_plan(file)
-    _, study = plan.configs["primary"]
-    simulated = simulate_release(study, AskedRelease.of(plan.request("primary", 1.0)), 8)
+    request = plan.request("primary", 1.0)
+    simulated = simulate_release(request.study, AskedRelease.of(request), 8)
     limits = np.array([simulated.limits(1.02**step) for step in range(35, 65, 3)])
     widths = (limits[:, :, 1] - limits[:, :, 0]).mean(axis=1)
     assert (np.diff(widths, axis=0) < 0).all()
