@@ -95,10 +95,11 @@ class Book:
         return [_charge_of(row) for row in rows]
 
     def contents(self) -> dict[str, str]:
-        """Return the dataset of each content that was charged."""
+        """Return the dataset of each content that was charged, without charges that were given back."""
         if self.connection is None:
             return {}
         columns = sa.select(CHARGES.c.content, CHARGES.c.dataset).distinct()
+        columns = columns.where(CHARGES.c.state != RETURNED)
         return {row.content: row.dataset for row in self.connection.execute(columns)}
 
     def account(self, name: str) -> Account:

@@ -134,7 +134,7 @@ def other_data(dataset: str) -> ContentRefused:
     return ContentRefused(
         f"the data are not those that {dataset!r} was charged for so far; pass those. If these are "
         "data of other people, open a dataset of another name. If they belong to the same people and share "
-        "the budget, add --new-content"
+        "the budget, add --new-content to dpcost release"
     )
 
 

@@ -149,10 +149,10 @@ class AnalysisPlan(QuestionSet):
         self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
     ) -> Result:
         """Return the result of one question."""
-        if question.columns or question.estimator or question.bounds:
+        if extra := [*question.declared.keys() & {"columns", "estimator", "form", "bounds"}]:
             raise InputError(
-                f"question {question.name!r} must be a formula or a mean without estimator and bounds; for "
-                "others use dpcost protocol release"
+                f"question {question.name!r} must be a formula or a mean without {min(extra)}; use dpcost "
+                "protocol release"
             )
         spent = {"epsilon": epsilon, "delta": self.delta, **question.params, **budget}
         if not question.mean:

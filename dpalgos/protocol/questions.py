@@ -36,6 +36,7 @@ class PlanQuestion(_Part):
     submodel: str = ""
     family: str = ""  # of a generalized linear model
     estimator: str = ""
+    form: str = ""  # of the estimator, if the study lists several
     interval: Annotated[float, Field(strict=True, ge=0.5, lt=1)] | None = 0.95
     precision: Annotated[dict[str, Positive], Field(min_length=1)] = {}
     weight: Positive | None = None

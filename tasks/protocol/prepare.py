@@ -95,8 +95,7 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
-        with plan.naming(name):
-            self._units, _ = public_plan(self._request)
+        self._units, _ = public_plan(self._request)
 
     @property
     def curve(self) -> Curve:

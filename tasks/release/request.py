@@ -244,7 +244,8 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
     if form not in forms and (forms or form):
         known = ", ".join(map(repr, forms)) or "none"
         raise SpecError(
-            f"dataset.form must be one of {config.dataset.study} for {estimator} ({known}), got {form!r}"
+            f"form must be one of {config.dataset.study} for {estimator} ({known}), got {form!r}; state "
+            "it in [dataset], or in the question of a plan"
         )
     settings: dict[str, Any] = {}
     if forms:

@@ -108,7 +108,7 @@ def child(prepared, home, folder, notes):
 def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path):
     prepared = prepare_plan(read_plan(written(tmp_path, 1500)))
     prepared = replace(
-        prepared, split=replace(prepared.split, epsilons=dict.fromkeys(prepared.plan.configs, 0.5))
+        prepared, split=replace(prepared.split, epsilons=dict.fromkeys(prepared.plan.requests, 0.5))
     )
     chance, killed, number, longest = random.Random(0), 0, 0, None
     while killed < N_KILLS:

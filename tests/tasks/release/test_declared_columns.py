@@ -69,6 +69,27 @@ def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monk
         assert low is None or low < value < high
 
 
+def test_a_mean_is_released_within_the_declared_bounds(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    study(tmp_path, response="cost")
+    file, config = tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    text = '[dataset]\nname = "mine"\nstudy = "mine.toml"\n[columns]\nx = ["age", "cost"]\n'
+    config.write_text(text)
+
+    def mean():
+        return release(ledger, "box_mean", file, config, epsilon=10.0, delta=1e-7, interval=0.95)
+
+    answer, table = mean(), people()
+    for name in ("age", "cost"):
+        low, high = answer.interval[name]
+        assert low < table[name].mean() < high
+        assert abs(answer.estimate[name] - table[name].mean()) < 0.05 * np.ptp(BOUNDS[name])
+    config.write_text(text + "[bounds]\nlower = [-9.0, -9.0]\nupper = [9.0, 9.0]\n")
+    stated = mean()
+    assert not stated.replayed  # bounds of the release file come first
+    assert (stated.plan.params.lower, stated.plan.params.upper) == ((-9.0, -9.0), (9.0, 9.0))
+
+
 @pytest.mark.parametrize(
     "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
 )
