@@ -235,6 +235,16 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
+def test_each_shade_of_a_hue_stands_out_from_paper():
+    def luminance(color):
+        shares = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    shades = palette.SERIES[len(palette.HUES) :]
+    assert min(1.05 / (luminance(shade) + 0.05) for shade in shades) >= 3  # of graphics, by WCAG
+
+
 def test_every_line_is_drawn_and_named_in_the_legend():
     ends = (("a", 0.1), ("b", 0.105))
     looks = [palette.look("private", order) for order in range(2)]
