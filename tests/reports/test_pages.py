@@ -186,6 +186,15 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, re
     assert report.about["data_source"] == "real"
 
 
+@pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
+def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
+    own = {"rows": [], "missing": "", "left_out": []}
+    page = replace(page, exhibits={"own_table": own}, population=population)
+    html = render_study(results, page).files["report.html"].decode()
+    assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
+    assert ("measures sampling error" in html) is is_unknown
+
+
 WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
