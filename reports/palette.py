@@ -39,9 +39,9 @@ def _rgb(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-SERIES = (*HUES, *(mix(c, "#101418", 0.45) for c in HUES), *(mix(c, "#ffffff", 0.42) for c in HUES))
 INK, MUTED, GUIDE, ZERO_LINE, GRID, AXIS = "#1b1f24", "#5b6470", "#8b929b", "#868d96", "#e4e7eb", "#9aa1ab"
 PAPER, NON_PRIVATE, WARN = "#ffffff", "#050505", "#a34a07"
+SERIES = (*HUES, *(mix(c, "#101418", 0.45) for c in HUES), *(mix(c, MUTED, 0.5) for c in HUES))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
     "aria": False,  # the whole figure has a description
     "mark": {"aria": False},
     "background": palette.PAPER,
-    "padding": {"left": 20, "right": 8, "top": 5, "bottom": 5},  # browsers draw wider letters
+    "padding": {"left": 20, "right": 16, "top": 5, "bottom": 5},  # browsers draw wider letters
     "font": FONTS,
     "axis": _AXIS,
     "axisX": {"grid": False},

@@ -64,9 +64,9 @@ def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Se
     return [
         _leaders(league, developed=False),
         Section("Rules", bullets=render_sentence("league_rules").split(" • "), folded=True, id="rules"),
+        *(found for found in profiles if found is not None),
         _leaders(league, developed=True),
         _audits(league),
-        *(found for found in profiles if found is not None),
         *(_of_table(league, name) for name in sorted(league["tables"]) if whole),
         _methods(league),
     ]

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.browser
 LAYOUT = r"""
 const drawn = [...page.querySelectorAll("#live-chart svg")];
 const clipped = drawn.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
-  const box = text.getBoundingClientRect();
-  return box.width > 0 && (box.right > view.innerWidth + 1 || box.left < -1);
+  const box = text.getBoundingClientRect(), whole = svg.getBoundingClientRect();
+  return box.width > 0 && (box.right > whole.right || box.left < whole.left);
 }).map((text) => text.textContent));
 const touching = drawn.flatMap((svg) => [...svg.querySelectorAll(".role-axis-label")].flatMap((axis) => {
   const boxes = [...axis.querySelectorAll("text")]

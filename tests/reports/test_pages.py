@@ -186,6 +186,15 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, re
     assert report.about["data_source"] == "real"
 
 
+@pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
+def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
+    own = {"rows": [], "missing": "", "left_out": []}
+    page = replace(page, exhibits={"own_table": own}, population=population)
+    html = render_study(results, page).files["report.html"].decode()
+    assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
+    assert ("measures sampling error" in html) is is_unknown
+
+
 WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -233,6 +242,16 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert ">branch</text>" in drawn
     same = render_comparison([both[0], replace(both[0], name="again")]).decode()
     assert "No number differs" in same
+
+
+def test_each_shade_of_a_hue_stands_out_from_paper():
+    def luminance(color):
+        shares = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    shades = palette.SERIES[len(palette.HUES) :]
+    assert min(1.05 / (luminance(shade) + 0.05) for shade in shades) >= 3  # of graphics, by WCAG
 
 
 def test_every_line_is_drawn_and_named_in_the_legend():
