@@ -95,9 +95,21 @@ class Result(ShowsCoefficients):
         shift: FloatArray | float = 0.0,
         intercept: str = "",
     ) -> CoefficientTable:
-        """Return the coefficients with their intervals; refuse estimates with classes or replicates.
+        """Return the coefficients with their intervals.
 
-        With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
+        Parameters
+        ----------
+        names : sequence of str, optional
+        combinations : (k, d) array, optional
+            If given, return the linear combinations of :meth:`along` instead, plus ``shift``.
+        shift : (k,) array or float
+        intercept : str
+            The name of the intercept, or "".
+
+        Raises
+        ------
+        InputError
+            If the estimate has classes or replicates.
         """
         if self.estimate.ndim != 1:
             raise InputError(
@@ -147,9 +159,20 @@ class Result(ShowsCoefficients):
         )
 
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return linear combinations (k, d) of one estimate's coefficients, (k,), and their intervals (2, k).
+        """Return linear combinations of one estimate's coefficients with their intervals.
 
-        They use released covariances if there are any. Otherwise half-widths add up, which is conservative.
+        Intervals use released covariances if there are any. Otherwise half-widths add up, which is
+        conservative.
+
+        Parameters
+        ----------
+        combinations : (k, d) array
+
+        Returns
+        -------
+        value : (k,) array
+        limits : (2, k) array or None
+            Lower and upper confidence limits; NaN where there is no valid interval.
         """
         value = combinations @ self.estimate
         if self.intervals is None:
@@ -171,7 +194,20 @@ class Result(ShowsCoefficients):
         return self.released_model(terms, intercept=terms[-1] if self.about.has_intercept else "")
 
     def released_model(self, terms: Sequence[str], **facts: Any) -> ReleasedModel:
-        """Return the releases with names of coefficients and further facts."""
+        """Return the released regression, with names for its coefficients.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            The names of the d coefficients.
+        **facts
+            Further attributes of :class:`dpalgos.answers.model.ReleasedModel`, such as ``intercept``.
+
+        Raises
+        ------
+        InputError
+            If the result is not one regression with intervals.
+        """
         from dpalgos.answers.model import ReleasedModel
         from dpalgos.intervals.regression import ReleasedRegression
 
@@ -190,19 +226,59 @@ class Result(ShowsCoefficients):
         return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **settings)
 
     def submodel(self, terms: Sequence[str]) -> ReleasedModel:
-        """Return a model nested in this one: :meth:`dpalgos.answers.model.ReleasedModel.submodel`."""
+        """Return a model nested in this one; see :meth:`dpalgos.answers.model.ReleasedModel.submodel`.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            The names of the coefficients to keep.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown, or if the result is not one regression with intervals.
+        """
         return self.model.submodel(terms)
 
     def t_test(self, r_matrix: Any) -> ContrastResults:
-        """Test hypotheses: :meth:`dpalgos.answers.model.ReleasedModel.t_test`."""
+        """Test linear hypotheses R β = q one by one.
+
+        Parameters
+        ----------
+        r_matrix : str, (k, d) array_like or tuple
+            Equations such as ``"x0 - 2 * x1 = 0, x2 = 1"``, or R, or a pair of R and q.
+
+        Returns
+        -------
+        ContrastResults
+            Effects with confidence limits and p-values; NaN without a valid interval.
+
+        Raises
+        ------
+        InputError
+            If an equation is not linear in known names, or if the result is not one regression with
+            intervals.
+        """
         return self.model.t_test(r_matrix)
 
     def wald_test(self, r_matrix: Any) -> WaldResults:
-        """Test hypotheses together: :meth:`dpalgos.answers.model.ReleasedModel.wald_test`."""
+        """Test linear hypotheses R β = q jointly; parameter and errors are those of :meth:`t_test`.
+
+        Returns
+        -------
+        WaldResults
+            The statistic, its degrees of freedom and the p-value.
+        """
         return self.model.wald_test(r_matrix)
 
     def wald_test_terms(self) -> Any:
-        """Test each term: :meth:`dpalgos.answers.model.ReleasedModel.wald_test_terms`."""
+        """Test each term except the intercept; errors are those of :meth:`t_test`.
+
+        Returns
+        -------
+        DataFrame
+            Statistic, p-value and degrees of freedom by term.
+        """
         return self.model.wald_test_terms()
 
     def conf_int(self) -> FloatArray:
@@ -227,15 +303,24 @@ class Result(ShowsCoefficients):
         return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
     def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
-        """Return R² and the residual standard deviation; see :meth:`glance`."""
+        """Return R² and the residual standard deviation; parameters are those of :meth:`glance`.
+
+        Returns
+        -------
+        dict
+            Empty if no second moments were released. ``fit_note`` alone if clipping may matter.
+        """
         about = self.about
         return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
         """Return calibration and residuals by deciles of the predictions, which ``binned_fit`` released.
 
-        The data frame has the columns rows, predicted, observed, std_error (of observed) and residual_std. A
-        value is NaN if there are few rows, or if it is below the noise.
+        Returns
+        -------
+        DataFrame
+            Columns rows, predicted, observed, std_error (of observed) and residual_std. A value is NaN if
+            there are few rows, or if it is below the noise.
         """
         return frame_of(binned(self.diagnostics))
 

@@ -256,8 +256,12 @@ class Budget:
         """Return the generator of one estimate, which no other estimate of the budget shares.
 
         Its seed is drawn from ``rng`` and includes the number of the estimate. Therefore generators with
-        overlapping streams still give independent noise. A generator in the state in which an earlier
-        estimate began is refused.
+        overlapping streams still give independent noise.
+
+        Raises
+        ------
+        InputError
+            If ``rng`` is in the state in which an earlier estimate began, or in another process.
         """
         if os.getpid() != self._process:
             self.__reduce__()  # a fork is a copy as well
@@ -276,8 +280,17 @@ class Budget:
     def counting(self, events: Sequence[Event]) -> Iterator[None]:
         """Count the events of an estimate from when they are recorded, before their noise is drawn.
 
-        ``events`` is the list to which the run adds them. If the estimate ends in an error, the list still
-        counts. If the estimate exceeds the budget, it is withheld and the list is dropped.
+        If the estimate ends in an error, its events still count.
+
+        Parameters
+        ----------
+        events : list of Event
+            The list to which the run adds them.
+
+        Raises
+        ------
+        InputError
+            If the estimate exceeds the budget or protects another unit. It is withheld and costs nothing.
         """
         with self._lock:
             self._answers.append(events)

@@ -58,8 +58,8 @@ class Sample:
     public_groups : (m,) array of int, optional
         The groups that these people belong to, 0 … G − 1.
     moved : (n, d) or (n, d + 1) array, optional
-        The cells of X and y that were moved to a public bound before: −1 or 1 where the lower or upper one,
-        else 0. For intervals, which count them as clipped; not for streamed rows.
+        The cells of X and y that were clipped to a public bound before. Values are −1 at the lower bound, 1
+        at the upper bound, else 0. Intervals count them as clipped. Not for streamed rows.
 
     Raises
     ------
@@ -130,9 +130,9 @@ class Sample:
         row_mask: BoolArray | None = None,
         n_replicates: int | None = None,
     ) -> "Sample":
-        """Return a sample of the same data, or of some rows (n,) of it, which are not validated again.
+        """Return a sample of the same data, or of the ``rows`` (n,) of it, without validating again.
 
-        ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
+        By default, it has no ``row_mask``, and as many replicates as this sample.
         """
         copy = object.__new__(Sample)
         copy.offset_bounds = self.offset_bounds
@@ -164,7 +164,7 @@ class Sample:
         return one
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
-        """Return the same rows, whose first column is an offset: cut to public bounds, and no covariate."""
+        """Return the same rows with the first column as an offset, clipped to public bounds."""
         copy = self.derived(row_mask=self.row_mask)
         copy.offset_bounds, copy.n_rows, copy.planned_rows = bounds, self.n_rows, self.planned_rows
         return copy
@@ -225,13 +225,13 @@ class Sample:
         return self.user_codes
 
     def clipped_cells(self, group: Group) -> BoolArray | None:
-        """Return which cells of a group's X were clipped to a bound, (n_group, d); None: none was."""
+        """Return whether each cell of a group's X was clipped to a bound, (n_group, d); None if none was."""
         if self.moved is None:
             return None
         return np.asarray(self.moved[group.rows][:, self._covariates] != 0)
 
     def clipped_rows(self, group: Group) -> BoolArray | None:
-        """Return which rows of a group have cells clipped to a bound, (n_group,); None: none has."""
+        """Return whether each row of a group has a clipped cell, (n_group,); None if none has."""
         return None if self.moved is None else np.asarray(self.moved[group.rows].any(axis=1))
 
     def check_response(self) -> None:
@@ -273,7 +273,7 @@ class Sample:
         return self.computed(("clipped means", clip, bound), means)
 
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
-        """Return what ``compute`` returns for a key, computed once."""
+        """Return the result of ``compute`` for a key; compute it once."""
         if key not in self._computed:
             self._computed[key] = compute()
         return self._computed[key]
@@ -283,9 +283,9 @@ class Sample:
         return {}
 
     def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return what functions of this sample return, and the seconds of each.
+        """Return the results of functions of this sample, and the seconds of each.
 
-        Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
+        With many columns, :class:`dpalgos.rows.wide.Design` computes their sums over the rows together
         (`dpalgos.rows.passes`).
         """
         return side_by_side(self.rows, functions, self)
@@ -313,11 +313,11 @@ class Sample:
         return Grouped(self, function, [(group, function(group)) for group in groups()])
 
     def partials(self, function: Callable[["Sample"], T]) -> Iterable[T]:
-        """Apply a function to each partition of the rows as a sample of its own, in order; or to this one.
+        """Apply a function to each partition of the rows, as a sample, in order.
 
-        It may run in another process: it reads no rows but those of its argument, and draws no noise. Rows
-        with an array next to them, of responses, a mask or moved cells, are not partitioned: it would be
-        sent every time.
+        The function may run in another process. It must read the rows of its argument only, and draw no
+        noise. Rows with separate arrays of responses, masks or clipped cells form one partition, because
+        these arrays would be sent every time.
         """
         if (rows := self._partitions) is None:
             return [function(self)]

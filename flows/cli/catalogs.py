@@ -13,7 +13,6 @@ from flows.cli.options import NAME, AsJson, print_rows
 
 _FLOWS = Path(__file__).resolve().parents[1]
 RELEASE_COLUMNS = ("release", "budget share", "sensitivity", "when")
-_WHEN = {"all": "always", "others": "depends on n and d"}
 _log = logging.getLogger(__name__)
 
 
@@ -103,10 +102,7 @@ def _explained(row: dict[str, Any]) -> str:
 
 def release_rows(releases: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:
     """Return a row of :data:`RELEASE_COLUMNS` for each release of an estimator."""
-    return [
-        (each["quantity"], each["share"], each["sensitivity"], _WHEN.get(each["forms"], each["forms"]))
-        for each in releases
-    ]
+    return [(each["quantity"], each["share"], each["sensitivity"], each["forms"]) for each in releases]
 
 
 def datasets(as_json: AsJson = False) -> None:

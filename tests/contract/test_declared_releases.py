@@ -68,6 +68,21 @@ def test_the_table_has_a_row_for_each_release(estimator):
     assert all(cell.strip() for row in rows for cell in row.values())
 
 
+@pytest.mark.parametrize(
+    ("estimator", "release", "when"),
+    [
+        ("dp_mean", "mean", "always"),
+        ("preconditioned_regression", "curvature", "with an interval"),  # of any target
+        ("dp_linear_regression", "untruncated responses", "with no truncation"),  # in one calibration anyway
+        ("user_level_mean", "first mean", "by default (tight); with an interval"),
+        ("user_level_regression", "range of the gradient", "except with clipped"),
+    ],
+)
+def test_the_table_says_when_a_release_is_made(estimator, release, when):
+    rows = {row["quantity"]: row["forms"] for row in dpalgos.get_estimator(estimator).releases_table()}
+    assert rows[release] == when
+
+
 PACKAGE = Path(dpalgos.__file__).parent
 ELSEWHERE = {"audit", "release", "accounting"}  # where nothing private is released
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]

@@ -30,8 +30,8 @@ the mean response again, in place of the mean score. The cost is the same. If th
 the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
 all steps release scores.
 
-Few rows: below nμ = 15 √d (25 √d for counts), models with an intercept estimate the intercept alone, with
-Laplace noise. Linear models take five steps at public thresholds.
+Few rows: below nμ = 15 √d, linear models take five steps at public thresholds. Below 15 √d (25 √d for
+counts), other models with an intercept estimate the intercept alone, with Laplace noise.
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
