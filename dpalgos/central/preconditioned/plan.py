@@ -2,7 +2,7 @@
 
 Size is nμ: a mean of n numbers within ±1 that takes the whole budget would have noise 2/(nμ).
 
-- Below 15 √d (25 √d for counts), a model with an intercept estimates the intercept alone, with Laplace noise.
+- Below 15 √d (25 √d for counts), a nonlinear model with an intercept estimates it alone, with Laplace noise.
   A linear model keeps its slopes, at public thresholds, and shrinks them.
 - Below 140, the response of a linear model stays in its declared unit.
 - From 100 √d, columns are centered at medians.
