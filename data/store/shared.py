@@ -39,7 +39,7 @@ def check_shared_store() -> None:
         probe = f"probe-{os.getpid()}"
         write_shared(probe, b"probe")
         if read_shared(probe) != b"probe":
-            raise StoreError(f"{_shown()} does not return what was written to it; choose another address")
+            raise StoreError(f"{_setting()} does not return what was written to it; choose another address")
         with _as_one_sentence():
             _folder(shared_address()).rm_file(probe)
 
@@ -112,7 +112,9 @@ def shared_files(folder: str) -> list[SharedFile]:
     """Return the files below a folder of the shared store, by name; none if the folder does not exist."""
     with _as_one_sentence():
         details: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
-        return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(details.items())]
+        return [
+            SharedFile(path, about["size"], _write_time(about)) for path, about in sorted(details.items())
+        ]
 
 
 def remove_shared(names: Sequence[str]) -> None:
@@ -125,7 +127,7 @@ def remove_shared(names: Sequence[str]) -> None:
             continue
 
 
-def _written(about: dict[str, Any]) -> float:
+def _write_time(about: dict[str, Any]) -> float:
     """Return when a file was written; file systems use different keys."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = about.get(name)
@@ -151,10 +153,10 @@ def _folder(address: str) -> Any:
         system, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
         raise StoreError(
-            f"{_shown()} needs a package that is not installed ({error}); for s3:// install dpcost[s3]"
+            f"{_setting()} needs a package that is not installed ({error}); for s3:// install dpcost[s3]"
         ) from None
     except ValueError as error:
-        raise StoreError(f"{_shown()} is not a usable address: {error}") from None
+        raise StoreError(f"{_setting()} is not a usable address: {error}") from None
     return DirFileSystem(root, system)
 
 
@@ -165,7 +167,7 @@ def _local_path(folder: Any, name: str) -> Path | None:
     return Path(folder.path, name) if isinstance(folder.fs, LocalFileSystem) else None
 
 
-def _shown() -> str:
+def _setting() -> str:
     """Return the address without the part before an @, which may hold a password."""
     return f"{VARIABLE}={re.sub(r'//[^/]*@', '//', shared_address())}"
 
@@ -182,5 +184,5 @@ def _as_one_sentence(*, reading: bool = False) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise StoreError(
-            f"{_shown()} cannot be used: {reason}; check the address, its credentials and the network"
+            f"{_setting()} cannot be used: {reason}; check the address, its credentials and the network"
         ) from None

@@ -348,9 +348,8 @@ class _Audit:
         """Audit the releases: replay witnesses, and attack."""
         events = self.trials.events(candidates)
         replayed = [(self.trials.replay(pair), pair) for pair in candidates]
-        ranked = sorted(replayed, key=lambda each: -each[0].distance)
         # Reports and sampled rows have no distance: then all pairs are compared.
-        far = [pair for found, pair in ranked if found.distance > 0]
+        far = [pair for found, pair in sorted(replayed, key=lambda each: -each[0].distance) if found.distance]
         compared = far[:_N_COMPARED] or candidates
         # Sensitivities mean nothing if a release is unprotected.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)

@@ -148,10 +148,10 @@ def init(
     }
     check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
-    typer.echo("\n".join(_told(facts, files, known, len(schema))))
+    typer.echo("\n".join(_summary(facts, files, known, len(schema))))
 
 
-def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
+def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
     """Yield what the command read, and the next steps."""
     if facts["of_whole_numbers"]:
         name = facts["of_whole_numbers"]

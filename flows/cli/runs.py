@@ -60,13 +60,13 @@ def plan(
     offline: given.Offline = False,
 ) -> None:
     """Forecast the time and memory of a run from short test runs on this machine."""
-    from flows.studies.plan import described, plan_study, together
+    from flows.studies.plan import described, joint_plan, plan_study
     from flows.studies.scorecard import with_evidence
 
     options = RunOptions(profile=profile, reps=reps, workers=workers, offline=offline)
     studies = with_evidence([study])
     plans = [plan_study(name, options) for name in studies]
-    planned = plans[0] if study in studies else together(study, plans)
+    planned = plans[0] if study in studies else joint_plan(study, plans)
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 

@@ -46,7 +46,7 @@ def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
     }
 
 
-def together(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
+def joint_plan(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the joint plan of several studies that run at once."""
     totals = {key: sum(plan[key] for plan in plans) for key in ("blocks", "core_seconds", "seconds")}
     parts = [

@@ -30,11 +30,11 @@ def declared_tables(page: StudyPage, cells: pd.DataFrame) -> tuple[Section, ...]
 
 def _of_exhibit(page: StudyPage, about: Mapping[str, Any]) -> PageTable | None:
     content = page.exhibits.get(about["exhibit"], {}).get("rows", ())
-    rows = [[_written(each) for each in row] for row in content if len(row) == len(about["rows"])]
+    rows = [[_text(each) for each in row] for row in content if len(row) == len(about["rows"])]
     return PageTable(about["rows"], rows, about["title"]) if rows else None
 
 
-def _written(value: Any) -> str:
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 

@@ -34,13 +34,13 @@ def theil_sen(table, epsilon, delta, seed):
         raise ValueError("it takes one covariate")
     ends = [(float(table.lower[0]), float(table.upper[0]))]
 
-    def made(scale):
+    def model_of(scale):
         return dp.sklearn.linear_model.LinearRegression(
             dp.max_divergence(), x_bounds=ends, y_bounds=(table.y_lower, table.y_upper), scale=scale
         )
 
-    scale = dp.binary_search(lambda s: made(s).measurement.map(2) <= epsilon, bounds=(1e-3, 1e6))
-    model = made(scale).fit(table.X, table.y)
+    scale = dp.binary_search(lambda s: model_of(s).measurement.map(2) <= epsilon, bounds=(1e-3, 1e6))
+    model = model_of(scale).fit(table.X, table.y)
     return np.append(model.coef_, model.intercept_)
 
 
