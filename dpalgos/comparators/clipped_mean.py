@@ -54,12 +54,11 @@ from dpalgos.intervals.means import (
     interval_in_ball,
     interval_shares,
 )
-from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
 from dpalgos.rows.clipping import truncate
@@ -239,8 +238,7 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ba
             lambda group: ball.distances(group) * group.weights, all_replicates=True
         )
         above = counts_above(distances, levels)
-        chosen = search_by_counts(
-            spend,
+        chosen = spend.searches(
             release,
             _N_LEVELS,
             lambda middle: above(middle[0])[None],

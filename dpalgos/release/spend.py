@@ -2,6 +2,11 @@
 
 A plan says for each release how often it is made and with how much noise. An estimator then spends it release
 by release. A release that is not in the plan, or is made once too often, is refused before noise is drawn.
+
+A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
+public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
+count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one count. The target should
+exceed that noise.
 """
 
 from collections import Counter
@@ -13,10 +18,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
+from dpalgos.cautions import at_the_last_level
 from dpalgos.release.declared import Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray, Number
 
 
 class Noisy(NamedTuple):
@@ -41,6 +47,11 @@ class Allowance:
     noise_multiplier: float | None = None
     epsilon: float | None = None
     in_cube: bool = False
+
+
+def counts_needed(n_candidates: int) -> int:
+    """Return how many counts a search releases."""
+    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 _ONCE: Mapping[str, int] = MappingProxyType({})
@@ -156,6 +167,41 @@ class Spend:
         p = matrices.shape[-1]
         released = self(release, svec(matrices.reshape(-1, p, p)), *sizes, lemma=lemma)
         return Noisy(unsvec(released.value, p).reshape(matrices.shape), released.std)
+
+    def search(
+        self, release: Release, candidates: FloatArray, target: float, above: Callable[[int], float]
+    ) -> float:
+        """Release the lowest candidate (m,), ascending, that at most about ``target`` rows exceed.
+
+        ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search
+        ended at the last candidate: then the rows are larger than the candidates.
+        """
+        index = self.searches(
+            release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target
+        )[0]
+        self.note(at_the_last_level(release.label), index == len(candidates) - 1)
+        return float(candidates[index])
+
+    def searches(
+        self,
+        release: Release,
+        n_candidates: int,
+        above: Callable[[IntArray], FloatArray],
+        shape: tuple[int, ...],
+        target: Number,
+    ) -> IntArray:
+        """Release for p searches at once the lowest candidate that at most about ``target`` rows exceed.
+
+        ``shape`` is (p,), or (p, R) with replicates. ``above`` brings one candidate per search to counts of
+        rows, both of that shape.
+        """
+        low, high = np.zeros(shape, dtype=int), np.full(shape, n_candidates - 1)
+        for _ in range(counts_needed(n_candidates)):
+            middle = (low + high) // 2
+            too_many = self(release, above(middle), shape[0]).value > target
+            low = np.where(too_many, np.minimum(middle + 1, high), low)
+            high = np.where(too_many, high, middle)
+        return high
 
     def note(self, name: str, value: object) -> None:
         """Keep a diagnostic of one replicate; it must follow from released or public quantities."""

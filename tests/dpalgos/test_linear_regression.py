@@ -10,9 +10,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.origin import released_origin
 from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS
-from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent

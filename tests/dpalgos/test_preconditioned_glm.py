@@ -12,10 +12,9 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.origin import released_column_centers
 from dpalgos.central.preconditioned.releases import MEDIANS
-from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.models.families import family_names, get_family
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated

@@ -105,7 +105,6 @@ from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
 from dpalgos.goodness import moment_notes
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
-from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import interval, outer_product
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.params import choice, count
@@ -297,7 +296,7 @@ def released_steps(
                 plan, family, n_rows, d, noise, whitens=whitens, last=state.threshold, unit=state.unit
             )
             above = (rows if whitens else scores).norms().counts_above(search.candidates)
-            threshold = search_threshold(spend, SCORES_ABOVE, search.candidates, search.target, above)
+            threshold = spend.search(SCORES_ABOVE, search.candidates, search.target, above)
             clipped_share = search.target / n_rows
             threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * state.least)
         assert threshold is not None
@@ -358,7 +357,7 @@ def released_moments(
     if threshold is None:
         search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
         above = row_norms(rows, coordinates).counts_above(search.candidates)
-        threshold = search_threshold(spend, ROWS_ABOVE, search.candidates, search.target, above)
+        threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
     moments = clipped_moments(rows, coordinates, threshold)
     return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
 

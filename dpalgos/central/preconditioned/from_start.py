@@ -45,8 +45,7 @@ from dpalgos.central.preconditioned.releases import (
 )
 from dpalgos.central.preconditioned.whitening import whitening_of
 from dpalgos.interval import FEW, Interval
-from dpalgos.mechanisms.clip_levels import counts_needed
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample

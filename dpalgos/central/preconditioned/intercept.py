@@ -30,7 +30,6 @@ from dpalgos.central.preconditioned.queries import (
     responses,
 )
 from dpalgos.central.preconditioned.releases import CONSTANT, EXPOSURE, LOGARITHM, RESPONSES_ABOVE
-from dpalgos.mechanisms.clip_levels import search_threshold
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family
 from dpalgos.release.spend import Spend
@@ -74,7 +73,7 @@ def _searched_cut(spend: Spend, sample: Sample) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
     target = min(_DETECTABLE_COUNT * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
     above = responses(sample).counts_above(_COUNTS)
-    return _ABOVE * search_threshold(spend, RESPONSES_ABOVE, _COUNTS, target, above)
+    return _ABOVE * spend.search(RESPONSES_ABOVE, _COUNTS, target, above)
 
 
 def _mean_cut(spend: Spend, sample: Sample) -> float:
@@ -111,5 +110,5 @@ def released_typical_offset(spend: Spend, sample: Sample) -> float:
 def released_typical_response(spend: Spend, sample: Sample) -> float:
     """Release about the upper quartile of the responses; return the power of two below it, at least 1."""
     above = responses(sample).counts_above(_RESPONSES)
-    quartile = search_threshold(spend, RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)
+    quartile = spend.search(RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)
     return max((quartile + 0.5) / 2, 1.0)

@@ -71,12 +71,11 @@ from dpalgos.intervals.regression import (
     center_of,
 )
 from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins
-from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
 from dpalgos.params import choice
-from dpalgos.release.spend import Noisy, Spend
+from dpalgos.release.spend import Noisy, Spend, counts_needed
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -203,9 +202,7 @@ def _released_curvature(
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, plans.N_CURVATURES)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
-    threshold = search_threshold(
-        spend, CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates)
-    )
+    threshold = spend.search(CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates))
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
     shape: FloatArray = np.eye(d)
     if family.is_bounded:

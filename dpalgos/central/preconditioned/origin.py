@@ -34,7 +34,6 @@ from dpalgos.central.preconditioned.queries import (
     row_norms,
 )
 from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS, UNITS
-from dpalgos.mechanisms.clip_levels import search_by_counts, search_threshold
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -136,8 +135,7 @@ def _medians(spend: Spend, rows: Grouped[FloatArray], columns: IntArray) -> Floa
     """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
     counts = counts_by_place(rows, columns, _CENTER_PLACES)
     above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(columns))
-    medians = search_by_counts(
-        spend,
+    medians = spend.searches(
         MEDIANS,
         above.shape[1],
         lambda middle: above[each, middle],
@@ -182,7 +180,7 @@ def _means_of_few_rows(spend: Spend, rows: Grouped[FloatArray], origin: Origin, 
     def distance(origin: Origin, candidates: FloatArray, beyond: float) -> float:
         thresholds = root * candidates
         above = row_norms(rows, origin.coordinates).counts_above(thresholds)
-        return search_threshold(spend, DISTANCE, thresholds, beyond * n_rows, above)
+        return spend.search(DISTANCE, thresholds, beyond * n_rows, above)
 
     reach = distance(origin, _DISTANCES, _FAR_ROWS)
     if reach == _DISTANCES[-1] * root:

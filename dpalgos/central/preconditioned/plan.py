@@ -29,9 +29,9 @@ from dpalgos.central.preconditioned.releases import (
     STEP,
     UNITS,
 )
-from dpalgos.mechanisms.clip_levels import counts_needed
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Release
+from dpalgos.release.spend import counts_needed
 from dpalgos.typing import FloatArray
 
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made

@@ -183,6 +183,7 @@ class _Prepared(NamedTuple):
     encoded: FloatArray  # (n,) or (n, K)
     norms: FloatArray
     rows: FloatArray | None  # where they are kept
+    shortened: FloatArray | float  # the square of the factor that shortens a row to its reach
 
 
 class WhiteRows:
@@ -208,7 +209,9 @@ class WhiteRows:
 
         def prepared(group: Group) -> _Prepared:
             rows = _whitened(group, whitening)
-            return _Prepared(family.encode(group.y)[..., 0], row_lengths(rows), rows if keeps else None)
+            norms, encoded = row_lengths(rows), family.encode(group.y)[..., 0]
+            shortened = clip_factor(norms, reach) ** 2 if np.isfinite(reach) else 1.0
+            return _Prepared(encoded, norms, rows if keeps else None, shortened)
 
         self._groups = sample.map_groups(prepared)
 
@@ -218,14 +221,12 @@ class WhiteRows:
 
     def at(self, theta: FloatArray) -> "Scores":
         """Return the scores at θ, (d,) or (d, K)."""
-        coef, family, whitening, reach = self.coef(theta), self.family, self.whitening, self._reach
+        coef, family, whitening = self.coef(theta), self.family, self.whitening
 
         def scores(group: Group, white: _Prepared) -> _RowScores:
             predictor = _predictor(group, coef)
             mean = family.mean(predictor[..., None])[..., 0]
-            residual = white.encoded - mean
-            if np.isfinite(reach):
-                residual = residual * clip_factor(white.norms, reach) ** 2
+            residual = (white.encoded - mean) * white.shortened
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, white, whitening)
 

@@ -14,13 +14,12 @@ from dpalgos.central.preconditioned.queries import Norms, WhiteRows, clipped_mea
 from dpalgos.central.preconditioned.releases import SCORES_ABOVE
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
-from dpalgos.mechanisms.clip_levels import counts_needed, search_threshold
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Allowance, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.blocks import StreamedRows
@@ -176,7 +175,7 @@ SEARCH = Release("counts", 1.0, count)
 def searched(sample, candidates, target, transcript):
     norms = Norms(sample.map_groups(lambda group: np.linalg.norm(group.X, axis=1)))
     spend = Spend(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
-    return search_threshold(spend, SEARCH, candidates, target, norms.counts_above(candidates))
+    return spend.search(SEARCH, candidates, target, norms.counts_above(candidates))
 
 
 def transcript():
@@ -229,7 +228,7 @@ def gradient_levels(share, sizes, mu=1.0):
             noise = spend.multiplier(SCORES_ABOVE)
             search = step_search(plan, family, len(X), 3, noise, whitens=False, last=last, unit=1.0)
             above = rows.at(np.zeros(3)).norms().counts_above(search.candidates)
-            thresholds.append(search_threshold(spend, SCORES_ABOVE, *search, above))
+            thresholds.append(spend.search(SCORES_ABOVE, *search, above))
         found.append(thresholds)
     return np.array(found).T
 
