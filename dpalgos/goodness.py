@@ -17,34 +17,21 @@ squared residuals is at most C²|v|² times their mean.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpalgos.typing import FloatArray
 
-if TYPE_CHECKING:
-    from dpalgos.release.spend import Noisy
-
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
-_MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
-_COORDINATES = "coordinates"
+# Diagnostics: released moments (p, p) of clipped rows [x, y] in coordinates, their noise, and the threshold.
+MOMENTS = ("second_moments", "second_moments_std", "second_moments_level", "coordinates")
 _LEAST = 3.0  # a variance must exceed this number of noise standard deviations
 _HIDDEN = 0.5  # the maximum share of a variance that clipping may hide
 NO_FIT = (
     "no R² and no residual standard deviation: rows that were clipped may hold much of the variance; more "
     "rows, a larger ε or narrower bounds of the response help"
 )
-
-
-def moment_notes(released: Noisy, coordinates: FloatArray, threshold: float) -> dict[str, Any]:
-    """Return diagnostics: the released moments (p, p) of clipped rows [x, y] in coordinates."""
-    return {
-        _MOMENTS: released.value,
-        _NOISE: released.std,
-        _LEVEL: np.float64(threshold),
-        _COORDINATES: coordinates,
-    }
 
 
 def farthest(columns: Iterable[Any]) -> list[float]:
@@ -76,15 +63,13 @@ def goodness(
     reach : (d + 1,) sequence or None
         The largest absolute values of columns and response, by public bounds.
     """
-    if _MOMENTS not in notes or np.ndim(coef) != 1:
+    if MOMENTS[0] not in notes or np.ndim(coef) != 1:
         return {}
     if ones is None or reach is None:
         return {"fit_note": NO_FIT}
     from scipy.special import ndtri  # loading it takes as long as loading everything else
 
-    M, noise, clip, coordinates = (
-        np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES)
-    )
+    M, noise, clip, coordinates = (np.asarray(notes[name])[0] for name in MOMENTS)
     z, unit = float(ndtri((1 + (level or 0.95)) / 2)), 1 / coordinates[-1, -1]
     one, y, v = np.linalg.solve(
         coordinates, np.array([np.eye(len(M))[ones], np.eye(len(M))[-1], [*-coef, 1.0]]).T

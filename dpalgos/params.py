@@ -15,6 +15,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.release.checks import check_bound, check_for_columns, check_how_many
+from dpalgos.typing import is_number
 
 Check = Callable[[str, Any], Any]
 _MOST = 1_000_000  # the maximum number of rounds, rows or columns of a keyword
@@ -108,6 +109,41 @@ class PrivateParams(Params):
         rest = 1 - sum(first.values())
         every = {**first, **{part: rest * share for part, share in shares.items()}}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
+
+
+def check_level(name: str, value: Any) -> float:
+    """Return a confidence level, or refuse what is none."""
+    if not is_number(value) or not 0 < value < 1:
+        raise InputError(
+            f"{name} must be a confidence level above 0 and below 1, got {value!r}; pass e.g. {name}=0.95"
+        )
+    return float(value)
+
+
+def interval_level() -> Any:
+    """Declare the keyword ``interval``."""
+    what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
+    return checked(what, check_level, default=None, optional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalParams(PrivateParams):
+    """The keyword of private estimators that have intervals."""
+
+    interval: float | None = interval_level()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.interval is not None and self.calibration == "paper":
+            raise InputError(
+                "interval must be None for calibration='paper', which prints none, got "
+                f"{self.interval!r}; use calibration='tight'"
+            )
+        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
+            raise InputError(
+                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
+                "leave out one of interval and shrinkage"
+            )
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:

@@ -1,6 +1,6 @@
-"""Array types used in signatures."""
+"""Types used in signatures."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -10,3 +10,8 @@ IntArray = npt.NDArray[np.integer[Any]]
 BoolArray = npt.NDArray[np.bool_]
 
 Number = float | FloatArray
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number; a truth value is none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

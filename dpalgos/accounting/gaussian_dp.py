@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
+from dpalgos.typing import is_number
 
 # Calibration keeps this relative margin: rounding never raises the certified ε above the requested one.
 _MARGIN = 1e-10
@@ -80,19 +81,15 @@ def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float
 
 def check_budget(epsilon: object, delta: object) -> None:
     """Refuse an invalid (ε, δ), or one that floating point cannot account for."""
-    if isinstance(epsilon, bool | str) or not _is_number(epsilon) or not (0 < epsilon < np.inf):  # type: ignore[operator]
+    if not is_number(epsilon) or not 0 < epsilon < np.inf:
         raise InputError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
-    if isinstance(delta, bool | str) or not _is_number(delta) or not (0 < delta < 1):  # type: ignore[operator]
+    if not is_number(delta) or not 0 < delta < 1:
         raise InputError(
             f"delta must be a number above 0 and below 1, got {delta!r}; pass e.g. delta=1e-6, well below 1/n"
         )
     for name, value, (minimum, maximum) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
-        if not minimum <= value <= maximum:  # type: ignore[operator]
+        if not minimum <= value <= maximum:
             text = f"{value:g}" if isinstance(value, float) else "more"
             raise InputError(
                 f"{name} must lie between {minimum:g} and {maximum:g}, got {text}; pass one in between"
             )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)

@@ -18,8 +18,9 @@ from dpalgos.answers.nested import nested
 from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
-from dpalgos.intervals.half_widths import check_level, normal_quantile
+from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
+from dpalgos.params import check_level
 from dpalgos.typing import FloatArray
 
 NESTED = (

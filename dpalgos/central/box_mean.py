@@ -42,7 +42,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams, normal_equivalent
+from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -57,7 +57,7 @@ from dpalgos.intervals.means import (
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
-from dpalgos.params import checked, choice
+from dpalgos.params import IntervalParams, checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript

@@ -34,7 +34,6 @@ import numpy as np
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -46,7 +45,7 @@ from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
-from dpalgos.params import positive
+from dpalgos.params import IntervalParams, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate

@@ -29,9 +29,9 @@ import numpy as np
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.comparators.adassp import CROSS_PRODUCTS, GRAM
 from dpalgos.interval import Interval
-from dpalgos.intervals.half_widths import IntervalParams, normal_quantile
+from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.mechanisms.sensitivity import interval
-from dpalgos.params import positive
+from dpalgos.params import IntervalParams, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript

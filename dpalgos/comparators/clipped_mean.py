@@ -46,7 +46,6 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
     ReleasedOffset,
     ball_releases,
@@ -56,7 +55,7 @@ from dpalgos.intervals.means import (
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
-from dpalgos.params import checked, positive
+from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript

@@ -30,10 +30,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.params import count, positive
+from dpalgos.params import IntervalParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset

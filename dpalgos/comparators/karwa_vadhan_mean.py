@@ -39,7 +39,6 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -52,7 +51,7 @@ from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
-from dpalgos.params import checked, positive
+from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript

@@ -9,8 +9,8 @@ against T_j, Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² account for t
 conservative. The normal quantile z, with T_j raised by one standard deviation, then suffices
 (:func:`half_widths`). A coordinate is flagged if b_j exceeds the rest, or there is no bound. Its half-width
 is then NaN, and a code says why. An estimator that has intervals takes the keyword ``interval`` (by
-:class:`IntervalParams`) and reserves a share of its μ² for them. It sets ``transcript.interval`` after its
-estimate. With an interval the estimate is its midpoint: it is not shrunk.
+:class:`dpalgos.params.IntervalParams`) and reserves a share of its μ² for them. It sets
+``transcript.interval`` after its estimate. With an interval the estimate is its midpoint: it is not shrunk.
 
 Let g_i be vectors clipped to norm C whose mean is the estimate, or a part of it. Two quantities are released
 for the interval. The first is the mean of svec(g_i g_i')/C², or of squares
@@ -23,56 +23,16 @@ Satterthwaite (1946), An approximate distribution of estimates of variance compo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import scipy
 
-from dpalgos.errors import InputError
 from dpalgos.interval import ABOUT, CLIPPED, REASONS, Interval
-from dpalgos.params import PrivateParams, checked
-from dpalgos.release.checks import is_number
 from dpalgos.typing import BoolArray, FloatArray
 
 _LARGEST_BIAS = 3.0  # in half-widths without it
-
-
-def check_level(name: str, value: Any) -> float:
-    """Return a confidence level, or refuse what is none."""
-    if not is_number(value) or not 0 < value < 1:
-        raise InputError(
-            f"{name} must be a confidence level above 0 and below 1, got {value!r}; pass e.g. {name}=0.95"
-        )
-    return float(value)
-
-
-def interval_level() -> Any:
-    """Declare the keyword ``interval``."""
-    what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
-    return checked(what, check_level, default=None, optional=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalParams(PrivateParams):
-    """The keyword of private estimators that have intervals."""
-
-    interval: float | None = interval_level()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.interval is not None and self.calibration == "paper":
-            raise InputError(
-                "interval must be None for calibration='paper', which prints none, got "
-                f"{self.interval!r}; use calibration='tight'"
-            )
-        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
-            raise InputError(
-                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
-                "leave out one of interval and shrinkage"
-            )
 
 
 def interval_by_variance(

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, with_interval
 from dpalgos.interval import CLIPPED, Interval
-from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance, reach_along
+from dpalgos.intervals.half_widths import interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
 from dpalgos.intervals.tails import (
     NONE_UNSEEN,
@@ -25,6 +25,7 @@ from dpalgos.intervals.tails import (
     tail_sensitivity,
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
+from dpalgos.params import IntervalParams
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares

@@ -12,9 +12,8 @@ import numpy as np
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family
 from dpalgos.params import Params, checked
-from dpalgos.release.checks import is_number
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, is_number
 
 _LARGEST = 100.0  # e^100 and its square are numbers
 

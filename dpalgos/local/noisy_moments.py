@@ -44,11 +44,11 @@ import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.interval import CLIPPED, HIDDEN, Interval
-from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance
+from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import choice, count
+from dpalgos.params import IntervalParams, choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
 from dpalgos.rows.clipping import truncate

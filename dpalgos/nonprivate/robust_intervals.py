@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.interval import Interval
-from dpalgos.intervals.half_widths import interval_level
-from dpalgos.params import Params
+from dpalgos.params import Params, interval_level
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 

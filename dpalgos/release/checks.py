@@ -2,24 +2,18 @@
 
 from collections.abc import Collection
 from sys import float_info
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, is_number
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 
-_NUMBER = int | float | np.integer | np.floating
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number; a truth value is none."""
-    return isinstance(value, _NUMBER) and not isinstance(value, bool)
 
 
 def unmasked(name: str, values: Any) -> Any:

@@ -24,9 +24,9 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.interval import Interval
-from dpalgos.release.checks import check_event, is_number
+from dpalgos.release.checks import check_event
 from dpalgos.release.noise_source import Noise
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
 
 
 class Transcript:

@@ -29,11 +29,10 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_interval
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation, rotated_radius
-from dpalgos.params import positive
+from dpalgos.params import IntervalParams, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample

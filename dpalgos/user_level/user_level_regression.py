@@ -45,13 +45,13 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of, with_interval
 from dpalgos.errors import InputError
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
-from dpalgos.intervals.half_widths import IntervalParams, interval_by_variance
+from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED, ScoreCurvature, center_of, error_of, unresolved
 from dpalgos.intervals.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.intervals.tails import TAIL, counts, release_tail, tail_sensitivity
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.params import choice, count, positive
+from dpalgos.params import IntervalParams, choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript

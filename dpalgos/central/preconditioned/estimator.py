@@ -56,6 +56,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpalgos import goodness
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.cautions import UNRESOLVED, UNSURE_MEAN
@@ -102,7 +103,6 @@ from dpalgos.central.preconditioned.releases import (
     STEP,
 )
 from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
-from dpalgos.goodness import moment_notes
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import interval, outer_product
@@ -326,7 +326,8 @@ def planned_spend(
         budget = params.split_budget(shares)
         pure = {part: Allowance(epsilon=budget.split_epsilon(part)) for part in shares}
         return Spend(transcript, pure)
-    budget = params.split_budget(shares, interval_shares(params, n_rows, d))
+    first = {} if params.interval is None else interval_shares(params, n_rows, d)
+    budget = params.split_budget(shares, first)
     return Spend.of_budget(transcript, budget, times)
 
 
@@ -370,7 +371,8 @@ def _released_whitening(
     released, threshold = released_moments(spend, plan, sample, coordinates, with_response=linear)
     white = whitening_of(released, coordinates, sample.n_features - 1 if intercept else None)
     if linear:
-        for name, note in moment_notes(released, white.coordinates, threshold).items():
+        notes = (*released, threshold, white.coordinates)
+        for name, note in zip(goodness.MOMENTS, notes, strict=True):
             spend.note(name, note)
     return white
 

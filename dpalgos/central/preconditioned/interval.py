@@ -62,7 +62,6 @@ from dpalgos.central.preconditioned.releases import (
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.errors import InputError
 from dpalgos.interval import Interval
-from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.intervals.regression import (
     RESOLVED,
     InterceptShift,
@@ -74,7 +73,7 @@ from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
-from dpalgos.params import choice
+from dpalgos.params import IntervalParams, choice
 from dpalgos.release.spend import Noisy, Spend, counts_needed
 from dpalgos.typing import BoolArray, FloatArray
 
