@@ -7,12 +7,7 @@ import numpy as np
 
 UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
-_SEARCHES = "rows above a level", "scores above a level"  # labels of counts
-
-
-def at_the_last_level(label: str) -> str:
-    """Return the name of the diagnostic that states whether a search ended at the maximum candidate."""
-    return f"{label}: the search ended at the largest level"
+ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 
 def cautions(notes: Mapping[str, Any]) -> list[str]:
@@ -32,7 +27,7 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
             "The mean response, or the share of the rarer label, is not known within a factor of two. More "
             "rows or a larger ε would help."
         )
-    if any(np.any(notes.get(at_the_last_level(label), False)) for label in _SEARCHES):
+    if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
         sentences.append(
             "Too many rows exceed the largest clipping threshold, and the estimate may be far off. Check the "
             "units: columns and response should be of order one in public units."

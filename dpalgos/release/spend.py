@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.cautions import at_the_last_level
 from dpalgos.release.declared import Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
@@ -173,14 +172,12 @@ class Spend:
     ) -> float:
         """Release the lowest candidate (m,), ascending, that at most about ``target`` rows exceed.
 
-        ``above`` returns the number of rows that exceed a candidate. A diagnostic says whether the search
-        ended at the last candidate: then the rows are larger than the candidates.
+        ``above`` returns the number of rows that exceed a candidate.
         """
-        index = self.searches(
+        chosen = self.searches(
             release, len(candidates), lambda middle: np.array([above(int(middle[0]))]), (1,), target
-        )[0]
-        self.note(at_the_last_level(release.label), index == len(candidates) - 1)
-        return float(candidates[index])
+        )
+        return float(candidates[chosen[0]])
 
     def searches(
         self,

@@ -30,7 +30,7 @@ MECHANISM_FAULTS = {
     "random rows are accounted for adding one": Fault("dpalgos/accounting/losses.py", "_losses", {".REPLACE_ONE": ".ADD_OR_REMOVE_ONE"}, "test_losses_of_one_release_are_those_of_the_pair"),
     "random rows are accounted with twice their noise": Fault("dpalgos/accounting/losses.py", "_losses", {"2 * parameter,": "4 * parameter,"}, "test_losses_of_one_release_are_those_of_the_pair"),
     "a delta that publishes somebody passes without a warning": Fault("dpalgos/api.py", "_warn", {"delta * people >= 1": "False"}, "test_promises_that_protect_nobody_are_warned_about"),
-    "rows beyond all levels pass without a warning": Fault("dpalgos/cautions.py", "cautions", {"np.any(notes.get(at_the_last_level(label), False))": "False"}, "test_what_released_numbers_say_against_an_answer_is_said"),
+    "rows beyond all levels pass without a warning": Fault("dpalgos/cautions.py", "cautions", {"np.any(notes.get(name, False))": "False"}, "test_what_released_numbers_say_against_an_answer_is_said"),
     "hidden directions pass without a warning": Fault("dpalgos/cautions.py", "cautions", {"int(np.max(notes.get(UNRESOLVED, 0)))": "0"}, "test_what_released_numbers_say_against_an_answer_is_said"),
     "intervals of combinations are not shifted": Fault("dpalgos/result.py", "Result.coefficients", {"interval + shift": "interval"}, "test_two_ways_of_writing_a_model_give_one_answer"),
     "an estimator that fails on some rows is released": Fault("dpalgos/hardened_release.py", "releasable", {" estimator.no_release": " False"}, "test_a_bad_argument_is_refused_by_name"),

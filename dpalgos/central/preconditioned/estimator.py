@@ -59,7 +59,7 @@ import numpy as np
 from dpalgos import goodness
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.cautions import UNRESOLVED, UNSURE_MEAN
+from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.combine import combined_estimate
 from dpalgos.central.preconditioned.intercept import (
     released_class_predictors,
@@ -282,7 +282,7 @@ def released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
-    clipped_share = 0.0
+    clipped_share, largest_threshold = 0.0, 0.0
     for t in range(plan.n_steps):
         looks = state.wants_mean(plan)
         whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
@@ -297,6 +297,9 @@ def released_steps(
             )
             above = (rows if whitens else scores).norms().counts_above(search.candidates)
             threshold = spend.search(SCORES_ABOVE, search.candidates, search.target, above)
+            if not whitens:  # candidates of later searches are near to the threshold before
+                largest_threshold = largest_threshold or search.candidates[-1]
+                spend.note(SCORES_BEYOND, threshold >= largest_threshold)
             clipped_share = search.target / n_rows
             threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * state.least)
         assert threshold is not None
@@ -359,6 +362,7 @@ def released_moments(
         search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
         above = row_norms(rows, coordinates).counts_above(search.candidates)
         threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
+        spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
     moments = clipped_moments(rows, coordinates, threshold)
     return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
 
