@@ -1,11 +1,13 @@
 """The ten unseen tables are those of their rule, are named nowhere else, and have generous bounds."""
 
+import importlib
 import os
 import re
 import subprocess
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -73,3 +75,30 @@ def test_a_difference_within_the_errors_is_neither_better_nor_worse():
     assert facts["cards/dpcost/1"] == "0.2 ± 0.1"
     assert facts["against/AdaSSP"] == "smaller in 0, larger in 0 of 1"
     assert facts["against/diffprivlib"] == "smaller in 1, larger in 0 of 1"
+
+
+def test_the_page_shows_each_method_of_each_table(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
+    page = importlib.import_module("generate.evidence").unseen
+    rows = [
+        {"table": name, "method": method, "epsilon": epsilon, "error": epsilon + len(method) + repetition}
+        for name, method in (
+            ("cards", "dpcost"),
+            ("cards", "AdaSSP"),
+            ("cards", "diffprivlib"),
+            ("webworms", "dpcost"),
+        )
+        for epsilon in unseen.EPSILONS
+        for repetition in range(2)
+    ]
+    rows += [
+        {"table": name, "method": unseen.NONPRIVATE, "epsilon": np.inf, "error": 0.5}
+        for name in ("cards", "cards", "webworms", "webworms")
+    ]
+    facts = unseen.facts_of(pd.DataFrame(rows), {name: unseen.TABLES[name] for name in ("cards", "webworms")})
+    shown = page({f"unseen/{name}": text for name, text in facts.items()})
+    lines = [line.split(" | ") for line in shown.splitlines() if line.startswith("| ")][2:]
+    assert [line[1] for line in lines] == ["dpcost", "AdaSSP", "diffprivlib", "dpcost"]
+    assert lines[0][2:6] == [facts[f"cards/dpcost/{epsilon:g}"] for epsilon in unseen.EPSILONS]
+    assert "against AdaSSP: smaller in 0, larger in 0 of 4" in shown
+    assert page({}) == "Not measured yet.\n"

@@ -1,6 +1,6 @@
 """Errors on ten public tables that this project did not use before: figures for docs/guide/compared.md.
 
-The tables were chosen before the first fit, by the rule of the page: ``unseen.toml`` lists all candidates in
+The tables were chosen before the first fit, by the rule in ``unseen.toml``. The file lists all candidates in
 their order, with the table's name or the first reason to leave it out. In each repetition, a random half of
 the rows is for training, and the error is measured on the other half.
 """
