@@ -11,14 +11,16 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from data.collections.league import GROUPS, columns_of, declarations, table_module
-from data.datasets import add_dataset
+from data.datasets import add_dataset, load
 from data.errors import DataError
 from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
@@ -108,10 +110,18 @@ def errors(
                 yield {"method": title, "epsilon": epsilon, "error": scale.error(answer.estimate)}
 
 
+@cache
+def dataset_module(name: str) -> ModuleType:
+    """Return a table's dataset and parser; the registry learns those of an unseen table."""
+    dataset = f"league_{name}"
+    if name in TABLES:
+        add_dataset(table_module(dataset, TABLES[name]))
+    return load(dataset)
+
+
 def prepared_table(name: str, about: dict[str, Any]) -> tuple[WholeTable, Any]:
     """Return a table's problem and its rows in public units; refuse rows with other ranges than declared."""
-    module = table_module(f"unseen_{name}", about)
-    add_dataset(module)
+    module = dataset_module(name)
     raw = fetch(module.DATASET, home=home(), mirror=mirror_from_environment(), offline=False)
     rows, response = module.PARSERS[raw.layout](Path(raw.path)), about["response"]
     for column, ends in about.get("ranges", {}).items():
@@ -131,7 +141,7 @@ def facts_of(rows: pd.DataFrame, tables: dict[str, dict[str, Any]]) -> dict[str,
     """Return each mean error ± two standard errors, and the number of settings in which dpcost is better."""
     cells = rows.groupby(["table", "method", "epsilon"], sort=False)["error"]
     means, spreads = cells.mean(), cells.sem()
-    facts = {"repetitions": str(cells.size().max())}
+    facts = {}
     for name, about in tables.items():
         family = GROUPS[about.get("family", "")]
         facts[f"{name}/table"] = f"{' '.join(about['source'])}: {family}, {about['rows']:,} rows"
