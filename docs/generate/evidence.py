@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,7 @@ def pages() -> dict[str, str]:
         "evidence/decisions.txt": table(columns, decisions),
         "evidence/errors.txt": "\n".join(shown),
         "evidence/compared.txt": _compared(),
+        "evidence/unseen.txt": unseen(facts()),
         "studies.txt": _studies(),
     }
 
@@ -65,6 +66,24 @@ def _compared() -> str:
         for side, library in (("theirs", other), ("ours", "dpcost"))
     ]
     return table(("task", "library", "lines", "seconds", "further call", "error", "interval"), rows)
+
+
+def unseen(values: Mapping[str, str]) -> str:
+    """Return the table of errors on tables that were not used in development."""
+    tables = {key.split("/")[1]: text for key, text in values.items() if key.endswith("/table")}
+    if not tables:
+        return "Not measured yet.\n"
+    columns, others = ("0.3", "1", "3", "10"), ("AdaSSP", "diffprivlib")
+    rows = [
+        (title, method, *(values[f"unseen/{name}/{method}/{each}"] for each in columns), exact)
+        for name, title in tables.items()
+        for exact in (values[f"unseen/{name}/no privacy/inf"],)
+        for method in ("dpcost", *others)
+        if f"unseen/{name}/{method}/1" in values
+    ]
+    head = ("table", "method", *(f"ε = {each}" for each in columns), "no privacy")
+    counts = [f"- dpcost against {other}: {values[f'unseen/against/{other}']} settings" for other in others]
+    return "\n".join([table(head, rows), *counts, ""])
 
 
 def _studies() -> str:

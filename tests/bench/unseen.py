@@ -1,0 +1,156 @@
+"""Errors on ten public tables that this project did not use before: figures for docs/guide/compared.md.
+
+The tables were chosen before the first fit, by the rule in ``unseen.toml``. The file lists all candidates in
+their order, with the table's name or the first reason to leave it out. In each repetition, a random half of
+the rows is for training, and the error is measured on the other half.
+"""
+
+import hashlib
+import html
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.collections.league import GROUPS, columns_of, declarations, table_module
+from data.datasets import add_dataset, load
+from data.errors import DataError
+from data.fetch.raw import fetch
+from data.store.folders import home, mirror_from_environment
+from tasks.cells import Cell, Replicates
+from tasks.external.environments import make_environment, python_of
+from tasks.external.libraries import methods
+from tasks.problems.measures.explained import RegressionScale
+from tasks.problems.sources.whole_table import WholeTable
+from tests.bench.goals import Measurement
+
+CHOICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CANDIDATES: dict[str, str] = CHOICE.pop("candidates")  # "package/item", in order → table or reason
+TABLES: dict[str, dict[str, Any]] = CHOICE
+EPSILONS, REPETITIONS, LEVEL = (0.3, 1, 3, 10), 20, 1.96
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "linear": {"preconditioned_regression": {"intercept": True}, "adassp": {"response_bound": 2.0}},
+    "logistic": {"preconditioned_glm": {"family": "logistic", "intercept": True}},
+    "counts": {"preconditioned_glm": {"family": "poisson", "intercept": True}},
+}
+DIFFPRIVLIB = {"linear": "diffprivlib_linearregression", "logistic": "diffprivlib_logisticregression"}
+TITLES = {"preconditioned_regression": "dpcost", "preconditioned_glm": "dpcost", "adassp": "AdaSSP"}
+NONPRIVATE = "no privacy"
+_REGRESSION = re.compile(r"\b(lm|glm|glm\.nb|lme|lmer|glmer)\s*\([^~]{0,60}~")
+
+
+def candidates(checkout: Path) -> list[str]:
+    """Return the candidates in a checkout of vincentarelbundock/Rdatasets, in the order of the rule."""
+    listed = pd.read_csv(checkout / "datasets.csv")
+    listed = listed[listed.Rows.between(1000, 50_000) & listed.Cols.between(4, 40)]
+    names = (f"{each.Package}/{each.Item}" for each in listed.itertuples())
+    return sorted(filter(lambda name: fits_regression(checkout / "doc" / f"{name}.html"), names), key=place)
+
+
+def fits_regression(page: Path) -> bool:
+    """Return whether a documentation page exists and fits a regression."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return bool(_REGRESSION.search(html.unescape(re.sub(r"<[^>]+>", "", text))))
+
+
+def place(name: str) -> str:
+    """Return the digest that orders the candidates."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def bench_unseen(small: bool = False) -> Measurement:
+    """Compare errors on the tables; the smallest size is one table of scikit-learn without diffprivlib."""
+    tables = {"progression": declarations()["progression"]} if small else TABLES
+    foreign = {} if small else DIFFPRIVLIB
+    for requires in {methods[name].requires for name in foreign.values()}:
+        if python_of(requires) is None:
+            make_environment(requires)
+    rows = [
+        {"table": name, **error}
+        for name, about in tables.items()
+        for error in errors(name, about, foreign, 2 if small else REPETITIONS)
+    ]
+    return Measurement(
+        figure=f"{len(rows)} fits of {len(tables)} tables",
+        goals=[],
+        data=", ".join(tables),
+        facts=facts_of(pd.DataFrame(rows), tables),
+    )
+
+
+def errors(
+    name: str, about: dict[str, Any], foreign: dict[str, str], repetitions: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the error of each method at each ε in each repetition, and that of the non-private estimate."""
+    family = about.get("family", "")
+    problem, prepared = prepared_table(name, about)
+    X, y, group = prepared.X, prepared.y, GROUPS[family]
+    entries = {**METHODS[group], **({foreign[group]: {}} if group in foreign else {})}
+    if "adassp" in entries:
+        entries["adassp"] = {**entries["adassp"], "covariate_bound": X.shape[1] ** 0.5}
+    for repetition in range(repetitions):
+        train, test = np.array_split(np.random.default_rng(repetition).permutation(len(X)), 2)
+        half, n = replace(prepared, X=X[train], y=y[train]), len(train)
+        drawn = Replicates(study="unseen", panel=name, n=n, first=0, count=1, of=1, seed=repetition)
+        (draw,) = problem.draws(drawn, half)
+        scale = RegressionScale(X[test], y[test], family)
+        yield {"method": NONPRIVATE, "epsilon": np.inf, "error": scale.error(problem.full_answer(half).coef)}
+        for method, params in entries.items():
+            for epsilon in EPSILONS:
+                budget = {"epsilon": epsilon, "delta": n**-2.0, "delta_rule": "1/n^2", "calibration": "tight"}
+                answer = draw.answer(Cell(estimator=method, panel=name, n=n, params=params, **budget), drawn)
+                title = TITLES.get(method, "diffprivlib")
+                yield {"method": title, "epsilon": epsilon, "error": scale.error(answer.estimate)}
+
+
+@cache
+def dataset_module(name: str) -> ModuleType:
+    """Return a table's dataset and parser; the registry learns those of an unseen table."""
+    dataset = f"league_{name}"
+    if name in TABLES:
+        add_dataset(table_module(dataset, TABLES[name]))
+    return load(dataset)
+
+
+def prepared_table(name: str, about: dict[str, Any]) -> tuple[WholeTable, Any]:
+    """Return a table's problem and its rows in public units; refuse rows with other ranges than declared."""
+    module = dataset_module(name)
+    raw = fetch(module.DATASET, home=home(), mirror=mirror_from_environment(), offline=False)
+    rows, response = module.PARSERS[raw.layout](Path(raw.path)), about["response"]
+    for column, ends in about.get("ranges", {}).items():
+        if [rows[column].min(), rows[column].max()] != ends:
+            raise DataError(f"ranges of {name} must be those of the file, got {ends} for {column!r}")
+    problem = WholeTable(
+        kind="whole_table",
+        dataset=module.DATASET.name,
+        response=response,
+        family=about.get("family", ""),
+        covariates=tuple(each.name for each in columns_of(about) if each.name != response),
+    )
+    return problem, problem.in_units(rows)
+
+
+def facts_of(rows: pd.DataFrame, tables: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return each mean error ± two standard errors, and the number of settings in which dpcost is better."""
+    cells = rows.groupby(["table", "method", "epsilon"], sort=False)["error"]
+    means, spreads = cells.mean(), cells.sem()
+    facts = {}
+    for name, about in tables.items():
+        family = GROUPS[about.get("family", "")]
+        facts[f"{name}/table"] = f"{' '.join(about['source'])}: {family}, {about['rows']:,} rows"
+    for cell, mean in means.items():
+        facts["/".join([*cell[:2], f"{cell[2]:g}"])] = f"{mean:.2g} ± {LEVEL * spreads[cell]:.1g}"
+    for other in sorted({method for _, method, _ in means.index} - {"dpcost", NONPRIVATE}):
+        settings = [(table, epsilon) for table, method, epsilon in means.index if method == other]
+        pairs = [((table, "dpcost", epsilon), (table, other, epsilon)) for table, epsilon in settings]
+        gains = [(means[b] - means[a]) / (LEVEL * np.hypot(spreads[a], spreads[b])) for a, b in pairs]
+        better, worse = sum(gain > 1 for gain in gains), sum(gain < -1 for gain in gains)
+        facts[f"against/{other}"] = f"smaller in {better}, larger in {worse} of {len(gains)}"
+    return facts
