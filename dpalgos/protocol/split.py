@@ -64,9 +64,7 @@ class Split:
     refusal: str = ""
 
 
-def split_budget(
-    plan: Plan, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
-) -> Split:
+def split_budget(plan: Plan, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None) -> Split:
     """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
     epsilons, fixed = dict(fixed or {}), fixed or {}
     for each in plan.released:
