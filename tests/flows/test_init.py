@@ -209,22 +209,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     assert "'costs'" in " ".join(checked_request(config)[2])
 
 
-def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
-    table = patients()
-    table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
-    table["age"] = table["age"].astype(str)
-    table.loc[3:4, "age"] = ["unknown", "121"]
-    file = study_of_patients(tmp_path, table, response="cost")
-    edited(file, "categories = ['?']", "lower = 0\nupper = 120")
-    edited(file, 'source = "a codebook"', 'missing = ["unknown"]\nsource = "a codebook"')
-    status, said, _ = command_line("show-private", file)
-    assert (status, "no release" in said) == (0, True)
-    assert "sex: 'F', 'diverse', 'n.a.'" in said
-    assert "age: blank or NaN in 1 rows, beyond the bounds in 1 rows" in said
-    assert "unknown" not in said
-    assert not (home / "ledger").exists()
-
-
 def test_other_spellings_are_another_question(tmp_path, home):
     file = study_of_patients(tmp_path, response="cost")
     budget = {"epsilon": 1.0, "delta": 1e-7}
