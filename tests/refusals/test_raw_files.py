@@ -18,6 +18,7 @@ from data.fetch import frames
 from data.fetch.genotypes import NO_GROUP
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
+from data.fetch.tables import made_up
 from data.formats.cohort import MISSING, label_people
 from data.prepare.frame_features import load_frames, scales
 from data.prepare.genotype_groups import choose_evenly, draw_people, group_difference, traced_group
@@ -129,7 +130,7 @@ def test_faulty_frames_are_refused(tmp_path, change, named):
 
 @pytest.mark.parametrize(("change", "named"), HOUSING)
 def test_faulty_tables_are_refused(tmp_path, change, named):
-    table = housing.stand_in(300, np.random.default_rng(1))
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
     lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
     payload = make_tgz("".join(line + "\n" for line in lines))
     dataset = replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256="")
@@ -199,7 +200,7 @@ def broken_frames(folder):
 
 
 def designed(constant=(), drop=(), **changes):
-    table = housing.stand_in(300, np.random.default_rng(1)).astype(float)
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1)).astype(float)
     table = table.drop(columns=list(drop)).assign(**dict.fromkeys(constant, float(SECRET)))
     covariates = ["median_income", "population", "households"]
     asked = {"response": "median_house_value", "covariates": covariates, "units": "public", **changes}
@@ -273,7 +274,7 @@ ASKED = [
 
 
 def small_tgz():
-    table = housing.stand_in(300, np.random.default_rng(1))
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
     return make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
 
 
