@@ -102,7 +102,8 @@ def init(
     files = _files(name, force=force)
     marks = _marks(decimal, thousands)
     found = table_schema(data, marks)
-    schema, rows = found.types, found.n_rows
+    schema: Mapping[str, str] = found.types
+    rows = found.n_rows
     if formula:
         response, schema = _of_formula(formula, schema, response, user_id)
     chosen = _model(schema, response, family, user_id, sparsity)
