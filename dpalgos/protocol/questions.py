@@ -119,7 +119,7 @@ class PlanTable(_Part):
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Plan(_Part):
+class AnalysisPlan(_Part):
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
     epsilon: Positive
@@ -131,7 +131,7 @@ class Plan(_Part):
     tables: tuple[PlanTable, ...] = Field(default=(), alias="table")
 
     @model_validator(mode="after")
-    def _agrees(self) -> Plan:
+    def _agrees(self) -> AnalysisPlan:
         if faults := list(self._contradictions()):
             raise ValueError("; ".join(faults))
         return self

@@ -241,11 +241,11 @@ def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], respon
     }
 
 
-def _facts_of_response(kind: str, response: str, family: str) -> dict[str, str]:
-    is_label = family == "logistic" and kind in ("number", "whole number")
+def _facts_of_response(column_type: str, response: str, family: str) -> dict[str, str]:
+    is_label = family == "logistic" and column_type in ("number", "whole number")
     return {
         "label": toml(response) if is_label else "",
-        "of_whole_numbers": response if not family and kind == "whole number" else "",
+        "of_whole_numbers": response if not family and column_type == "whole number" else "",
     }
 
 
