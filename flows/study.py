@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
@@ -15,7 +14,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
-from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.artifacts import attach_report
 from flows.environments import make_environments
 from flows.lock import exclusive_run
 from flows.progress import finished, say
@@ -109,14 +108,12 @@ class Begun:
     blocks: list[Block]
     parts: list["PrefectFuture[CachedFile]"]
     audits: list["PrefectFuture[CachedFile]"]
-    last: pd.DataFrame | None  # results of the last run
 
 
 def begin(study: str, options: RunOptions) -> Begun:
     """Ingest and prepare the data of a study, and submit its blocks to the workers."""
     spec, run = find_study(study), given.run_of(study, options)
     folder = given.report_folder(spec, options)
-    last = last_results(folder, run.options.recorded())
     brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
     for note in notes_on(spec, brought, folder):
         say(f"note: {note}")
@@ -136,7 +133,6 @@ def begin(study: str, options: RunOptions) -> Begun:
         blocks=blocks,
         parts=run_blocks(blocks, designs),
         audits=run_audits(spec, blocks, options),
-        last=last,
     )
 
 
@@ -148,9 +144,7 @@ def finish(begun: Begun) -> Path:
     exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
     write_index(begun.folder.parent)
-    show_drift(spec, begun.folder, begun.last)
     attach_report(spec, page, headline_of(page))
-    attach_budget(spec, page, results.path, spec.headline_cells(blocks))
     tell(page)
     return page
 

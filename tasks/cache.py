@@ -8,7 +8,6 @@ store (`data.store.shared`) has the same files. How long a file was not used say
 import hashlib
 import json
 import os
-import re
 import socket
 import time
 import zipfile
@@ -23,14 +22,7 @@ from typing import Any
 from data.errors import StoreError
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, home, remove_leftovers, store_dir
-from data.store.shared import (
-    VARIABLE,
-    bring,
-    remove_shared,
-    share,
-    shared_address,
-    shared_files,
-)
+from data.store.shared import VARIABLE, bring, share
 from tasks.errors import SpecError
 from tasks.run_options import DAYS
 
@@ -177,25 +169,16 @@ def _entry(path: Path, days: int) -> CacheEntry:
     return CacheEntry(path.name, state, about.st_size, str(path), used, *known)
 
 
-def prune(
-    home: Path, out: Path, *, everything: bool, keep: int | None = None, days: int = DAYS
-) -> tuple[int, int]:
+def prune(home: Path, out: Path, *, everything: bool, days: int = DAYS) -> tuple[int, int]:
     """Delete what is damaged or stale (or everything) and return how many results and bytes went.
 
-    With `keep`, the least recently used go as well, until so many bytes are left. So do tables of other code,
-    raw files that were refused, and what killed runs left half written.
+    Tables of other code, and what killed runs left half written, go as well.
     """
     from data.fetch.ingest import stale_tables  # late: it loads pandas
 
-    going, left = list[CacheEntry](), 0
-    for entry in sorted(entries(home, days), key=lambda entry: entry.used, reverse=True):
-        if entry.state == "current" and not everything and (keep is None or left + entry.bytes <= keep):
-            left += entry.bytes
-        else:
-            going.append(entry)
-    refused = [path for path in (store_dir(home) / "refused").rglob("*") if path.is_file()]
+    going = [entry for entry in entries(home, days) if everything or entry.state != "current"]
     freed = clear_leftovers(home, out)
-    for path in [*(Path(entry.path) for entry in going), *stale_tables(home), *refused]:
+    for path in [*(Path(entry.path) for entry in going), *stale_tables(home)]:
         with suppress(OSError):
             size = path.stat().st_size
             path.unlink()
@@ -203,32 +186,6 @@ def prune(
     return len(going), freed
 
 
-def prune_shared(*, everything: bool, keep: int | None = None, days: int = DAYS) -> tuple[int, int]:
-    """Delete shared results that were written long ago, or all; return how many, and bytes.
-
-    With `keep`, the oldest go as well, until so many bytes are left. Prepared tables and reports stay.
-    """
-    if not shared_address():
-        raise SpecError(f"--store needs the address of a shared store; set {VARIABLE}, or leave it out")
-    going, left = dict[str, int](), 0
-    for file in sorted(shared_files(FOLDER), key=lambda file: file.written, reverse=True):
-        is_old = file.written and time.time() - file.written > days * _DAY
-        if everything or is_old or (keep is not None and left + file.bytes > keep):
-            going[file.name] = file.bytes
-        else:
-            left += file.bytes
-    remove_shared([*going])
-    return len(going), sum(going.values())
-
-
 def clear_leftovers(home: Path, *reports: Path) -> int:
     """Delete what killed runs left half written, and return how many bytes went."""
     return sum(remove_leftovers(folder) for folder in (store_dir(home), home / FOLDER, *reports))
-
-
-def n_bytes(size: str) -> int:
-    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``."""
-    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
-    if not parts:
-        raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
-    return int(float(parts[1]) * 1000 ** " kMGT".index(parts[2] or " "))

@@ -37,7 +37,6 @@ def run_plainly(study, options):
         patch.object(Task, "__call__", call),
         patch.object(flows, "finished", finished),
         patch.object(flows, "attach_report", lambda *_: None),
-        patch.object(flows, "attach_budget", lambda *_: None),
     ):
         page = flows.finish(flows.begin(str(study), options))
     return page, sum(each.is_cached for each in done)

@@ -43,7 +43,7 @@ from data.datasets.fair import DATASET as fair
 DATASET = replace(fair, n_rows="many", source=Source("a", "ftp://", "", sha256="z"))
 """,
     "data/datasets/empty.py": "",
-    "data/datasets/another.py": "from data.datasets.housing import DATASET, PARSERS, stand_in\n",
+    "data/datasets/another.py": "from data.datasets.housing import DATASET, PARSERS\n",
     "flows/studies/half_a_study.toml": 'title = "?"\ntask = "mean"\nmotto = 3\n',
 }
 SCRIPT = """
@@ -80,7 +80,7 @@ NAMED = {
     "tasks/problems/sources/no_names.py": ["KINDS"],
     "data/datasets/half_a_table.py": ["n_rows: ", "source.url: ", "source.sha256: "],
     "data/datasets/another.py": ["'housing'"],
-    "data/datasets/empty.py": ["PARSERS", "stand_in", "DATASET"],
+    "data/datasets/empty.py": ["PARSERS", "DATASET"],
 }
 
 
@@ -131,7 +131,7 @@ from data.dataset import Column, Dataset, Source
 DATASET = Dataset(name={name!r}, title="t", description="d", privacy_unit="a row", n_rows=3, license="l",
     citation="c", source=Source("x.csv", "", "csv", note="none"),
     columns=(Column("x", "float64", "", 0.0, 1.0, "law", 0.0, 1.0),))
-PARSERS, stand_in = {{}}, None
+PARSERS = {{}}
 """
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
 MARKED = (

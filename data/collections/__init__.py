@@ -3,8 +3,8 @@
 A module here has three functions:
 
 - ``tables()`` returns the names of its datasets;
-- ``load(name)`` returns one dataset as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, like a file
-  of `data.datasets`;
+- ``load(name)`` returns one dataset as a module with ``DATASET`` and ``PARSERS``, like a file of
+  `data.datasets`;
 - ``problems(groups)`` returns, for each dataset of some groups, the settings of a study's problem.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -64,12 +64,12 @@ def developed_on(dataset: str) -> bool:
 
 @cache
 def load(dataset: str) -> ModuleType:
-    """Return a table's dataset, parser and stand-in."""
+    """Return a table's dataset and parser."""
     return table_module(dataset, declarations()[dataset.removeprefix(_PREFIX)])
 
 
 def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
-    """Return the dataset, parser and stand-in of a declaration."""
+    """Return the dataset and parser of a declaration."""
     package, item = about["source"]
     source = _source(package, item, about.get("sha256", ""))
     module = ModuleType(__name__)
@@ -89,10 +89,7 @@ def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
     def parse(path: Path) -> pd.DataFrame:
         return _in_bounds(_read(package, item, path), about)
 
-    def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        return _made_up(about, n_rows, rng)
-
-    module.PARSERS, module.stand_in = {source.layout: parse}, stand_in  # type: ignore[attr-defined]
+    module.PARSERS = {source.layout: parse}  # type: ignore[attr-defined]
     return module
 
 
@@ -162,18 +159,7 @@ def columns_of(about: dict[str, Any]) -> tuple[Column, ...]:
         else:
             low, high, *unit = map(float, entry)
             center, scale = unit or ((low + high) / 2, (high - low) / 4)
-            columns.append(Column(name, "float64", "", low, high, source, center, scale))
+            is_count = name == about["response"] and about.get("family") == "poisson"
+            dtype: Literal["int64", "float64"] = "int64" if is_count else "float64"
+            columns.append(Column(name, dtype, "", low, high, source, center, scale))
     return tuple(columns)
-
-
-def _made_up(about: dict[str, Any], n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Simulate rows from the declarations alone: independent columns with one unit around their centers."""
-    found = {}
-    for column in columns_of(about):
-        if (column.lower, column.upper, column.scale) in ((0.0, 1.0, 1.0), (-1.0, 1.0, 1.0)):
-            found[column.name] = rng.choice([column.lower, column.upper], n_rows)
-        else:
-            values = rng.normal(column.center or 0.0, column.scale or 1.0, n_rows)
-            is_count = column.name == about["response"] and about.get("family") == "poisson"
-            found[column.name] = np.clip(np.rint(values) if is_count else values, column.lower, column.upper)
-    return pd.DataFrame(found)

@@ -41,7 +41,7 @@ def tables() -> tuple[str, ...]:
 
 
 def load(dataset: str) -> ModuleType:
-    """Return a table's dataset, parser and stand-in."""
+    """Return a table's dataset and parser."""
     name = dataset.removeprefix(f"{_FOLDER}_")
     if name in _KNOWN:
         return _module(name, *_KNOWN[name])
@@ -135,10 +135,5 @@ def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
     def parse(path: Path) -> pd.DataFrame:
         return pd.DataFrame(np.column_stack(_read(path)), columns=names)
 
-    def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        X = rng.standard_normal((n_rows, d))
-        y = X @ np.full(d, 1 / np.sqrt(d)) + rng.standard_normal(n_rows)
-        return pd.DataFrame(np.column_stack([X, y]), columns=names)
-
-    module.PARSERS, module.stand_in = {"npz": parse}, stand_in  # type: ignore[attr-defined]
+    module.PARSERS = {"npz": parse}  # type: ignore[attr-defined]
     return module

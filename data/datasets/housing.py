@@ -1,8 +1,7 @@
-"""California housing, 1990 (Pace and Barry 1997): 20,640 rows, and a stand-in."""
+"""California housing, 1990 (Pace and Barry 1997): 20,640 rows."""
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from data.dataset import Column, Dataset, Source
@@ -69,34 +68,3 @@ def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
 
 
 PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}
-
-
-def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Simulate block groups from general knowledge of California in 1990; nothing is fitted to the data.
-
-    A block group has about 500 households of three people and five rooms. Household incomes are skewed and
-    near 35,000 dollars. House values are near 200,000 dollars, rise with income and are capped at 500,001.
-    """
-    households = np.clip(rng.lognormal(np.log(420), 0.6, n_rows), 5, 9000).round()
-    income = np.clip(rng.lognormal(np.log(3.6), 0.45, n_rows), 0.5, 15.0001).round(4)
-    age = rng.triangular(1, 30, 52, n_rows).round()
-    rooms_per_household = np.clip(rng.normal(4.2 + 0.3 * income, 0.8), 2, 10)
-    people_per_household = np.clip(rng.normal(3.0, 0.6, n_rows), 1.2, 6)
-    bedrooms_per_household = np.clip(rng.normal(1.07, 0.08, n_rows), 0.7, 1.9)
-    southern = rng.random(n_rows) < 0.6
-    latitude = np.where(southern, rng.normal(34.0, 0.5, n_rows), rng.normal(37.8, 1.0, n_rows))
-    longitude = np.where(southern, rng.normal(-118.0, 0.7, n_rows), rng.normal(-121.8, 0.8, n_rows))
-    value = 40_000 + 40_000 * income + 500 * age + rng.normal(0, 60_000, n_rows)
-    return pd.DataFrame(
-        {
-            "longitude": np.clip(longitude, -124.3, -114.3).round(2),
-            "latitude": np.clip(latitude, 32.6, 41.9).round(2),
-            "housing_median_age": age,
-            "total_rooms": (households * rooms_per_household).round(),
-            "total_bedrooms": np.clip((households * bedrooms_per_household).round(), 1, 10_000),
-            "population": (households * people_per_household).round(),
-            "households": households,
-            "median_income": income,
-            "median_house_value": np.clip(value, 15_000, 500_001).round(),
-        }
-    )

@@ -15,7 +15,7 @@ from data.datasets import load_registry
 from data.errors import CorruptSource
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
-from data.fetch.raw import RawFile, set_aside
+from data.fetch.raw import RawFile
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
@@ -39,20 +39,18 @@ def to_parquet(
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
     ``stand_in_rows`` is the number of rows of a stand-in of frames.
-    ``again`` builds the table again. A file without a known checksum that is not the published table is moved
-    out of the store; the next call then fetches another one.
+    ``again`` builds the table again. A file without a known checksum that is not the published table is
+    deleted from the store; the next call then fetches another one.
     """
     path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     if not again and (stored := _stored_at(path, raw)):
         return stored
     try:
         ref = _store(dataset, raw, path, n_rows)
-    except CorruptSource as fault:
-        if quarantined := set_aside(dataset, raw, home=home):
-            raise CorruptSource(
-                f"{fault}; its files were moved to {', '.join(map(str, quarantined))}: put the published one "
-                f"into DPCOST_DATA_MIRROR and run `dpcost ingest {dataset.name} --again`"
-            ) from None
+    except CorruptSource:
+        for file in dataset.source.files if not raw.is_stand_in else ():
+            if not file.sha256:
+                (store_dir(home) / "raw" / file.file).unlink(missing_ok=True)
         raise
     if dropped := [each for each in ref.repairs if each.done == LEFT_OUT]:
         what = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"

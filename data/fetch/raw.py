@@ -109,17 +109,6 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
-    """Move wrong files without a known checksum out of the store; return their new paths."""
-    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
-    paths = []
-    for file in dataset.source.files:
-        if not file.sha256 and (path := raw_dir / file.file).exists() and not raw.is_stand_in:
-            (aside / file.file).parent.mkdir(parents=True, exist_ok=True)
-            paths.append(path.replace(aside / file.file))
-    return tuple(paths)
-
-
 def _stored(path: Path, file: Source) -> str:
     """Return the checksum of the stored file, or "" if it is missing or another file."""
     try:

@@ -266,16 +266,15 @@ class Ledger:
 
 def _answered(book: Book, question: Question, again: bool) -> Charge | None:
     """Return the charge with the result of a question, or None: charge it. A lost result is refused."""
-    for version in (question, question.former):
-        charges = _charges_of(book, version) if version else []
-        if charges and (charges[-1].answer is not None or charges[-1].state == RESERVED):
-            return charges[-1]
-        if charges and not again:
-            raise AnswerLost(
-                f"this request was charged to {question.dataset!r} at {charges[-1].charged} (epsilon "
-                f"{question.epsilon:g}, delta {question.delta:g}), and its result was lost before it was "
-                "stored. A repeated request is charged again; to do so, add --again"
-            )
+    charges = _charges_of(book, question)
+    if charges and (charges[-1].answer is not None or charges[-1].state == RESERVED):
+        return charges[-1]
+    if charges and not again:
+        raise AnswerLost(
+            f"this request was charged to {question.dataset!r} at {charges[-1].charged} (epsilon "
+            f"{question.epsilon:g}, delta {question.delta:g}), and its result was lost before it was "
+            "stored. A repeated request is charged again; to do so, add --again"
+        )
     return None
 
 
@@ -306,7 +305,7 @@ def _new_charge(
     """Charge a question at the end of the chain, if data and budget allow it."""
     account = book.account(question.dataset)
     known = account.contents
-    names = {known[each.content] for each in (question, question.former) if each and each.content in known}
+    names = {known[each] for each in (question.content, question.former_content) if each in known}
     if names and question.dataset not in names:
         raise ContentRefused(
             f"these data (the same rows, perhaps in another order) are known as {min(names)!r} and cannot "

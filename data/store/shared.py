@@ -10,10 +10,8 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,45 +95,6 @@ def read_shared(name: str) -> bytes | None:
             return bytes(_folder(shared_address()).cat_file(name))
     except FileNotFoundError:
         return None
-
-
-@dataclass(frozen=True)
-class SharedFile:
-    """A file of the shared store, by its path below the address."""
-
-    name: str
-    bytes: int
-    written: float  # seconds since 1970; 0 if unknown
-
-
-def shared_files(folder: str) -> list[SharedFile]:
-    """Return the files below a folder of the shared store, by name; none if the folder does not exist."""
-    with _as_one_sentence():
-        details: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
-        return [
-            SharedFile(path, about["size"], _write_time(about)) for path, about in sorted(details.items())
-        ]
-
-
-def remove_shared(names: Sequence[str]) -> None:
-    """Remove files of the shared store; missing files are ignored."""
-    for name in names:
-        try:
-            with _as_one_sentence(reading=True):
-                _folder(shared_address()).rm_file(name)
-        except FileNotFoundError:
-            continue
-
-
-def _write_time(about: dict[str, Any]) -> float:
-    """Return when a file was written; file systems use different keys."""
-    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        value = about.get(name)
-        if isinstance(value, datetime):
-            return value.timestamp()
-        if isinstance(value, (int, float)):
-            return float(value)
-    return 0.0
 
 
 @cache

@@ -211,45 +211,6 @@ def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True)
     return ", ".join(map(str, [*lower * below, *upper * above]))
 
 
-def undeclared_cells(
-    path: Path, columns: Sequence[DeclaredColumn], marks: Marks = PLAIN
-) -> dict[str, list[str]]:
-    """Return, for the owner's eyes alone, the text of each column that its declaration does not allow.
-
-    How many cells are blank, or beyond the bounds, comes after the text.
-    """
-    cells_by_column: dict[str, dict[str, None]] = defaultdict(dict)
-    blank, beyond = dict[str, int](), dict[str, int]()
-    with opened_table(path, marks) as (names, batches):
-        require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
-        for batch in batches:
-            for column in columns if batch.num_rows else ():
-                cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
-                odd = _codes(cells, replace(column, others="")) == _UNLISTED
-                for marked in _each_of(column.missing, cells):
-                    odd &= ~marked
-                if not column.categories:
-                    odd &= (cells.texts >= 0) | np.isinf(cells.numbers)
-                values = np.zeros(len(odd)) if column.categories else _numbers(cells)
-                gaps = _codes(cells, column) == _MISSING if column.categories else np.isnan(values)
-                for marked in _each_of(column.missing, cells):
-                    gaps, values = gaps | marked, np.where(marked, np.nan, values)
-                blank[column.name] = blank.get(column.name, 0) + int(gaps.sum())
-                if not column.categories:
-                    beyond[column.name] = beyond.get(column.name, 0) + int(_outside(column, values).sum())
-                texts = [
-                    repr(cells.values[each]) for each in np.unique(cells.texts[odd & (cells.texts >= 0)])
-                ]
-                numbers = [f"'{each:g}'" for each in np.unique(cells.numbers[odd & (cells.texts < 0)])]
-                cells_by_column[column.name].update(dict.fromkeys([*texts, *numbers]))
-    counts = (("blank or NaN", blank), ("beyond the bounds", beyond))
-    lines = {
-        name: [*sorted(texts), *(f"{what} in {n:,} rows" for what, by in counts if (n := by.get(name, 0)))]
-        for name, texts in cells_by_column.items()
-    }
-    return {name: told for name, told in lines.items() if told}
-
-
 def _values(
     path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
@@ -325,7 +286,9 @@ def _undeclared(
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
-    texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
+    texts = (
+        " (capitals count; levels = { … } merges spellings; look at the text of this column in your own file)"
+    )
     return [
         f"{_listed(faults)}; correct the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)

@@ -35,8 +35,6 @@ from dpalgos.sklearn.models import (
     DPMean,
     DPMultinomialRegression,
     DPPoissonRegressor,
-    DPSparseLinearRegression,
-    DPSparseMean,
 )
 from dpalgos.sklearn.units import PublicScaler
 
@@ -47,7 +45,5 @@ __all__ = [
     "DPMean",
     "DPMultinomialRegression",
     "DPPoissonRegressor",
-    "DPSparseLinearRegression",
-    "DPSparseMean",
     "PublicScaler",
 ]

@@ -141,21 +141,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _PrivateLeastSquares(_PrivateRegressor):
-    """A regression whose response has public units as well."""
-
-    y_bounds: object = None
-
-    def _response_units(self) -> Units:
-        return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
-
-    def predict(self, X: object) -> FloatArray:
-        """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
-        return self._response_units().clip(self._predictor(X)[:, None])[:, 0]
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPLinearRegression(_PrivateLeastSquares):
+class DPLinearRegression(_PrivateRegressor):
     """Private linear regression; columns and response are of order one in their public units.
 
     `help(dpalgos.sklearn)` lists the parameters that all classes share.
@@ -168,35 +154,14 @@ class DPLinearRegression(_PrivateLeastSquares):
 
     _estimator = "preconditioned_regression"
 
+    y_bounds: object = None
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPSparseLinearRegression(_PrivateLeastSquares):
-    """Private linear regression with few non-zero coefficients among many columns.
+    def _response_units(self) -> Units:
+        return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
 
-    `help(dpalgos.sklearn)` lists the parameters that all classes share.
-
-    Parameters
-    ----------
-    sparsity : int
-        The number of non-zero coefficients, including the intercept if one is fitted.
-    covariate_bound : float
-        Entries of X, in public units, are clipped to plus or minus this bound.
-    response_bound : float
-        Responses, in public units, are clipped to plus or minus this bound.
-    fit_intercept : bool, default False
-
-    Attributes
-    ----------
-    coef_ : (d,) array
-    intercept_ : float
-    """
-
-    _estimator = "screened_sparse_regression"
-
-    sparsity: int
-    covariate_bound: float
-    response_bound: float
-    fit_intercept: bool = False
+    def predict(self, X: object) -> FloatArray:
+        """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
+        return self._response_units().clip(self._predictor(X)[:, None])[:, 0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -364,8 +329,22 @@ class _PrivateMean(PrivateModel):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _ClippedMean(_PrivateMean, UnitModel):
-    """Means of columns whose entries are clipped to plus or minus a bound."""
+class DPMean(_PrivateMean, UnitModel):
+    """The private mean of each column.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
+    Parameters
+    ----------
+    value_bound : float
+        Entries of X, in public units, are clipped to plus or minus this bound.
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "dp_mean"
 
     value_bound: float
 
@@ -384,25 +363,6 @@ class _ClippedMean(_PrivateMean, UnitModel):
         self.mean_ = units.undo(answer)
         self.interval_ = None if self.interval_ is None else units.undo(self.interval_)
         return self
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPMean(_ClippedMean):
-    """The private mean of each column.
-
-    `help(dpalgos.sklearn)` lists the parameters that all classes share.
-
-    Parameters
-    ----------
-    value_bound : float
-        Entries of X, in public units, are clipped to plus or minus this bound.
-
-    Attributes
-    ----------
-    mean_ : (d,) array
-    """
-
-    _estimator = "dp_mean"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -430,26 +390,3 @@ class DPBoundedMean(_PrivateMean):
         """Fit to X (n, d); y is ignored."""
         self.mean_ = self._released(checked_rows(self, X), None).estimate
         return self
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPSparseMean(_ClippedMean):
-    """The private mean of many columns, of which few have a mean far from zero.
-
-    `help(dpalgos.sklearn)` lists the parameters that all classes share.
-
-    Parameters
-    ----------
-    value_bound : float
-        Entries of X, in public units, are clipped to plus or minus this bound.
-    sparsity : int
-        The number of non-zero entries of the mean, in public units.
-
-    Attributes
-    ----------
-    mean_ : (d,) array
-    """
-
-    _estimator = "dp_sparse_mean"
-
-    sparsity: int

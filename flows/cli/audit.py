@@ -15,9 +15,10 @@ from flows.cli.options import INTEGER, NUMBER, AsJson, Plugins, use_plugins, who
 from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
+_ROWS = 10  # of the table for --callable
 _HARDENED_TRIALS = 2000  # one after the other, too
 # What has no meaning, by what is audited.
-_SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label", "mu": "--mu"}
+_SHAPE = {"columns": "--columns", "label": "--label", "mu": "--mu"}
 _OTHERS = {
     "an estimator": _SHAPE,
     "a mechanism by --callable": {"interval": "--interval", "param": "--param", "hardened": "--hardened"},
@@ -64,17 +65,14 @@ def audit(
             "--callable", metavar="MODULE:FUNCTION", help="Function of a table and a seed, to attack."
         ),
     ] = None,
-    rows: Annotated[
-        int,
-        typer.Option(parser=whole_number(2), metavar=INTEGER, help="Rows of the table for --callable."),
-    ] = 10,
     columns: Annotated[
         int,
         typer.Option(
-            parser=whole_number(1), metavar=INTEGER, help="Columns of this table; the response is the last."
+            parser=whole_number(1),
+            metavar=INTEGER,
+            help="Columns of the table for --callable; the response is the last.",
         ),
     ] = 2,
-    bound: Annotated[float, typer.Option(metavar=NUMBER, help="Largest absolute value in this table.")] = 1.0,
     mu: Annotated[
         float | None,
         typer.Option(metavar=NUMBER, help="Claimed μ of Gaussian DP, for --callable; replaces --epsilon."),
@@ -89,16 +87,8 @@ def audit(
 
     With --callable, attack any other mechanism and compare with the ε and δ that it claims.
     """
-    from tasks.errors import SpecError
-
     use_plugins(plugins or [])
-    if (estimator is None) == (foreign is None):
-        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
-    how = "an estimator" if foreign is None else "a mechanism by --callable"
-    for name, option in _OTHERS[how].items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise SpecError(f"{option} does not apply to an audit of {how}; leave it out")
+    _check_options(context, estimator, foreign)
     claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
@@ -107,17 +97,36 @@ def audit(
         options = {**claim, "n_trials": trials or usual, "hardened": hardened}
         violated = _audit_estimator(estimator, settings, seed, as_json, **options)
     else:
-        table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
-        options = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
-        if mu is not None:
-            from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-
-            if not mu > 0 or not delta:
-                raise SpecError(f"--mu and --delta must be above 0, got {mu:g} and {delta:g}")
-            options |= {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
+        table = {"n_rows": _ROWS, "n_columns": columns, "bound": 1.0, "label": label}
+        options = {**claim, **_of_mu(mu, delta), "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
         violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
         raise typer.Exit(1)
+
+
+def _check_options(context: typer.Context, estimator: str | None, foreign: str | None) -> None:
+    """Refuse both or none of an estimator and another mechanism, and options of the other one."""
+    from tasks.errors import SpecError
+
+    if (estimator is None) == (foreign is None):
+        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
+    how = "an estimator" if foreign is None else "a mechanism by --callable"
+    for name, option in _OTHERS[how].items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise SpecError(f"{option} does not apply to an audit of {how}; leave it out")
+
+
+def _of_mu(mu: float | None, delta: float) -> dict[str, float]:
+    """Return a claim of Gaussian DP if there is one, with the ε that it implies at a δ."""
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from tasks.errors import SpecError
+
+    if mu is None:
+        return {}
+    if not mu > 0 or not delta:
+        raise SpecError(f"--mu and --delta must be above 0, got {mu:g} and {delta:g}")
+    return {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

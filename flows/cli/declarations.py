@@ -1,4 +1,4 @@
-"""Commands that check study and release files, and show owners undeclared values of their own table."""
+"""The command that checks study and release files."""
 
 import json
 from pathlib import Path
@@ -46,33 +46,3 @@ def check(
             f"common codes for missing values are outside the bounds of {shown}; "
             'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )
-    if not is_release:
-        typer.echo(
-            f"to check spellings, missing values and bounds in the rows, run: dpcost show-private {file}"
-        )
-
-
-_MOST_TEXTS = 50  # that are shown of a column
-
-
-def show_private(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file of your own table.")],
-) -> None:
-    """Show the owner of a file its private values that the study file does not declare.
-
-    The output is not a release: it has no noise and no charge, and nothing is stored. Keep it to yourself.
-    Declare the categories that your codebook lists.
-    """
-    from data.tables.declared import undeclared_cells
-    from tasks.errors import SpecError
-    from tasks.study.study_file import load_study
-
-    table = load_study(study).analyst_table
-    if table is None:
-        raise SpecError(f"STUDY must be a study file with its own [data], got {str(study)!r}")
-    columns = [column.declared for column in table.columns if column.declared.derived is None]
-    lines = ["PRIVATE, for the owner of the file alone: no release, not for publication"]
-    for name, texts in undeclared_cells(Path(table.path), columns, table.marks).items():
-        more = f", and {len(texts) - _MOST_TEXTS} more" * (len(texts) > _MOST_TEXTS)
-        lines.append(f"{name}: {', '.join(texts[:_MOST_TEXTS])}{more}")
-    typer.echo("\n".join(lines if lines[1:] else [f"{study}: every cell of the file is declared"]))

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
 from flows.cli.options import COLUMN, FILE, INTEGER, Force, whole_number
+
+if TYPE_CHECKING:
+    from data.dataset import Marks
 
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -89,62 +93,38 @@ def init(
     force: Force = False,
 ) -> None:
     """Write a study file and a release file for your own table, from its column names and types."""
-    from data.dataset import Marks
     from data.ledger import open_ledger
     from data.store.folders import home
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
-    from dpalgos.formula.allowed import read_formula
-    from tasks.errors import SpecError
     from tasks.release.rows import known_as
 
     files = _files(name, force=force)
-    marks = Marks(decimal, thousands)
-    if decimal not in ("", ".", ",") or thousands not in {"", ".", ",", "'", " "} - {decimal or "."}:
-        raise SpecError(
-            f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
-            f"{thousands!r}; say how the file writes numbers"
-        )
+    marks = _marks(decimal, thousands)
     found = table_schema(data, marks)
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
     if formula:
-        response, columns_of_formula = _of_formula(formula, schema, response, user_id)
-        schema = {
-            column: kind
-            for column, kind in schema.items()
-            if column in (*columns_of_formula, response, user_id)
-        }
+        response, schema = _of_formula(formula, schema, response, user_id)
     chosen = _model(schema, response, family, user_id, sparsity)
     users = count_users(data, user_id, marks) if user_id else None
-    for number, unit in ((rows, "rows"), (users, "users")):
-        if number is not None and number < FEWEST_ROWS:
-            raise SpecError(
-                f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-            )
+    _check_size(data, rows, users)
     used = _columns(data, schema, response, user_id, formula)
-    is_label = family == "logistic" and schema.get(response) in ("number", "whole number")
     known = known_as(open_ledger(home()), data)
-    reading = read_formula(formula, schema) if formula else None
     facts = {
         **_facts_of_model(chosen, rows, users),
         **_facts_of_columns(schema, used, response),
+        **_facts_of_response(schema.get(response, ""), response, family),
+        **asdict(marks),
         "name": name,
         "file": data.name,
         "path": str(data),
         "user_id": toml(user_id) if user_id else "",
         "sparsity": sparsity,
-        "formula": toml(formula) if formula else "",
-        "offset": reading.names.used(reading.offset) if reading else (),
-        "label": toml(response) if is_label else "",
+        **_facts_of_formula(formula, schema, chosen),
         "ledger_name": known or name,
-        "may_be_skewed": chosen == "linear"
-        and (reading is None or reading.response in reading.names.columns),  # not its logarithm
-        "decimal": decimal,
-        "thousands": thousands,
         "codes": [toml(column) for column in found.codes if column in used],
         "dates": [toml(column) for column in found.dates if column in used],
-        "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
     check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
@@ -190,6 +170,28 @@ def _files(name: str, *, force: bool) -> list[Path]:
         if file.exists() and not force:
             raise SpecError(f"{file} already exists; pass --force to overwrite it and lose your changes")
     return files
+
+
+def _marks(decimal: str, thousands: str) -> "Marks":
+    from data.dataset import Marks
+    from tasks.errors import SpecError
+
+    if decimal not in ("", ".", ",") or thousands not in {"", ".", ",", "'", " "} - {decimal or "."}:
+        raise SpecError(
+            f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
+            f"{thousands!r}; say how the file writes numbers"
+        )
+    return Marks(decimal, thousands)
+
+
+def _check_size(data: Path, rows: int, users: int | None) -> None:
+    from tasks.errors import SpecError
+
+    for number, unit in ((rows, "rows"), (users, "users")):
+        if number is not None and number < FEWEST_ROWS:
+            raise SpecError(
+                f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+            )
 
 
 def _columns(
@@ -239,6 +241,26 @@ def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], respon
     }
 
 
+def _facts_of_response(column_type: str, response: str, family: str) -> dict[str, str]:
+    is_label = family == "logistic" and column_type in ("number", "whole number")
+    return {
+        "label": toml(response) if is_label else "",
+        "of_whole_numbers": response if not family and column_type == "whole number" else "",
+    }
+
+
+def _facts_of_formula(formula: str, schema: Mapping[str, str], chosen: str) -> dict[str, Any]:
+    from dpalgos.formula.allowed import read_formula
+
+    reading = read_formula(formula, schema) if formula else None
+    is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
+    return {
+        "formula": toml(formula) if formula else "",
+        "offset": reading.names.used(reading.offset) if reading else (),
+        "may_be_skewed": chosen == "linear" and is_column,
+    }
+
+
 def _write(files: list[Path], facts: dict[str, Any]) -> None:
     from jinja2 import Environment, FileSystemLoader
 
@@ -254,8 +276,8 @@ def _write(files: list[Path], facts: dict[str, Any]) -> None:
 
 def _of_formula(
     formula: str, schema: Mapping[str, str], response: str, user_id: str
-) -> tuple[str, tuple[str, ...]]:
-    """Return the response's column and the covariates' columns; refuse one that is not in the file."""
+) -> tuple[str, dict[str, str]]:
+    """Return the response, and the columns that the formula or a user needs; refuse one that is not there."""
     from dpalgos import InputError
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
@@ -271,7 +293,8 @@ def _of_formula(
     for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")
-    return reading.left[0], reading.right
+    used = {*reading.left, *reading.right, user_id}
+    return reading.left[0], {column: kind for column, kind in schema.items() if column in used}
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:

@@ -19,7 +19,7 @@ from flows import ServerError
 from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
-from flows.cli.declarations import check, show_private
+from flows.cli.declarations import check
 from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
@@ -37,7 +37,7 @@ app.callback(invoke_without_command=True)(help_or_version)
 for command in (
     *(runs.run, runs.plan, runs.rerun, runs.reproduce, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, table, submodel, audit, init, check, advise, show_private, figure, publish),
+    *(release, table, submodel, audit, init, check, advise, figure, publish),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app, "protocol": protocol_app}.items():

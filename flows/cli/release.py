@@ -87,8 +87,7 @@ def release(
     for each in table or ():
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
-    inputs = [data, *files_named_by(config)]
-    check_outputs(files, inputs=inputs, force=force)
+    check_outputs(files, inputs=[data, *files_named_by(config)], force=force)
     with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),

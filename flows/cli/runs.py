@@ -257,16 +257,6 @@ def cache_verify(as_json: given.AsJson = False) -> None:
 @cache_app.command("prune")
 def cache_prune(
     everything: Annotated[bool, typer.Option("--all", help="Also delete current results.")] = False,
-    keep_size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Maximum size, e.g. 2GB; the least recently used results are deleted first."
-        ),
-    ] = None,
-    store: Annotated[
-        bool,
-        typer.Option("--store", help="Delete at DPCOST_STORE; with --keep-size, oldest first."),
-    ] = False,
     days: Annotated[
         int,
         typer.Option(min=0, metavar=given.INTEGER, help="Days without use after which a result is deleted."),
@@ -275,12 +265,8 @@ def cache_prune(
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
     from flows.lock import exclusive_run
-    from tasks.cache import n_bytes, prune, prune_shared
+    from tasks.cache import prune
 
-    keep = None if keep_size is None else n_bytes(keep_size)
-    if store:
-        removed, freed = prune_shared(everything=everything, keep=keep, days=days)
-    else:
-        with exclusive_run(home()):
-            removed, freed = prune(home(), Path(out or REPORTS), everything=everything, keep=keep, days=days)
+    with exclusive_run(home()):
+        removed, freed = prune(home(), Path(out or REPORTS), everything=everything, days=days)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from data.errors import DataError
+from data.errors import AnswerLost, DataError
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from data.tables.reading import PartitionedTable, StreamedTable
 from data.tables.sources import Source
@@ -33,7 +33,6 @@ from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
 from tasks.release.design import RowDesign, question_parameters
-from tasks.release.former import question_of_1_1, refuse_unmatched
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
 from tasks.release.spending import room_in
@@ -143,11 +142,9 @@ def release(
     others = {"allow_new_content": charging.allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
-    known = {each.question.id for each in account.charges}
-    question_ids = {each.id for each in (plan.question, plan.question.former) if each}
-    if not question_ids & known:
+    if plan.question.id not in {each.question.id for each in account.charges}:
         if not charging.again:
-            refuse_unmatched(plan.question, plan.rows, account.charges)
+            _refuse_unmatched(plan.question, account.charges)
         if charging.before_charge:
             charging.before_charge(plan)
     room = room_in(account.budget)
@@ -157,8 +154,6 @@ def release(
         account,
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
-    if not charge.question.exact:
-        _log.warning("the stored result is of version 1.1, which compared numbers in single precision only")
     return StoredRelease(
         request=request, rows=plan.rows, plan=plan, charge=charge, answer=answer, account=account
     )
@@ -222,8 +217,7 @@ def _keywords(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> d
 
 
 def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
-    """Return the question of a release, and how version 1.1 stated it."""
-    question = Question(
+    return Question(
         dataset=request.dataset,
         content=rows.content,
         estimator=request.estimator.name,
@@ -231,8 +225,25 @@ def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Que
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
+        former_content=rows.former_content,
     )
-    return replace(question, former=question_of_1_1(question, request, rows))
+
+
+def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
+    """Refuse to charge what an earlier version may have charged: its question has other keywords."""
+    known = {name: set(part) for name, part in question.parameters.items()}
+    budget = question.estimator, question.epsilon, question.delta
+    for one, facts in ((charge.question, charge.cost.facts) for charge in charges):
+        same_budget = (one.estimator, one.epsilon, one.delta) == budget
+        if not same_budget or one.content not in (question.content, question.former_content):
+            continue
+        if {name: set(part) for name, part in one.parameters.items() if name in known} != known:
+            version = facts.get("software", {}).get("dpcost", "1.1")
+            raise AnswerLost(
+                f"nothing was charged: version {version} charged {question.dataset!r} for {one.estimator} at "
+                f"epsilon {one.epsilon:g} and delta {one.delta:g}, and its request cannot be compared with "
+                "this one; dpcost ledger show --json prints its result. To charge this request, add --again"
+            )
 
 
 def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:

@@ -159,7 +159,8 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        _check_named("panel", self.headline.panel, names)
+        if fault := _fault_of_name("panel", self.headline.panel, names):
+            raise ValueError(fault)
         for is_so, setting in (
             (self.head_panel.real_data, "real_data = true"),
             (not self.head_panel.smoke, "smoke = false"),
@@ -179,8 +180,8 @@ class StudySpec(Strict):
     def _check_steps(self) -> None:
         named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
         steps = self.headline.steps
-        if named:
-            _check_named("steps", steps, sorted(named))
+        if named and (fault := _fault_of_name("steps", steps, sorted(named))):
+            raise ValueError(fault)
         if steps is not None and not named:
             raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
         for panel in self.panels if named else ():
@@ -442,11 +443,6 @@ class StudySpec(Strict):
                 several: list[int | None] = [step for step in item.steps if step in steps]
                 for step in several or [None]:
                     yield from item.cells(panel.name, sizes, step, s, grid)
-
-
-def _check_named(key: str, value: object, allowed: Collection[object]) -> None:
-    if fault := _fault_of_name(key, value, allowed):
-        raise ValueError(fault)
 
 
 def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:

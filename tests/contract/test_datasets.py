@@ -11,7 +11,7 @@ from data.datasets import get_dataset, load_registry
 from data.errors import DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
-from data.fetch.tables import check_bounds, with_registry_types
+from data.fetch.tables import check_bounds, made_up, with_registry_types
 
 NAMES = sorted(load_registry())
 OF_FILES = {path.stem for path in Path(datasets.__file__).parent.glob("*.py")}  # not of a collection
@@ -47,7 +47,7 @@ def test_every_file_can_be_checked_or_says_why_not(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_a_made_up_table_keeps_to_columns_types_and_bounds(name):
     dataset = get_dataset(name)
-    made = datasets.load(name).stand_in(200, np.random.default_rng(0))
+    made = made_up(dataset, 200, np.random.default_rng(0))
     table, repairs = with_registry_types(made, dataset)
     assert tuple(made.columns) == dataset.column_names
     assert len(table) == 200
@@ -67,7 +67,6 @@ def test_the_parser_reads_the_file_where_it_is_at_hand(name, tmp_path):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_seed_decides_a_made_up_table(name):
-    make = datasets.load(name).stand_in
-    once, again, other = (make(50, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    once, again, other = (made_up(get_dataset(name), 50, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert once.equals(again)
     assert not once.equals(other)

@@ -12,6 +12,7 @@ import pytest
 from data.dataset import Source
 from data.datasets import get_dataset, housing
 from data.fetch.raw import EMBEDDED
+from data.fetch.tables import made_up
 
 
 def rows_of(table, columns, number, separator):
@@ -42,7 +43,7 @@ def published():
 
 @pytest.fixture(scope="session")
 def small_table():
-    return housing.stand_in(300, np.random.default_rng(1))
+    return made_up(get_dataset("housing"), 300, np.random.default_rng(1))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import time
 from collections import namedtuple
 from functools import partial
 from pathlib import Path
@@ -129,19 +128,6 @@ def test_what_is_not_there_or_something_else_is_not_brought(in_shared_store, hom
     assert not shared.bring(path, "0" * 64)
     assert [each for each in path.parent.iterdir() if each.is_file()] == []
     assert shared.read_shared("missing") is None
-
-
-def test_files_of_a_folder_are_listed_read_and_removed(in_shared_store, home):
-    assert shared.shared_files("cache") == []
-    began = time.time()
-    for name in ("cache/b/2", "cache/a/1", "cached"):
-        shared.write_shared(name, name.encode())
-    files = shared.shared_files("cache")
-    assert [(file.name, file.bytes) for file in files] == [("cache/a/1", 9), ("cache/b/2", 9)]
-    assert all(began - 2 < file.written < time.time() + 2 for file in files)
-    assert shared.read_shared("cache/a/1") == b"cache/a/1"
-    shared.remove_shared(["cache/a/1", "cache/gone"])
-    assert set(in_shared_store()) == {"cache/b/2", "cached"}
 
 
 def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch):

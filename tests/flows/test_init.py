@@ -1,6 +1,5 @@
 """From an analyst's file to a study: what `init` writes, what a file may declare, what is wrong in it."""
 
-import json
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,7 +13,6 @@ from dpalgos.params import PrivateParams
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
-from reports.results import to_parquet_bytes
 from tasks.problems.problem import HeadlineRun
 from tasks.release.design import question_parameters
 from tasks.release.request import checked_request, read_request
@@ -27,7 +25,6 @@ from tasks.study.study_file import checked_study
 from tests import builders
 from tests.builders import CATEGORIES
 from tests.tasks.analyst_tables import completed, computed, edited, init_study, manifest_of, refusal, study_of
-from tests.tasks.blocks import results_table
 
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
@@ -153,28 +150,12 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
     assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
 
 
-SETTINGS = {"profile": "standard", "replicates": 30}
-
-
-def left(folder, values):
-    (folder / "results.parquet").write_bytes(to_parquet_bytes(results_table(values)))
-    (folder / "manifest.json").write_text(json.dumps({**SETTINGS, "seed": 1}))
-
-
-def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch, capsys):
+def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch):
     sent = Mock()
-    for name in ("emit_event", "create_table_artifact", "create_markdown_artifact"):
-        monkeypatch.setattr(artifacts, name, sent)
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", sent)
     monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")
-    own = Mock(analyst_table=object())
-    own.name = "mine"
-    left(tmp_path, [1.0] * 29 + [1.1])
-    last = artifacts.last_results(tmp_path, SETTINGS)
-    left(tmp_path, [9.0] * 29 + [9.1])
-    artifacts.show_drift(own, tmp_path, last)
-    artifacts.attach_report(own, tmp_path / "report.html", "a headline")
+    artifacts.attach_report(Mock(analyst_table=object()), tmp_path / "report.html", "a headline")
     sent.assert_not_called()
-    assert capsys.readouterr().err.startswith("note: cells of mine outside")
 
 
 LIMITS, SEXES = {"age": (0, 120), "cost": (0, 5000)}, {"sex": ["female", "male"]}
@@ -226,22 +207,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     edited(config, 'name = "?"', 'name = "mine"')
     edited(file, "lower = 200 ", "lower = 0 ")
     assert "'costs'" in " ".join(checked_request(config)[2])
-
-
-def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
-    table = patients()
-    table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
-    table["age"] = table["age"].astype(str)
-    table.loc[3:4, "age"] = ["unknown", "121"]
-    file = study_of_patients(tmp_path, table, response="cost")
-    edited(file, "categories = ['?']", "lower = 0\nupper = 120")
-    edited(file, 'source = "a codebook"', 'missing = ["unknown"]\nsource = "a codebook"')
-    status, said, _ = command_line("show-private", file)
-    assert (status, "no release" in said) == (0, True)
-    assert "sex: 'F', 'diverse', 'n.a.'" in said
-    assert "age: blank or NaN in 1 rows, beyond the bounds in 1 rows" in said
-    assert "unknown" not in said
-    assert not (home / "ledger").exists()
 
 
 def test_other_spellings_are_another_question(tmp_path, home):

@@ -93,8 +93,7 @@ def test_runs_of_different_studies_are_refused_by_their_names(written_run, comma
     assert not (tmp_path / "page.html").exists()
 
 
-def test_recent_runs_are_listed_from_the_newest_on(tmp_path, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+def test_recent_runs_are_listed_from_the_newest_on(tmp_path):
     for day, study in ((2, "snp"), (3, "mine"), (1, "housing"), (0, "damaged")):
         (tmp_path / study).mkdir()
         run = LAST | {"started": f"2026-01-0{day}T09", "finished": f"2026-01-0{day}T10"} if day else {}
@@ -105,8 +104,7 @@ def test_recent_runs_are_listed_from_the_newest_on(tmp_path, monkeypatch):
     assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["mine"]
 
 
-def test_a_run_under_way_is_named_by_its_process(tmp_path, monkeypatch):
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+def test_a_run_under_way_is_named_by_its_process(tmp_path):
     with exclusive_run(tmp_path / "home"):
         (run,) = recent_runs(tmp_path / "home", tmp_path / "out")
     assert run["status"] == "running"

@@ -1,10 +1,8 @@
 """Published files that are refused, by what is wrong with them: a fault is one line. No sentence shows a cell."""
 
-import gzip
 import hashlib
 import io
 import math
-import tarfile
 from dataclasses import replace
 from functools import reduce
 from unittest.mock import patch
@@ -20,6 +18,7 @@ from data.fetch import frames
 from data.fetch.genotypes import NO_GROUP
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
+from data.fetch.tables import made_up
 from data.formats.cohort import MISSING, label_people
 from data.prepare.frame_features import load_frames, scales
 from data.prepare.genotype_groups import choose_evenly, draw_people, group_difference, traced_group
@@ -56,18 +55,6 @@ def without_last_line(payload):
     return payload[: payload.rstrip(b"\n").rindex(b"\n") + 1]
 
 
-def without(start):
-    return lambda lines: [line for line in lines if not line.startswith(start)]
-
-
-def changed(row, old, new):
-    return lambda lines: [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
-
-
-def with_row(cells):
-    return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
-
-
 BED, BIM, FAM, LABELS = range(4)
 BOTH, PENN, MAP3 = ("snp_hapmap3", "snp_penncath"), ("snp_penncath",), ("snp_hapmap3",)
 # Data sets, which of their files, how it is changed, what the sentence names
@@ -93,25 +80,6 @@ PLINK = [
     (PENN, LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "2 people"),
     (PENN, LABELS, lambda p: p + b'"5000",1,1\n', ("1 people", "twice")),
     (MAP3, LABELS, lambda p: p + b"1 2 3\n", "header"),
-]
-GEO = [
-    (without("!series_matrix_table_begin"), "series matrix"),
-    (without("!series_matrix_table_end"), "!series_matrix_table_end"),
-    (without("!Sample_geo_accession"), "!Sample_geo_accession"),
-    (without("!Sample_characteristics"), "!Sample_characteristics_ch1"),
-    (lambda lines: [line.replace("IQ", "SECRET7") for line in lines], "groups"),
-    (lambda lines: [*lines[:11], lines[-1]], "no SNP"),
-    (lambda lines: [*lines[:10], lines[-1]], "RAW"),
-    (changed(10, '"ID_REF"', "PROBE"), "ID_REF"),
-    (changed(10, '"GSM2850003"', '"GSM1"'), ("1 people", "14")),
-    (changed(10, '\t"GSM2850013"', ""), ("1 people", "13")),
-    (changed(6, '\t"tissue: blood"', ""), "14 samples"),
-    (changed(6, '"iq group: Average IQ"', '"x"'), "label"),
-    (lambda lines: [line.replace("Low", "Average") for line in lines], "'low IQ'"),
-    (with_row(["AA"] * 13), ("13 calls", "14 samples")),
-    (with_row(["AA"] * 12 + ["SECRET7"] * 2), "2 of 14 entries"),
-    (with_row(["0.1273"] * 14), "not supported"),
-    (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
 ]
 SWARM = [
     (edited(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
@@ -152,13 +120,6 @@ def test_faulty_plink_files_are_refused(tmp_path, names, position, change, named
     assert nothing_stored(tmp_path / "home")
 
 
-@pytest.mark.parametrize(("change", "named"), GEO)
-def test_faulty_series_matrices_are_refused(tmp_path, web, change, named):
-    dataset = plink.served(web, plink.payload_of(change(plink.series_matrix())))
-    refused(lambda: plink.ingest(dataset, tmp_path), CorruptSource, *words(named), hidden=HIDDEN)
-    assert nothing_stored(tmp_path)
-
-
 @pytest.mark.parametrize(("change", "named"), SWARM)
 def test_faulty_frames_are_refused(tmp_path, change, named):
     lines = change(swarm.lines_of(FRAMES, *swarm.made(swarm.N, n_boids=2)))
@@ -169,7 +130,7 @@ def test_faulty_frames_are_refused(tmp_path, change, named):
 
 @pytest.mark.parametrize(("change", "named"), HOUSING)
 def test_faulty_tables_are_refused(tmp_path, change, named):
-    table = housing.stand_in(300, np.random.default_rng(1))
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
     lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
     payload = make_tgz("".join(line + "\n" for line in lines))
     dataset = replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256="")
@@ -201,13 +162,6 @@ def genotypes(folder, name="snp_hapmap3", damaged=None, **changes):
     companions = changes.pop("companions", files.raw.companions)
     raw = replace(files.raw, companions=companions)
     return to_parquet(replace(files.dataset, **changes), raw, home=folder / "home")
-
-
-def cels(pack):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("GSM2850000.CEL.gz"), io.BytesIO(b""))
-    return pack(buffer.getvalue())
 
 
 def brought(folder, url, sha256="0" * 64):
@@ -246,7 +200,7 @@ def broken_frames(folder):
 
 
 def designed(constant=(), drop=(), **changes):
-    table = housing.stand_in(300, np.random.default_rng(1)).astype(float)
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1)).astype(float)
     table = table.drop(columns=list(drop)).assign(**dict.fromkeys(constant, float(SECRET)))
     covariates = ["median_income", "population", "households"]
     asked = {"response": "median_house_value", "covariates": covariates, "units": "public", **changes}
@@ -320,7 +274,7 @@ ASKED = [
 
 
 def small_tgz():
-    table = housing.stand_in(300, np.random.default_rng(1))
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
     return make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
 
 
@@ -337,11 +291,6 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path, error, named,
 @refusals(ASKED)
 def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
     refused(use, error, *words(named), hidden=HIDDEN)
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
-    refused(lambda: plink.ingest(plink.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
 
 
 def source(**changes):

@@ -195,7 +195,7 @@ COMMANDS = [
     ("audit --callable json:nothing", "nothing"),
     ("audit --callable json:__name__", "__name__"),
     ("audit --callable json:dumps --interval 0.95", "--interval"),
-    ("audit dp_mean --rows 20", "--rows"),
+    ("audit dp_mean --columns 20", "--columns"),
     *[(f"audit preconditioned_regression --param {word}", word.partition("=")[0]) for word in ("nonsense=1", "clip=")],
 ]  # fmt: skip
 

@@ -33,7 +33,6 @@ def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(
     report = project.out / "housing" / "report.html"
     assert report.exists()
     artifacts = {each["key"]: each for each in project.server.ask("artifacts")}
-    assert "budget-housing" in artifacts
     artifact = artifacts["report-housing"]
     assert f"/reports/{project.out.name}/housing/report.html" in artifact["data"]
 
