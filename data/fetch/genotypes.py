@@ -167,6 +167,8 @@ def _arrow(block: SnpBlock, absent: npt.NDArray[np.bool_], schema: pa.Schema) ->
 
 
 def _check_snps(dataset: Dataset, n_snps: int, n_names: int, *, published: int) -> None:
+    if not n_snps:
+        raise CorruptSource(f"{dataset.name}: the files have no SNP; get them again")
     if n_names < n_snps:
         raise CorruptSource(
             f"{dataset.name}: {n_snps - n_names:,} of {n_snps:,} SNPs share a name with another; correct it"

@@ -66,8 +66,8 @@ def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path
     _, err = project.run(DPCOST_DATA_MIRROR=nowhere)
     assert notes.read_text() == ""
     assert "telemetry" not in err
-    project.dpcost("ingest", "league_sick_days", DPCOST_DATA_MIRROR=nowhere)
-    assert {line.split()[1] for line in notes.read_text().splitlines()} == {"raw.githubusercontent.com"}
+    project.dpcost("ingest", "snp_gse106818", DPCOST_DATA_MIRROR=nowhere)
+    assert {line.split()[1] for line in notes.read_text().splitlines()} == {"ftp.ncbi.nlm.nih.gov"}
 
 
 @pytest.mark.server

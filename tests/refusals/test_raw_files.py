@@ -1,8 +1,10 @@
 """Published files that are refused, by what is wrong with them: a fault is one line. No sentence shows a cell."""
 
+import gzip
 import hashlib
 import io
 import math
+import tarfile
 from dataclasses import replace
 from functools import reduce
 from unittest.mock import patch
@@ -55,6 +57,18 @@ def without_last_line(payload):
     return payload[: payload.rstrip(b"\n").rindex(b"\n") + 1]
 
 
+def without(start):
+    return lambda lines: [line for line in lines if not line.startswith(start)]
+
+
+def changed(row, old, new):
+    return lambda lines: [*lines[:row], lines[row].replace(old, new), *lines[row + 1 :]]
+
+
+def with_row(cells):
+    return lambda lines: [*lines[:-1], "\t".join(['"SNP_A-x"', *cells]), lines[-1]]
+
+
 BED, BIM, FAM, LABELS = range(4)
 BOTH, PENN, MAP3 = ("snp_hapmap3", "snp_penncath"), ("snp_penncath",), ("snp_hapmap3",)
 # Data sets, which of their files, how it is changed, what the sentence names
@@ -80,6 +94,25 @@ PLINK = [
     (PENN, LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "2 people"),
     (PENN, LABELS, lambda p: p + b'"5000",1,1\n', ("1 people", "twice")),
     (MAP3, LABELS, lambda p: p + b"1 2 3\n", "header"),
+]
+GEO = [
+    (without("!series_matrix_table_begin"), "series matrix"),
+    (without("!series_matrix_table_end"), "!series_matrix_table_end"),
+    (without("!Sample_geo_accession"), "!Sample_geo_accession"),
+    (without("!Sample_characteristics"), "!Sample_characteristics_ch1"),
+    (lambda lines: [line.replace("IQ", "SECRET7") for line in lines], "groups"),
+    (lambda lines: [*lines[:11], lines[-1]], "no SNP"),
+    (lambda lines: [*lines[:10], lines[-1]], "RAW"),
+    (changed(10, '"ID_REF"', "PROBE"), "ID_REF"),
+    (changed(10, '"GSM2850003"', '"GSM1"'), ("1 people", "14")),
+    (changed(10, '\t"GSM2850013"', ""), ("1 people", "13")),
+    (changed(6, '\t"tissue: blood"', ""), "14 samples"),
+    (changed(6, '"iq group: Average IQ"', '"x"'), "label"),
+    (lambda lines: [line.replace("Low", "Average") for line in lines], "'low IQ'"),
+    (with_row(["AA"] * 13), ("13 calls", "14 samples")),
+    (with_row(["AA"] * 12 + ["SECRET7"] * 2), "2 of 14 entries"),
+    (with_row(["0.1273"] * 14), "not supported"),
+    (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
 ]
 SWARM = [
     (edited(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
@@ -118,6 +151,13 @@ def test_faulty_plink_files_are_refused(tmp_path, names, position, change, named
         use = lambda files=files: to_parquet(files.dataset, files.raw, home=tmp_path / "home")  # noqa: E731
         refused(use, CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path / "home")
+
+
+@pytest.mark.parametrize(("change", "named"), GEO)
+def test_faulty_series_matrices_are_refused(tmp_path, web, change, named):
+    dataset = plink.served(web, plink.payload_of(change(plink.series_matrix())))
+    refused(lambda: plink.ingest(dataset, tmp_path), CorruptSource, *words(named), hidden=HIDDEN)
+    assert nothing_stored(tmp_path)
 
 
 @pytest.mark.parametrize(("change", "named"), SWARM)
@@ -162,6 +202,13 @@ def genotypes(folder, name="snp_hapmap3", damaged=None, **changes):
     companions = changes.pop("companions", files.raw.companions)
     raw = replace(files.raw, companions=companions)
     return to_parquet(replace(files.dataset, **changes), raw, home=folder / "home")
+
+
+def cels(pack):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("GSM2850000.CEL.gz"), io.BytesIO(b""))
+    return pack(buffer.getvalue())
 
 
 def brought(folder, url, sha256="0" * 64):
@@ -291,6 +338,11 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path, error, named,
 @refusals(ASKED)
 def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
     refused(use, error, *words(named), hidden=HIDDEN)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
+    refused(lambda: plink.ingest(plink.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
 
 
 def source(**changes):

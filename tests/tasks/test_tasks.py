@@ -142,19 +142,19 @@ def test_any_other_leaves_without_its_message_and_its_cause(error):
     assert "secret" not in repr(left.value) + str(left.value.frames)
 
 
-SNP, PANEL = "snp_penncath", "penncath"
+SNP, LOW_IQ = "snp_gse106818", "average and low iq"
 
 
 def test_it_does_not_run_on_a_stand_in():
-    spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(PANEL),)})
+    spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(LOW_IQ),)})
     missing = RawFile(SNP, "", "", "", "", "stand-in", ("no address answered",))
     options = RunOptions(offline=True)
     # No table is made of a stand-in.
     brought = {SNP: bring(spec, SNP, options, fetch=lambda *_: missing, parquet=None)}
     left, tables = spec.on(brought)
     assert (tables, left.panels) == ({}, ())
-    assert list(left.not_run) == [PANEL]
-    assert "no address answered" in left.not_run[PANEL]
+    assert list(left.not_run) == [LOW_IQ]
+    assert "no address answered" in left.not_run[LOW_IQ]
 
 
 SMALL = 192
