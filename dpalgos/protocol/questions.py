@@ -119,7 +119,7 @@ class PlanTable(_Part):
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class AnalysisPlan(_Part):
+class QuestionSet(_Part):
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
     epsilon: Positive
@@ -131,7 +131,7 @@ class AnalysisPlan(_Part):
     tables: tuple[PlanTable, ...] = Field(default=(), alias="table")
 
     @model_validator(mode="after")
-    def _agrees(self) -> AnalysisPlan:
+    def _agrees(self) -> QuestionSet:
         if faults := list(self._contradictions()):
             raise ValueError("; ".join(faults))
         return self
@@ -159,7 +159,7 @@ class AnalysisPlan(_Part):
         return tuple(each for each in self.questions if not each.submodel)
 
     @classmethod
-    def from_toml(cls, text: str | Mapping[str, Any]) -> Self:
+    def read(cls, text: str | Mapping[str, Any]) -> Self:
         """Read a plan from the text of a TOML file, or from its content; refuse all that is wrong in it."""
         try:
             content = tomllib.loads(text) if isinstance(text, str) else dict(text)

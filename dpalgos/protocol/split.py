@@ -15,7 +15,7 @@ import scipy
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol.questions import AnalysisPlan, PlanQuestion
+from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.typing import FloatArray
 
 # The ε between which targets are sought, 2% apart: the same for every plan.
@@ -25,7 +25,7 @@ _STEPS = 400
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
 
 
-def likely_half_width(plan: AnalysisPlan, widths: FloatArray) -> float:
+def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
     """Return an upper quantile of the half-widths (m,) on simulated tables, infinite without an interval.
 
     All targets of a plan together are met on 95% of the tables. Half-widths are assumed to be log-normal,
@@ -46,7 +46,7 @@ class Curve:
     half_widths: Callable[[float], Mapping[str, FloatArray]]
     cost: Callable[[float], Spending]
 
-    def meets(self, plan: AnalysisPlan, question: PlanQuestion, epsilon: float) -> bool:
+    def meets(self, plan: QuestionSet, question: PlanQuestion, epsilon: float) -> bool:
         widths = self.half_widths(epsilon)
         targets = question.precision.items()
         return all(likely_half_width(plan, widths[term]) <= target for term, target in targets)
@@ -65,7 +65,7 @@ class Split:
 
 
 def split_budget(
-    plan: AnalysisPlan, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
+    plan: QuestionSet, curves: Mapping[str, Curve], fixed: Mapping[str, float] | None = None
 ) -> Split:
     """Split the budget of a plan; ``fixed`` are ε of questions that were registered before."""
     epsilons, fixed = dict(fixed or {}), fixed or {}
@@ -105,13 +105,13 @@ def split_budget(
     return Split(epsilons=every, total=total)
 
 
-def smallest_epsilon(plan: AnalysisPlan, question: PlanQuestion, curve: Curve) -> float:
+def smallest_epsilon(plan: QuestionSet, question: PlanQuestion, curve: Curve) -> float:
     """Return the smallest ε of a grid that meets the targets of a question; infinite if none does."""
     index = bisect_left(_GRID, True, key=lambda epsilon: curve.meets(plan, question, epsilon))
     return _GRID[index] if index < len(_GRID) else inf
 
 
-def _refusal(plan: AnalysisPlan, costs: Mapping[str, Spending], needed: float, free: list[str]) -> str:
+def _refusal(plan: QuestionSet, costs: Mapping[str, Spending], needed: float, free: list[str]) -> str:
     """Say which targets cannot be met together, and what would meet them."""
     left = f" before anything is left for {_listed(free)}" if free else ""
     fewer = [
@@ -131,7 +131,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _total(plan: AnalysisPlan, costs: Iterable[Spending]) -> float:
+def _total(plan: QuestionSet, costs: Iterable[Spending]) -> float:
     """Return the ε at the plan's δ that releases prove together."""
     return sum(costs, Spending()).epsilon(plan.delta, 0.0)
 

@@ -1,8 +1,9 @@
-"""Analysis plans: what is refused by name, and how a budget is split."""
+"""Analysis plans: what is refused by name, how a budget is split, and plans on data frames."""
 
 from math import inf
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpalgos import InputError
@@ -164,3 +165,65 @@ def test_all_targets_together_are_met_on_nineteen_tables_in_twenty():
         assert exceeded == pytest.approx(0.05 / targets, abs=0.01)
     widths[:400] = np.nan
     assert likely_half_width(plan, widths) == inf  # a tenth of the tables has no interval
+
+
+TEXT = """
+[plan]
+epsilon = 2.0
+delta = 1e-6
+[[question]]
+name = "primary"
+formula = "cost ~ C(plan) + age"
+precision = {{ {term} = 40 }}
+[[question]]
+name = "unadjusted"
+submodel = "primary"
+formula = "cost ~ C(plan)"
+[[question]]
+name = "mean age"
+mean = "age"
+[[question]]
+name = "visit"
+formula = "visit ~ age"
+family = "logistic"
+"""
+N = 3000
+DECLARED = {
+    "bounds": {"age": (20, 80), "cost": (0, 2000)},
+    "levels": {"plan": ["a", "b"]},
+    "center": {"age": 50, "cost": 700},
+    "scale": {"age": 12, "cost": 200},
+}
+
+
+def frame(seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": rng.uniform(30, 70, N), "plan": rng.choice(["a", "b"], N)})
+    table["cost"] = 700 + 3 * (table.age - 50) + 50 * (table.plan == "b") + rng.normal(0, 190, N)
+    return table.assign(visit=(rng.random(N) < 0.4).astype(int))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return Plan.from_toml(TEXT.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+
+
+def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budget(plan):
+    forecast = plan.forecast().set_index(["question", "term"])
+    assert set(forecast.index.get_level_values(0)) == {"primary", "mean age", "visit"}
+    row = forecast.loc["primary", "C(plan)[T.b]"]
+    assert row["half_width"] <= row["likely_half_width"] <= row["target"] == 40
+    answers = plan.release(frame(), random_state=0)
+    assert list(answers) == ["primary", "unadjusted", "mean age", "visit"]
+    events = [event for name in ("primary", "mean age", "visit") for event in answers[name].events]
+    assert sum(event.rho for event in events) <= concentrated_rho(2.0, DELTA)
+    low, high = answers["mean age"].interval[:, 0]
+    assert low < frame().age.mean() < high
+    assert "C(plan)[T.b]" in answers["unadjusted"].params.index
+
+
+def test_what_frames_lack_is_refused(plan):
+    refused(lambda: Plan.from_toml(TEXT.format(term="age")).forecast(), InputError, "n_rows", "none")
+    other = Plan.from_toml(TEXT.format(term="weight"), n_rows=N, **DECLARED)
+    refused(other.forecast, InputError, "'weight'", "C(plan)[T.b]")
+    refused(lambda: plan.release(frame()[:-1]), InputError, "rows", str(N))

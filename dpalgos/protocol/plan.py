@@ -1,0 +1,168 @@
+"""A plan on data frames: forecasts on synthetic rows, and releases that one `dpalgos.Budget` counts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import cache, partial
+from math import inf, nan
+from typing import Any, Self
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.composition import spending
+from dpalgos.api import estimate
+from dpalgos.coefficients import frame_of
+from dpalgos.errors import InputError
+from dpalgos.formula import fit
+from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.columns import NumberColumn, public_rows
+from dpalgos.protocol.questions import PlanQuestion, QuestionSet
+from dpalgos.protocol.split import Curve, likely_half_width, split_budget
+from dpalgos.result import Result
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray
+
+_TABLES = 20
+_FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
+_COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "target", "no_interval")
+
+
+class AnalysisPlan(QuestionSet):
+    """Questions about one dataset, and the (ε, δ) of all their releases together.
+
+    Examples
+    --------
+    >>> text = '''
+    ... [plan]
+    ... epsilon = 2.0
+    ... delta = 1e-6
+    ... [[question]]
+    ... name = "mean age"
+    ... mean = "age"
+    ... precision = 0.5
+    ... '''
+    >>> plan = AnalysisPlan.from_toml(text, n_rows=5000, bounds={"age": (18, 90)})
+    >>> list(plan.forecast()["question"])
+    ['mean age']
+    """
+
+    _n_rows: int = PrivateAttr(default=0)
+    _declared: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def from_toml(cls, text: str | Mapping[str, Any], *, n_rows: int = 0, **declared: Any) -> AnalysisPlan:
+        """Read a plan from the text of a TOML file, or from its content as a dictionary.
+
+        Parameters
+        ----------
+        text : str or mapping
+        n_rows : int, optional
+            The public number of rows; :meth:`forecast` and :meth:`release` need it.
+        **declared
+            ``bounds``, ``levels``, ``center`` and ``scale`` of columns, as of `dpalgos.formula.ols`.
+
+        Raises
+        ------
+        InputError
+            All that is wrong in the plan.
+        """
+        return cls.read(text).about(n_rows, declared)
+
+    def about(self, n_rows: int, declared: Mapping[str, Any]) -> Self:
+        """Set the public number of rows, and the declarations of columns."""
+        self._n_rows, self._declared = n_rows, declared
+        return self
+
+    def forecast(self) -> Any:
+        """Return a data frame with the ε of each question and the half-width of each term, without data."""
+        rows = []
+        for question, epsilon in self._split():
+            for term, widths in self._half_widths(question, epsilon).items():
+                middle, likely = np.median(widths), likely_half_width(self, widths)
+                target, none = question.precision.get(term, nan), float(np.mean(np.isinf(widths)))
+                rows.append((question.name, epsilon, term, middle, likely, target, none))
+        return frame_of([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+
+    def release(self, rows: Any, *, random_state: Any = None) -> dict[str, Any]:
+        """Release all questions from a frame, and return their results by name.
+
+        One :class:`dpalgos.Budget` counts them. No result is kept, and a second call spends again: publish
+        with ``dpcost protocol release``.
+        """
+        if len(rows) != self._n_rows:
+            raise InputError(f"rows must be the {self._n_rows} that were declared, got another number")
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, failure_delta=0.0)
+        rng = np.random.default_rng(random_state)
+        results: dict[str, Any] = {
+            each.name: self._ask(each, rows, epsilon, rng, budget=budget) for each, epsilon in self._split()
+        }
+        for each in self.questions:
+            if each.submodel:
+                results[each.name] = results[each.submodel].submodel(each.formula)
+        return {each.name: results[each.name] for each in self.questions}
+
+    def _split(self) -> list[tuple[PlanQuestion, float]]:
+        """Return the released questions with the ε of each; refuse a plan that cannot be met."""
+        if not self._n_rows:
+            raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
+        curves, questions = {}, []
+        for each in self.released:
+            widths = cache(partial(self._half_widths, each))
+            curves[each.name] = Curve(half_widths=widths, cost=partial(self._cost, each))
+            questions.append(each.with_terms([*widths(self.epsilon)], [*self._declared.get("levels", ())]))
+        split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
+        if split.refusal:
+            raise InputError(split.refusal)
+        return [(each, split.epsilons[each.name]) for each in questions]
+
+    def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
+        return spending(self._simulated(question, epsilon, 0).events)
+
+    def _half_widths(self, question: PlanQuestion, epsilon: float) -> dict[str, FloatArray]:
+        """Return half-widths by term on synthetic tables, (tables,), infinite without an interval."""
+        results = (self._simulated(question, epsilon, seed) for seed in range(_TABLES))
+        tables = [each.coefficients(question.mean or None) for each in results]
+        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])
+        return dict(zip(tables[0].terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
+
+    def _simulated(self, question: PlanQuestion, epsilon: float, seed: int) -> Result:
+        rng = np.random.default_rng(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about intervals that synthetic rows do not have
+            return self._ask(question, self._synthetic(question, rng), epsilon, rng)
+
+    def _synthetic(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
+        """Return synthetic rows with independent columns of the declared centers and scales."""
+        columns = fit.declared_columns(question.family, question.formula, **{"bounds": {}, **self._declared})
+        left = read_formula(question.formula, columns).left if question.family else ()
+        order = rng.permutation(self._n_rows)
+        rows = {name: each[order] for name, each in public_rows(columns, self._n_rows).items()}
+        for name in left:
+            if isinstance(columns[name], NumberColumn):  # events and counts with the declared mean
+                rows[name] = np.floor(rows[name] + rng.random(self._n_rows))
+        return rows
+
+    def _ask(
+        self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
+    ) -> Result:
+        """Return the result of one question."""
+        if extra := [*question.declared.keys() & {"columns", "estimator", "form", "bounds"}]:
+            raise InputError(
+                f"question {question.name!r} must be a formula or a mean without {min(extra)}; use dpcost "
+                "protocol release"
+            )
+        spent = {"epsilon": epsilon, "delta": self.delta, **question.params, **budget}
+        if not question.mean:
+            options = {"interval": question.interval, "random_state": rng, **self._declared, **spent}
+            return _FITS[question.family](question.formula, rows, **options)
+        bounds = self._declared.get("bounds", {})
+        if unknown := [name for name in question.mean if name not in bounds]:
+            raise InputError(f"mean must be of columns with bounds, got {unknown[0]!r}; pass its bounds")
+        lower, upper = ([float(bounds[name][end]) for name in question.mean] for end in (0, 1))
+        keywords = {"lower": lower, "upper": upper, "noise": "gaussian", **spent}
+        keywords |= {} if question.interval is None else {"interval": question.interval}
+        values = np.column_stack([np.asarray(rows[name], dtype=float) for name in question.mean])
+        return estimate("box_mean", Sample(values), rng=rng, **keywords)
