@@ -36,6 +36,7 @@ from dpalgos.sklearn.models import (
     DPMultinomialRegression,
     DPPoissonRegressor,
 )
+from dpalgos.sklearn.sparse import DPSparseLinearRegression, DPSparseMean
 from dpalgos.sklearn.units import PublicScaler
 
 __all__ = [
@@ -45,5 +46,7 @@ __all__ = [
     "DPMean",
     "DPMultinomialRegression",
     "DPPoissonRegressor",
+    "DPSparseLinearRegression",
+    "DPSparseMean",
     "PublicScaler",
 ]

@@ -25,12 +25,14 @@ ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 NOT_COUNTS = "the check's responses are not counts, and a Poisson regression refuses them"
 MODELS = [
     ours.DPLinearRegression(**ASKED),
+    ours.DPSparseLinearRegression(**ASKED, sparsity=1, covariate_bound=3.0, response_bound=3.0),
     ours.DPPoissonRegressor(**ASKED),
     ours.DPLogisticRegression(**ASKED),
     ours.DPMultinomialRegression(**ASKED),
     ours.PublicScaler(center=0.5, scale=2.0),
     ours.DPMean(**ASKED, value_bound=3.0),
     ours.DPBoundedMean(**ASKED, lower=-3.0, upper=3.0),
+    ours.DPSparseMean(**ASKED, value_bound=3.0, sparsity=1),
 ]
 FAILURES = ("n_features_in_after_fitting", "regressors_train", "regressor_data_not_an_array")
 FAILURES += ("regressors_no_decision_function", "fit_idempotent", "fit_check_is_fitted", "n_features_in")

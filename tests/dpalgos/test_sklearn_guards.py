@@ -189,7 +189,9 @@ class Scripted(ScriptedReleases, Transcript):
 
 MODELS = [name for name in dpalgos.sklearn.__all__ if name.startswith("DP")]
 SETTINGS = {
+    "DPSparseLinearRegression": {"covariate_bound": 1.0, "response_bound": 1.0, "sparsity": 2},
     "DPMean": {"value_bound": 1.0},
+    "DPSparseMean": {"value_bound": 1.0, "sparsity": 2},
     "DPBoundedMean": {"lower": -1.0, "upper": 1.0},
 }
 
