@@ -11,18 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
-from reports.render import PageTable, Section
 from reports.writing import render_sentence
 
 _QUANTILE = 1.959964
 _MOST_WITHOUT = 0.9  # of the coordinates without an interval: too few have one to judge by
-_SHARES = ("without the noise", "no interval")
-_OF_ESTIMATOR = (
-    *("Estimator", "Name", "cells", "covered", "minimum", "too rarely in"),
-    *(*_SHARES, "width over the oracle's, median"),
-)
 
 
 def draw(
@@ -37,9 +31,7 @@ def draw(
     about = {name: _percent(values.mean()) for name, values in shares.items()}
     answer = render_sentence("coverage", n_cells=len(private), low=int(private["low"].sum()), **about)
     rows = [_summary(name, group) for name, group in every.groupby(["name", "estimator"], sort=False)]
-    heading = "Do the intervals cover?"
-    text = f"{answer} {render_sentence('coverage_of_estimators')}"
-    return (Section(heading, text, table=PageTable(_OF_ESTIMATOR, rows, heading, 2), answer=answer),)
+    return (Section("coverage", {"answer": answer, "rows": rows}),)
 
 
 def _measured(cells: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from reports.charts.lines import profile_picture
-from reports.page import ZERO, StudyPage
+from reports.page import ZERO, Section, StudyPage
 from reports.ranking import PageHeadline
-from reports.render import Section
 from reports.writing import render_sentence
 
 _SETTING = ["panel", "n", "epsilon"]
@@ -43,7 +42,7 @@ def _section(page: StudyPage, cells: pd.DataFrame, words: str) -> Section:
     text = render_sentence("profile", **facts, averages=listed)
     name = f"performance-profile-{words.replace(' ', '-')}"
     picture = profile_picture(lines, _LARGEST, words, name, text, page.data_source)
-    return Section(f"Performance profile: {words}", text, picture)
+    return Section("profile", {"measure": words, "text": text, "picture": picture})
 
 
 def _ratios(cells: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 from dataclasses import replace
 from html import escape, unescape
@@ -21,17 +20,17 @@ from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, line_chart
 from reports.exhibits import draw_exhibits
-from reports.exhibits.tables import declared_tables
+from reports.exhibits.tables import draw
 from reports.page import ZERO
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.index import Entry, overview_chart, render_index
+from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.table import error_table
 from reports.writing import error_bar, num
-from tests.reports.synthetic import with_source
+from tests.reports.synthetic import entry, replaced
 
 
 class Loads(HTMLParser):
@@ -123,17 +122,16 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert [row[-1].text for row in printed] == ["not private"] * len(names)
 
 
-def entry(about, name="housing", **manifest):
-    stored = json.loads(json.dumps({"page": about, "finished": "2026-03-12T14:05:48+00:00", **manifest}))
-    return Entry.of(name, stored)
-
-
-def test_what_a_page_says_of_itself_makes_an_index(report, standin_report):
+def test_what_a_run_writes_makes_an_index(report, standin_report):
     times = {"started": "2026-03-12T14:05:00+00:00", "warning": "NOT FOR PUBLICATION"}
-    one, other = entry(report.about, **times), entry(standin_report.about, name="second")
+    one, other = entry(report, **times), entry(standin_report, "second")
     assert (one.href, one.elapsed, one.is_compared) == ("housing/report.html", "48 s", False)
-    one = entry(report.about, started=times["started"])
-    assert one.cost == one.about["errors"]["private"][0] / one.about["errors"]["without"][0] > 1
+    one = entry(report, started=times["started"])
+    assert one.cost == one.page["errors"]["private"][0] / one.page["errors"]["without"][0] > 1
+    assert (one.source, other.source, one.datasets, one.kinds) == (
+        "real", "stand-in", ["housing"], ["linear regression"],
+    )  # fmt: skip
+    assert "AdaSSP" in one.estimators
     html = render_index([other, one])["index.html"].decode()
     assert html == render_index([one, other])["index.html"].decode()
     loaded = Loads(html).loaded
@@ -147,7 +145,7 @@ def test_what_a_page_says_of_itself_makes_an_index(report, standin_report):
 
 
 BROKEN = [
-    {"title": 1}, {"headline": ["x"]}, {"datasets": [[]]}, {"errors": {"private": [1, 0]}}, {"kind": None},
+    {"title": 1}, {"headline": ["x"]}, {"panel": [[]]}, {"errors": {"private": [1, 0]}},
     {"errors": {kind: [value, 0.0] for kind, value in (("private", -1), ("without", 1), ("zero", 1))}},
 ]  # fmt: skip
 
@@ -155,18 +153,23 @@ BROKEN = [
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_manifest_that_no_run_writes_is_refused(report, broken):
     with pytest.raises(ValueError):
-        entry({**report.about, **broken})
+        entry(report, page=broken)
+    for wrong in ({"name": "../x"}, {"finished": "yesterday"}, {"data": [{"name": 1}]}):
+        with pytest.raises(ValueError):
+            entry(report, **wrong)
+
+
+@pytest.mark.parametrize("summary", [b"", b"a,b\n1,2\n", b'"', b"\xff\xfe"])
+def test_a_summary_that_no_run_writes_is_refused(report, summary):
     with pytest.raises(ValueError):
-        entry(report.about, name="../x")
-    with pytest.raises(ValueError):
-        entry(report.about, finished="yesterday")
+        entry(replace(report, files={"summary.csv": summary}))
 
 
 def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
     errors = {"private": (0.5, 0.01), "without": (0.1, 0.01), "zero": (1.0, 0.0)}
     names = {"dear": 5.0, "cheap": 1.1, "middle": 2.0}
     found = [
-        entry(report.about | {"errors": errors | {"private": (0.1 * cost, 0.0)}}, name)
+        entry(report, name, {"errors": errors | {"private": (0.1 * cost, 0.0)}})
         for name, cost in names.items()
     ]
     chart = overview_chart(found)
@@ -180,16 +183,15 @@ def few(results):
     return results[results["n"].isin([5000, 20_000]) & results["epsilon"].isin([0.5, np.nan])]
 
 
-def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, report):
-    mixed = with_source(page, "real", public="simulated", paper="real")
-    assert render_study(few(results), mixed).about["data_source"] == "simulated"
-    assert report.about["data_source"] == "real"
+def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
+    mixed = few(results).copy()
+    mixed.loc[mixed["panel"] == "public", "data_source"] = "simulated"
+    assert entry(render_study(mixed, page)).source == "simulated"
 
 
 @pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
 def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
-    own = {"rows": [], "missing": "", "left_out": []}
-    page = replace(page, exhibits={"own_table": own}, population=population)
+    page = replaced(replace(page, population=population), own_table={"rows": [], "missing": "", "left_out": []})
     html = render_study(results, page).files["report.html"].decode()
     assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
     assert ("measures sampling error" in html) is is_unknown
@@ -200,9 +202,10 @@ WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
-    facts = [page.question, *page.notes, *(each.text for each in page.findings)]
-    facts += [text for each in page.assumptions for text in each]
-    facts += page.panels_and_forms.values()
+    of = {each.kind: each.facts for each in page.sections}
+    facts = [page.question, *of["trust"]["notes"], of["trust"]["measured"], "wrong for 0.051 of the rows"]
+    facts += [text for each in of["public"]["rows"] for text in each]
+    facts += [*of["variants"]["about"].values(), *of["estimators"]["settings"]["adassp"]]
     facts += [page.manifest[key] for key in ("command", "machine", "commit")]
     facts += page.manifest["rerun_commands"]
     facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
@@ -295,9 +298,8 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     }
     about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
-    page = replace(page, tables=(about,))
-    (section,) = declared_tables(page, cells_of(summary, page))
-    table = section.table
+    (section,) = draw(page, cells_of(summary, page), None, {"tables": [about], "printed": ()})
+    table = section.facts["table"]
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
     assert table.columns[-3:] == about["summaries"]
     row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
@@ -311,9 +313,9 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
 
 
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
-    about = {**TABLE, "exhibit": "spread", "rows": ("what", "value")}
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
-    page = replace(page, tables=(about,), exhibits={"spread": {"rows": rows}})
+    about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
+    page = replaced(page, tables={"tables": [about], "printed": ()})
     cells = cells_of(summarize(few(results)), page)
     (section,) = draw_exhibits(page, cells, headline_of(cells, page))
-    assert section.table.texts == [["a", "0.123"], ["b", "12"]]
+    assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
