@@ -17,7 +17,7 @@ ZERO = "zero"  # the estimator that answers zero without looking at the data
 class Guide:
     """A line of the theory: `value[i]` is the predicted error at size `n[i]`.
 
-    It belongs to a panel, an ε and a rule for δ; to all of them where that is "" or 0. Without sizes it is flat.
+    It belongs to a panel, an ε and a rule for δ; to all of them where that is "" or 0. Without `n` it is flat.
     """
 
     label: str
@@ -50,7 +50,7 @@ class DataCard:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a macro of ``templates/sections.jinja``, which has its words, and the facts it gets."""
+    """A part of a page: a macro of ``templates/sections.jinja``, which has the words, and its facts."""
 
     kind: str
     facts: Mapping[str, Any] = field(default_factory=dict)

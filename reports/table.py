@@ -120,7 +120,7 @@ def summary_csv(summary: pd.DataFrame) -> str:
 
 
 def failures_of(results: pd.DataFrame, page: StudyPage) -> dict[str, Any]:
-    """Group failures and refusals by estimator, noise, form and reason, most frequent first; count repetitions."""
+    """Group failures and refusals by estimator, noise, form and reason, and count repetitions."""
     of_metric = results[results["metric"] == page.metric]
     bad = place(of_metric[of_metric["status"] != "ok"], page)
     failures = []

@@ -27,7 +27,7 @@ from reports.page import StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
 from reports.results import TRUE_POSITIVE_RATES
-from reports.writing import num, render_sentence, rule_text, setting, span
+from reports.writing import render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _METRICS = {

@@ -27,7 +27,9 @@ def draw(
     for about in content["tables"]:
         table = _of_exhibit(about) if about["exhibit"] else _of_results(cells, about, content["printed"])
         if table is not None:
-            tables.append(Section("declared", {**{key: about[key] for key in ("title", "text")}, "table": table}))
+            tables.append(
+                Section("declared", {**{key: about[key] for key in ("title", "text")}, "table": table})
+            )
     return tuple(tables)
 
 

@@ -36,7 +36,10 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     league = cast("Mapping[str, Any]", page.layout_facts)
     sections = league_sections(league)
     main = next((each.facts["picture"] for each in sections if each.facts.get("picture")), None)
-    rest = [Section(each.kind, {key: fact for key, fact in each.facts.items() if fact is not main}) for each in sections]
+    rest = [
+        Section(each.kind, {key: fact for key, fact in each.facts.items() if fact is not main})
+        for each in sections
+    ]
     number = None
     if counted := _counts(league, _comparisons(league, developed=False)):
         number = (

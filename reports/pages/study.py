@@ -51,7 +51,10 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     sections = [
         *layout.sections,
         *(each for each in page.sections if not is_drawn(each)),
-        Section("origin", {"panels": list(filter(None, panels_of(errors, page))), "n_cells": errors["cell"].nunique()}),
+        Section(
+            "origin",
+            {"panels": list(filter(None, panels_of(errors, page))), "n_cells": errors["cell"].nunique()},
+        ),
         Section("failures", failures_of(results, page)),
         Section("again", {"seconds": seconds_of(page.manifest), "manifest": page.manifest}),
     ]

@@ -62,7 +62,10 @@ def build_page(
         axis=Axis(spec.size_label, spec.axis, {"n": symbol, "steps": "T", "s": "s"}[spec.axis], symbol),
         metric=measure.metric(traits),
         metric_label=spec.metric_label,
-        guides=(*(guide for panel in spec.panels for guide in _guides(spec, panel)), *_label_guide(spec, exhibits)),
+        guides=(
+            *(guide for panel in spec.panels for guide in _guides(spec, panel)),
+            *_label_guide(spec, exhibits),
+        ),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
         panel_word=traits.panel_word,
@@ -82,7 +85,8 @@ def _sections(
 ) -> Iterator[Section]:
     """Yield the page's own sections, in its order."""
     tables = [
-        {**each.model_dump(), "content": exhibits.get(each.exhibit, {}).get("rows", ())} for each in spec.tables
+        {**each.model_dump(), "content": exhibits.get(each.exhibit, {}).get("rows", ())}
+        for each in spec.tables
     ]
     for name, content in exhibits.items():
         if name not in ("classification", *(each["exhibit"] for each in tables)):
@@ -98,9 +102,9 @@ def _sections(
     yield Section("budgets")
     yield Section("public", {"rows": _assumptions(spec)})
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
-    about = {panel.name: panel.about for panel in spec.panels}
-    about |= {item.form: item.about for item in estimators}
-    yield Section("variants", {"about": {name: words for name, words in about.items() if words}})
+    about = {panel.name: panel.about for panel in spec.panels if panel.about}
+    about |= {item.form: item.about for item in estimators if item.about}
+    yield Section("variants", {"about": about})
     settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
     for item in estimators:
         if item.params:

@@ -169,7 +169,9 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
     )
 
 
-def entry(report: Report, name: str = "housing", page: Mapping[str, Any] = MappingProxyType({}), **manifest) -> Entry:
+def entry(
+    report: Report, name: str = "housing", page: Mapping[str, Any] = MappingProxyType({}), **manifest
+) -> Entry:
     """Return a report's entry in the index, with some facts of its manifest changed."""
     about = {"page": {**report.about, **page}, "data": [{"name": "housing"}], "files": list(report.files)}
     about |= {"finished": "2026-03-12T14:05:48+00:00"}

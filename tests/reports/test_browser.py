@@ -21,7 +21,7 @@ from reports.pages.index import render_index
 from reports.pages.league import league_answer, league_sections
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
-from reports.render import SCRIPT, page_script, render_page
+from reports.render import SCRIPT, PageTable, page_script, render_page
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.scorecard.claims import load_scorecard
@@ -175,7 +175,11 @@ def league_page(_):
     tables = {"far": table}
     audits = [{"method": "ours", "proved": 0.5, "replayed": 1.0, "violated": False}]
     league = {"rows": rows, "methods": methods, "tables": tables, "audits": audits, "complete": True}
-    about = {"title": "The league", "answer": league_answer(league), "lead": ["Whose regressions are closest?"]}
+    about = {
+        "title": "The league",
+        "answer": league_answer(league),
+        "lead": ["Whose regressions are closest?"],
+    }
     return render_page("pages/league.jinja", sections=league_sections(league), **about)[0].decode()
 
 
@@ -183,6 +187,21 @@ def scorecard(request):
     folder = request.getfixturevalue("tmp_path") / "scorecard"
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
     return scorecard_page(load_scorecard(), {}, folder, about).read_text(encoding="utf-8")
+
+
+def protocol_page(*_):
+    terms = [f"C(region)[T.{'south' * 5}]:age_{j}" for j in range(3)]
+    columns = ("Question", "ε", "term", "± expected", "range", "target", "no interval", "± released")
+    rows = [["primary" * 4, "0.5", term, "0.123", "0.1 to 0.2", "2.5", "12%", "0.12"] for term in terms]
+    plan = PageTable(columns, rows, "Half-widths", 3, stacked=True)
+    answer = dict.fromkeys(("lower", "upper", "estimate"), 1.0) | {"name": terms[0], "question": "primary"}
+    estimate = PageTable(
+        ("", "estimate", "std. error", "95% interval", "p"),
+        [[term, "−123.456", "2345.678", "[−123.456, 2345.678]", "< 0.001"] for term in terms],
+    )
+    about = {"name": "plan", "plan": plan, "estimates": {"primary": estimate, "other": "There is none."}}
+    about |= {"deviations": [], "methods": ["Methods."], "results": [answer | {"level": 0.95}]}
+    return render_page("pages/protocol.jinja", **about)[0].decode()
 
 
 def of_study(make):
@@ -195,6 +214,7 @@ PAGES = {
     "own table": of_study(own_table_page), "index": of_study(index_page),
     "comparison": of_study(comparison_page), "release": release_page,
     "attack": attack_page, "league": league_page, "scorecard": scorecard,
+    "protocol": protocol_page,
 }  # fmt: skip
 
 
@@ -379,7 +399,9 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = dict.fromkeys(("public", "paper"), PLANTED)
     planted = replace(page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators)
-    planted = replaced(planted, variants={"about": labels}, declared={"title": PLANTED, "text": PLANTED, "table": None})
+    planted = replaced(
+        planted, variants={"about": labels}, declared={"title": PLANTED, "text": PLANTED, "table": None}
+    )
     html = render_study(results, planted).files["report.html"]
     (tmp_path / "out" / SCRIPT).write_bytes(page_script())
     for guarded in (True, False):
@@ -390,7 +412,9 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
 
 @pytest.mark.parametrize("picture", PICTURES)
 def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
-    summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(estimator=PLANTED, data_source=PLANTED)
+    summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(
+        estimator=PLANTED, data_source=PLANTED
+    )
     planted = replace(report, files={**report.files, "summary.csv": summary.to_csv().encode()})
     words = dict.fromkeys(("title", "headline"), PLANTED)
     index = render_index([entry(planted, page=words, data=[{"name": PLANTED}])])["index.html"]

@@ -18,7 +18,7 @@ from reports import palette
 from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
-from reports.charts.lines import Axes, Line, line_chart
+from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
 from reports.exhibits import draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
@@ -29,7 +29,7 @@ from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.table import error_table
-from reports.writing import error_bar, num
+from reports.writing import environment, error_bar, num
 from tests.reports.synthetic import entry, replaced
 
 
@@ -191,7 +191,9 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
 
 @pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
 def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
-    page = replaced(replace(page, population=population), own_table={"rows": [], "missing": "", "left_out": []})
+    page = replaced(
+        replace(page, population=population), own_table={"rows": [], "missing": "", "left_out": []}
+    )
     html = render_study(results, page).files["report.html"].decode()
     assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
     assert ("measures sampling error" in html) is is_unknown
@@ -247,14 +249,54 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
-def test_each_shade_of_a_hue_stands_out_from_paper():
-    def luminance(color):
-        shares = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
+CSS = environment().get_template("style.css").render()
+DARK_PAPER = re.findall(r"--paper: (#\w+)", CSS)[1]
+# Of hue-rotate(180deg), by the specification of filter effects.
+ROTATION = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
 
-    shades = palette.SERIES[len(palette.HUES) :]
-    assert min(1.05 / (luminance(shade) + 0.05) for shade in shades) >= 3  # of graphics, by WCAG
+
+def shares_of(color):
+    return np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+
+
+def in_the_dark(color):
+    """Return the shares of red, green and blue of a picture's color where a reader prefers dark."""
+    factor = re.search(
+        r"filter: invert\(1\) hue-rotate\(180deg\) brightness\((.+)\); mix-blend-mode: screen", CSS
+    )
+    inverted = np.clip(float(factor[1]) * np.clip(ROTATION @ (1 - shares_of(color)), 0, 1), 0, 1)
+    return 1 - (1 - inverted) * (1 - shares_of(DARK_PAPER))
+
+
+def contrast(one, other):
+    def luminance(shares):
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return light / dark
+
+
+@pytest.mark.parametrize(
+    "color", [*palette.SERIES, palette.GUIDE, palette.ZERO_LINE, palette.NON_PRIVATE, palette.WARN]
+)
+def test_each_line_stands_out_from_the_page_in_both_themes(color):
+    assert contrast(shares_of(color), shares_of(palette.PAPER)) >= 3  # of graphics, by WCAG
+    assert contrast(in_the_dark(color), shares_of(DARK_PAPER)) >= 3
+
+
+def test_a_picture_has_the_background_of_the_page_in_the_dark():
+    assert in_the_dark(CONFIG["background"]) == pytest.approx(shares_of(DARK_PAPER))
+
+
+def test_a_legend_has_the_dashes_of_lines_without_points_and_the_last_label_has_room():
+    looks = {"zero": palette.look("zero", 0), "adassp": palette.look("private", 1)}
+    chart = chart_of_rows([], looks, Axes("n", "", [5000, 20640]))
+    dots = chart["layer"][2]["encoding"]
+    assert dots["strokeDash"]["scale"]["range"] == [palette.ZERO_DOTS, palette.SOLID]
+    assert dots["shape"]["scale"]["range"] == ["M-1.6,0H1.6", "circle"]
+    room = dots["x"]["scale"]["padding"] + CONFIG["padding"]["right"]
+    assert room >= len("20,640") / 2 * 0.6 * CONFIG["axis"]["labelFontSize"]  # a digit is 0.6 high
 
 
 def test_every_line_is_drawn_and_named_in_the_legend():
