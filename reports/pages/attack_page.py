@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from reports.cells import Row, errors_of
-from reports.charts.drawing import Picture
-from reports.charts.lines import Line, guide, roc_picture
+from reports.charts.drawing import Picture, draw_chart
+from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
 from reports.page import AttackFacts, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
-from reports.palette import LIMIT_DASH, SOLID
+from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
 from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
@@ -88,16 +88,21 @@ def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
     for row in at_epsilon(attacks, epsilon):
         rates = [(rate, _mean(row, metric)) for metric, rate in TRUE_POSITIVE_RATES.items()]
         if points := [(rate, hits) for rate, hits in rates if hits > 0]:
-            lines.append(Line(row.line, [*points, (1.0, 1.0)], row.look))
+            lines.append(Line(row.line, [*points, (1.0, 1.0)], replace(row.look, shape="")))
             reached.append((row.label, *points[0][::-1]))
     of_panel = [each for each in facts.roc_ceilings if each.panel == f"{first.panel}:{first.n}"]
+    ends = (_LOWEST_RATE, 1.0)
     lines += [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
         for each, dash in zip(of_panel, _CEILING_DASHES, strict=False)
     ]
     text = render_sentence("attack_roc", title=first.title, reached=reached)
     key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
-    return roc_picture(lines, _LOWEST_RATE, key, text, page.source_of(first.panel))
+    lines.append(guide("a coin toss", [(end, end) for end in ends], ZERO_DOTS))
+    axes = Axes(
+        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
+    )
+    return draw_chart(line_chart(lines, axes), key, text, page.source_of(first.panel))
 
 
 def _facts(page: StudyPage) -> AttackFacts:

@@ -18,7 +18,7 @@ from reports import palette
 from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
 from reports.page import seconds_of
 from reports.render import SCRIPT, render_page
-from reports.writing import duration, render_sentence, times
+from reports.writing import render_sentence, times
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 _KINDS = {
@@ -72,42 +72,18 @@ class Entry:
         return " and ".join(sorted(rows["data_source"].unique()))
 
     @property
-    def source_words(self) -> str:
-        return _SOURCES.get(self.source, f"{self.source} data")
-
-    @property
     def datasets(self) -> list[str]:
         return [one["name"] for one in self.manifest.get("data", ())]
 
     @cached_property
     def estimators(self) -> dict[str, str]:
-        """The titles of the estimators that ran, in order, and what each estimates."""
-        known = {entry.name: entry for entry in dpalgos.catalog()}
-        names = sorted(self.summary["estimator"].unique())
-        return {
-            known[name].title if name in known else name: known[name].task if name in known else "any"
-            for name in names
-        }
+        """The titles of the estimators that ran, and what each estimates; "any" where that is not known."""
+        known = {entry.name: (entry.title, entry.task) for entry in dpalgos.catalog()}
+        return dict(known.get(name, (name, "any")) for name in sorted(self.summary["estimator"].unique()))
 
     @property
     def kinds(self) -> list[str]:
         return sorted({task.replace("_", " ") for task in self.estimators.values()} - {"any"})
-
-    @property
-    def has_picture(self) -> bool:
-        return "figures/card.svg" in self.manifest.get("files", ())
-
-    @property
-    def href(self) -> str:
-        return f"{self.name}/report.html"
-
-    @property
-    def warning(self) -> str:
-        return str(self.manifest.get("warning", ""))
-
-    @property
-    def elapsed(self) -> str:
-        return duration(seconds_of(self.manifest))
 
     @property
     def words(self) -> str:
@@ -117,7 +93,7 @@ class Entry:
 
     @property
     def is_compared(self) -> bool:
-        return bool(self.page["errors"]) and not self.warning
+        return bool(self.page["errors"]) and "warning" not in self.manifest
 
     @property
     def cost(self) -> float:
@@ -174,13 +150,15 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
         "dataset": ("Dataset", _same(name for each in ordered for name in each.datasets)),
         "estimator": ("Estimator", _same(name for each in ordered for name in each.estimators)),
         "kind": ("What is estimated", _same(kind for each in ordered for kind in each.kinds)),
-        "source": ("Data", {each.source: each.source_words for each in ordered}),
+        "source": ("Data", {each.source: source_words(each.source) for each in ordered}),
     }
     drawn = overview(ordered)
     page, _ = render_page(
         "pages/index.jinja",
         script=SCRIPT,
         entries=ordered,
+        source_words=source_words,
+        seconds_of=seconds_of,
         filters=filters,
         overview=drawn,
         others=[each for each in ordered if drawn and not each.is_compared],
@@ -190,3 +168,7 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
 
 def _same(values: Iterable[str]) -> dict[str, str]:
     return {value: value for value in sorted(set(values))}
+
+
+def source_words(source: str) -> str:
+    return _SOURCES.get(source, f"{source} data")

@@ -155,7 +155,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
         places = {name: place for place, name in enumerate(sorted(results["methods"]))}
         lines = {name: (known[name].dropna().to_numpy(), look("private", places[name])) for name in names}
         title = render_sentence("league_profile_title", family=family)
-        figure = profile_picture(lines, MOST_ERROR, "error", f"league-{family}", title, "real")
+        figure = profile_picture(lines, MOST_ERROR, f"league-{family}", title)
     tests = [*(known <= tau for tau in (1, 2, 10)), known == np.inf]
     rows = []
     for name in names:

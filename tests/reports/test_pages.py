@@ -125,7 +125,7 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
 def test_what_a_run_writes_makes_an_index(report, standin_report):
     times = {"started": "2026-03-12T14:05:00+00:00", "warning": "NOT FOR PUBLICATION"}
     one, other = entry(report, **times), entry(standin_report, "second")
-    assert (one.href, one.elapsed, one.is_compared) == ("housing/report.html", "48 s", False)
+    assert not one.is_compared
     one = entry(report, started=times["started"])
     assert one.cost == one.page["errors"]["private"][0] / one.page["errors"]["without"][0] > 1
     assert (one.source, other.source, one.datasets, one.kinds) == (
@@ -140,7 +140,12 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
     ]  # fmt: skip
     assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    for shown in ("stand-in, not the real data", "took 48 s", 'data-dataset="housing"'):
+    for shown in (
+        "stand-in, not the real data",
+        "took 48 s",
+        'data-dataset="housing"',
+        'href="housing/report.html"',
+    ):
         assert shown in html
 
 
