@@ -15,9 +15,9 @@ ZERO = "zero"  # the estimator that answers zero without looking at the data
 
 @dataclass(frozen=True)
 class Guide:
-    """A line of the theory: `value[i]` is the predicted error at size `n[i]`.
+    """A line of the theory: `value[i]` is the predicted error at size `n[i]`; flat where `n` is empty.
 
-    It belongs to a panel, an ε and a rule for δ; to all of them where that is "" or 0. Without `n` it is flat.
+    It belongs to a panel, an ε and a rule for δ; to all of them where that is "" or 0.
     """
 
     label: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
 from reports.page import StudyPage
-from reports.ranking import clearly_below, rank
+from reports.ranking import Ranking, clearly_below, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
@@ -28,8 +28,7 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
     """Return mean errors by line and size at one setting, with δ times the size and the certified ε."""
     xs = sorted({row.x for row in rows})
     notes: dict[str, str] = {}
-    best = {x: [row.rank for row in rank(rows, x).best_or_tied] for x in xs}
-    zero = {x: _zero(rows, x) for x in xs}
+    rankings = {x: rank(rows, x) for x in xs}
     audited = any(math.isfinite(row.audited) for row in rows)
     exposed = [_exposed(rows, x) for x in xs]
     lines: list[list[str | TableCell]] = [[f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (1 + audited)]]
@@ -42,7 +41,7 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
             color=first.look.color if first.role == "private" else "",
             hollow=first.calibration == "paper",
         )
-        cells = [_cell(by_size.get(x), best[x], zero[x], notes) for x in xs]
+        cells = [_cell(by_size.get(x), rankings[x], notes) for x in xs]
         proved = [_epsilon(first, [row.certified for row in line])]
         proved += [_epsilon(first, [row.audited for row in line])] if audited else []
         lines.append([name, *cells, *proved])
@@ -64,20 +63,14 @@ def _mark(notes: dict[str, str], text: str) -> str:
     return notes.setdefault(text, chr(ord("a") + min(len(notes), 25)))
 
 
-def _zero(rows: Sequence[Row], x: float) -> float:
-    """Return the zero vector's error at a size, or at the nearest one where it was run."""
-    known = [row for row in rows if row.role == "zero" and row.answered]
-    return min(known, key=lambda row: abs(math.log(row.x / x))).mean if known else math.nan
-
-
-def _cell(row: Row | None, best: Collection[int], zero: float, notes: dict[str, str]) -> TableCell:
+def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell:
     if row is None:
         return TableCell("not run", kind="missing", title=_remark("not run"))
     if not row.answered:
         word = row.status if row.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=row.message)
-    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > zero else ""
-    if row.role == "private" and row.rank in best and (math.isnan(zero) or clearly_below(row, zero)):
+    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > ranking.zero else ""
+    if row in ranking.best_or_tied and (math.isnan(ranking.zero) or clearly_below(row, ranking.zero)):
         kind = "best"
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
     title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"

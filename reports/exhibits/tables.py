@@ -51,7 +51,8 @@ def _printed(numbers: Iterable[Any]) -> pd.DataFrame:
 
 
 def _of_results(cells: pd.DataFrame, about: Mapping[str, Any], printed: Iterable[Any]) -> PageTable | None:
-    rows = cells[(cells["metric"] == about["metric"]) & cells["mean"].notna()]
+    metrics = about["names"] if about["columns"] == "metric" else [about["metric"]]
+    rows = cells[cells["metric"].isin(metrics) & cells["mean"].notna()]
     if about["printed"]:
         rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(printed)])
     else:
@@ -61,7 +62,7 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any], printed: Iterable
     if about["columns"] != "form":
         pairs = zip(rows["name"], rows["calibration"], strict=True)
         names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
-        rows = rows.assign(estimator=names)
+        rows = rows.assign(code=rows["estimator"], estimator=names)
     groups = rows.groupby([*about["rows"], about["columns"]], dropna=False)
     wide = groups[["mean", "se"]].mean().unstack()
     columns = list(wide["mean"].columns)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, cast
 
 import pandas as pd
@@ -75,15 +74,11 @@ class Entry:
     def datasets(self) -> list[str]:
         return [one["name"] for one in self.manifest.get("data", ())]
 
-    @cached_property
-    def estimators(self) -> dict[str, str]:
-        """The titles of the estimators that ran, and what each estimates; "any" where that is not known."""
-        known = {entry.name: (entry.title, entry.task) for entry in dpalgos.catalog()}
-        return dict(known.get(name, (name, "any")) for name in sorted(self.summary["estimator"].unique()))
-
     @property
-    def kinds(self) -> list[str]:
-        return sorted({task.replace("_", " ") for task in self.estimators.values()} - {"any"})
+    def estimators(self) -> list[str]:
+        """The titles of the estimators that ran."""
+        titles = {entry.name: entry.title for entry in dpalgos.catalog()}
+        return [titles.get(name, name) for name in sorted(self.summary["estimator"].unique())]
 
     @property
     def words(self) -> str:
@@ -149,7 +144,6 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
     filters = {
         "dataset": ("Dataset", _same(name for each in ordered for name in each.datasets)),
         "estimator": ("Estimator", _same(name for each in ordered for name in each.estimators)),
-        "kind": ("What is estimated", _same(kind for each in ordered for kind in each.kinds)),
         "source": ("Data", {each.source: source_words(each.source) for each in ordered}),
     }
     drawn = overview(ordered)
