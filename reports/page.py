@@ -89,8 +89,8 @@ class StudyPage:
     """Everything on a study's page that is not in the results table.
 
     `headline` has `epsilon`, `delta_rule`, `panel` and `n` (a value on the horizontal axis); where the table
-    lacks that setting the nearest one is taken. `sections` stand on the page in their order: those with a
-    module of `reports.exhibits` are drawn next to the results, the others follow "Can I trust it?".
+    lacks that setting the nearest one is taken. `sections` stand on the page in their order. Sections with a
+    module of `reports.exhibits` are drawn and stand next to the results; the others follow them.
     """
 
     name: str

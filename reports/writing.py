@@ -103,12 +103,9 @@ def percent(share: float) -> str:
 
 
 def span(values: Sequence[float]) -> str:
-    """Write the range of some numbers: "0.034–0.036", or one number where both ends look the same."""
+    """Write the range of the finite numbers, as `between` does; empty without any."""
     finite = [v for v in values if math.isfinite(v)]
-    if not finite:
-        return ""
-    low, high = num(min(finite)), num(max(finite))
-    return low if low == high else f"{low}–{high}"
+    return between((min(finite), max(finite)), num) if finite else ""
 
 
 def between(limits: tuple[float, float], write: Callable[[float], str]) -> str:
