@@ -27,9 +27,8 @@ def draw(
     for about in content["tables"]:
         table = _of_exhibit(about) if about["exhibit"] else _of_results(cells, about, content["printed"])
         if table is not None:
-            tables.append(
-                Section("declared", {**{key: about[key] for key in ("title", "text")}, "table": table})
-            )
+            facts = {"heading": about["title"], "text": about["text"], "table": table}
+            tables.append(Section("drawing", facts))
     return tuple(tables)
 
 

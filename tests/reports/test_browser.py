@@ -399,9 +399,7 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = dict.fromkeys(("public", "paper"), PLANTED)
     planted = replace(page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators)
-    planted = replaced(
-        planted, variants={"about": labels}, declared={"title": PLANTED, "text": PLANTED, "table": None}
-    )
+    planted = replaced(planted, variants={"about": labels}, drawing={"heading": PLANTED, "text": PLANTED})
     html = render_study(results, planted).files["report.html"]
     (tmp_path / "out" / SCRIPT).write_bytes(page_script())
     for guarded in (True, False):

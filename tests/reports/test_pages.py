@@ -19,7 +19,7 @@ from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
-from reports.exhibits import draw_exhibits
+from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
 from reports.pages.compare import ComparedRun, render_comparison
@@ -364,3 +364,24 @@ def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     cells = cells_of(summarize(few(results)), page)
     (section,) = draw_exhibits(page, cells, headline_of(cells, page))
     assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
+
+
+def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_means_by_estimator(
+    results, page
+):
+    cells = cells_of(summarize(few(results)), page)
+    shares = {"coverage": 0.96, "naive": 0.5, "flagged": 0.25}
+    cells = pd.concat([cells.assign(metric=name, mean=share, se=0.01) for name, share in shares.items()])
+    private = cells["metric"].eq("coverage") & cells["epsilon"].notna()
+    low = cells["estimator"].eq("adassp") & private
+    cells.loc[low, "mean"] = 0.90
+    content = dict(zip(shares, shares, strict=True))
+    (section,) = covered_shares.draw(page, cells, None, content)
+    counts = [int(each) for each in re.findall(r"(\d+) (?:private )?cells", section.facts["answer"])]
+    assert counts == [private.sum(), low.sum()]
+    about = {**TABLE, "metric": "coverage", "rows": ("estimator", "code"), "columns": "metric"}
+    about |= {"names": {"estimator": "Estimator", "code": "Name", **content}, "summaries": ()}
+    (section,) = draw(page, cells, None, {"tables": [about], "printed": ()})
+    rows = {row[1]: row[2:] for row in section.facts["table"].texts}
+    assert rows["adassp"] == ["0.900", "0.250", "0.500"]
+    assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]
