@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from data.dataset import Dataset
 from dpalgos.catalog import Estimator, get_estimator
@@ -15,7 +15,7 @@ ZERO = "zero"  # the estimator that answers zero without looking at the data
 
 @dataclass(frozen=True)
 class Guide:
-    """A line of the theory: `value[i]` is the predicted error at size `n[i]`.
+    """A line of the theory: `value[i]` is the predicted error at size `n[i]`; flat where `n` is empty.
 
     It belongs to a panel, an ε and a rule for δ; to all of them where that is "" or 0.
     """
@@ -48,13 +48,12 @@ class DataCard:
         return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
 
 
-class Finding(NamedTuple):
-    """A number about the data themselves, not private: a horizontal line, and a text headed by ``about``."""
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: a macro of ``templates/sections.jinja``, which has the words, and its facts."""
 
-    label: str
-    value: float
-    text: str
-    about: str
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,8 @@ class StudyPage:
     """Everything on a study's page that is not in the results table.
 
     `headline` has `epsilon`, `delta_rule`, `panel` and `n` (a value on the horizontal axis); where the table
-    lacks that setting the nearest one is taken.
+    lacks that setting the nearest one is taken. `sections` stand on the page in their order. Sections with a
+    module of `reports.exhibits` are drawn and stand next to the results; the others follow them.
     """
 
     name: str
@@ -101,32 +101,26 @@ class StudyPage:
     axis: Axis
     metric: str
     metric_label: str
-    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # estimator → keywords, by form
+    sections: tuple[Section, ...] = ()
     sparse: frozenset[str] = frozenset()  # estimators one of whose keywords is how few columns they keep
-    panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
-    assumptions: tuple[tuple[str, str, str], ...] = ()  # what is public, its value and its source
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     unprotected_panels: tuple[str, ...] = ("paper",)  # whose preparation is not private
     panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
-    printed: tuple[Any, ...] = ()  # numbers that a paper prints: lines of the study's file
-    tables: tuple[Mapping[str, Any], ...] = ()  # that the study's file declares
-    exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors
-    warning: str = ""  # stands above everything else
-    measured: str = ""  # how an error comes about and what it is, in sentences
     data_cards: tuple[DataCard, ...] = ()
     simulated: str = ""  # what is simulated, in some panels or in all
     panel_sources: Mapping[str, str] = field(default_factory=dict)  # panel → its data source
-    risk: str = ""  # what the headline's guarantee lets an attacker learn, in a sentence
-    kind: str = ""  # what is estimated: "mean", "linear_regression"
     about: str = ""  # the estimator that the page is about, whose line the chart always shows
     n_coefficients: int = 0  # whose signs are counted; 0: of none
+
+    @property
+    def warning(self) -> str:
+        """The words above everything else; empty for public data."""
+        return str(self.manifest.get("warning", ""))
 
     @property
     def data_source(self) -> str:

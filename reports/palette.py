@@ -2,8 +2,8 @@
 
 An estimator's hue is `HUES[order % 7]`, where `order` is its stable number in the catalog. The next seven
 numbers, and other forms of an estimator, get another shade of that hue and another shape. The hues are Okabe
-and Ito's, safe for color-blind readers (their yellow is darkened: it can't be read on white). Black is kept
-for non-private estimators and gray for the zero vector and for theory.
+and Ito's, safe for color-blind readers; the light ones are darker, with a contrast of 3 to the page. Black is
+kept for non-private estimators and gray for the zero vector and for theory.
 
 Where a reader prefers dark, the browser inverts the lightness of pictures and swatches.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a89a00")
+HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#c48500", "#3c99d2", "#8f9300")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 SYMBOLS = dict(
     zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True)

@@ -64,27 +64,10 @@ class PageTable:
         return [[cell.text for cell in row] for row in self.cells]
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of a page from outside its template.
-
-    If the page's own question is not about an error, ``answer`` replies to it, at the top of the page.
-    """
-
-    heading: str
-    text: str = ""
-    picture: Picture | None = None
-    table: PageTable | None = None
-    bullets: Sequence[str] = ()
-    folded: bool = False
-    id: str = ""
-    answer: str = ""
-
-
 _SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
 _ON_TOP: dict[str, Any] = {
     **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
-    **dict.fromkeys(("links_on_top", "lead"), ()),
+    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
     **dict.fromkeys(("number", "main")),
 }
 
@@ -127,6 +110,7 @@ def _environment(form: str) -> Environment:
     """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
     env = environment(autoescape=form == "html")
     env.filters.update(text=page_text if form == "html" else markdown_text, href=safe_href, banner=banner)
+    env.filters["pretty"] = lambda facts: json.dumps(facts, indent=1, ensure_ascii=False)
     env.globals.update(drawn=_drawn, Table=PageTable)
     return env
 

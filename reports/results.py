@@ -325,16 +325,9 @@ def p_value(first: Mean, second: Mean) -> float:
         return math.nan
     if first.error == second.error == 0:
         return float(math.isclose(first.value, second.value, rel_tol=1e-12))
-    spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
     from scipy import stats  # takes as long to load as a small release
 
-    test = stats.ttest_ind_from_stats(
-        first.value,
-        spreads[0],
-        first.repetitions,
-        second.value,
-        spreads[1],
-        second.repetitions,
-        equal_var=False,
+    one, other = (
+        (each.value, each.error * math.sqrt(each.repetitions), each.repetitions) for each in (first, second)
     )
-    return float(test.pvalue)
+    return float(stats.ttest_ind_from_stats(*one, *other, equal_var=False).pvalue)

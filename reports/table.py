@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
 from reports.page import StudyPage
-from reports.ranking import clearly_below, rank
+from reports.ranking import Ranking, clearly_below, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
-# What a mark next to a name or a number stands for, and a cell that was not run.
-REMARKS = {
-    "unprotected": "not private: one step adds no noise, so no finite ε is certified",
-    "prepared": "prepared with all rows: that step is not private and not counted in ε",
-    "too small": "too little noise: certified ε above the target",
-    "too large": "more noise than the guarantee needs: certified ε below the target",
-    "some failed": "some repetitions failed or were refused; the mean is over the others",
-    "not run": "not part of the profile that ran",
-}
 _NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
 _CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
-_LEGEND = (
-    "Mean error ± standard error; lower is better.",
-    "Bold: the best private estimate, and those within two standard errors, if clearly better than zero.",
-    "Gray: worse than the zero baseline.",
-)
-_EXPOSED = (
-    "δ·{}: the number of rows that the guarantee would allow to be published outright, marked from 1 on."
-)
 
 
 def setting_title(page: StudyPage, where: Setting) -> str:
@@ -44,14 +28,10 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
     """Return mean errors by line and size at one setting, with δ times the size and the certified ε."""
     xs = sorted({row.x for row in rows})
     notes: dict[str, str] = {}
-    best = {x: [row.rank for row in rank(rows, x).best_or_tied] for x in xs}
-    zero = {x: _zero(rows, x) for x in xs}
+    rankings = {x: rank(rows, x) for x in xs}
     audited = any(math.isfinite(row.audited) for row in rows)
     exposed = [_exposed(rows, x) for x in xs]
-    shows_exposed = any(cell.text for cell in exposed)
-    lines: list[list[str | TableCell]] = []
-    if shows_exposed:
-        lines.append([f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (2 if audited else 1)])
+    lines: list[list[str | TableCell]] = [[f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (1 + audited)]]
     for line in lines_of(rows):
         first, by_size = line[0], {row.x: row for row in line}
         name = TableCell(
@@ -61,7 +41,7 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
             color=first.look.color if first.role == "private" else "",
             hollow=first.calibration == "paper",
         )
-        cells = [_cell(by_size.get(x), best[x], zero[x], notes) for x in xs]
+        cells = [_cell(by_size.get(x), rankings[x], notes) for x in xs]
         proved = [_epsilon(first, [row.certified for row in line])]
         proved += [_epsilon(first, [row.audited for row in line])] if audited else []
         lines.append([name, *cells, *proved])
@@ -70,9 +50,12 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
         lines,
         f"Error by {page.axis.label}; {setting_title(page, where)}",
         key=tuple((letter, text) for text, letter in notes.items()),
-        notes=(*_LEGEND, *([_EXPOSED.format(page.axis.rows_symbol)] if shows_exposed else [])),
         links={_CERTIFIED: "#certified", _AUDITED: "#certified"},
     )
+
+
+def _remark(name: str) -> str:
+    return render_sentence("remark", name=name)
 
 
 def _mark(notes: dict[str, str], text: str) -> str:
@@ -80,26 +63,20 @@ def _mark(notes: dict[str, str], text: str) -> str:
     return notes.setdefault(text, chr(ord("a") + min(len(notes), 25)))
 
 
-def _zero(rows: Sequence[Row], x: float) -> float:
-    """Return the zero vector's error at a size, or at the nearest one where it was run."""
-    known = [row for row in rows if row.role == "zero" and row.answered]
-    return min(known, key=lambda row: abs(math.log(row.x / x))).mean if known else math.nan
-
-
-def _cell(row: Row | None, best: Collection[int], zero: float, notes: dict[str, str]) -> TableCell:
+def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell:
     if row is None:
-        return TableCell("not run", kind="missing", title=REMARKS["not run"])
+        return TableCell("not run", kind="missing", title=_remark("not run"))
     if not row.answered:
         word = row.status if row.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=row.message)
-    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > zero else ""
-    if row.role == "private" and row.rank in best and (math.isnan(zero) or clearly_below(row, zero)):
+    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > ranking.zero else ""
+    if row in ranking.best_or_tied and (math.isnan(ranking.zero) or clearly_below(row, ranking.zero)):
         kind = "best"
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
     title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"
     marks = [_mark(notes, row.message)] if row.status == "ok" and row.message else []
     if row.n_failed:
-        marks.append(_mark(notes, REMARKS["some failed"]))
+        marks.append(_mark(notes, _remark("some failed")))
     return TableCell(num(row.mean), se, kind, title, "".join(sorted(set(marks))))
 
 
@@ -113,15 +90,15 @@ def _epsilon(first: Row, values: list[float]) -> TableCell:
 
 def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
     if line[0].role == "unprotected":
-        return [REMARKS["unprotected"]]
+        return [_remark("unprotected")]
     if line[0].role != "private":
         return []
-    remarks = [REMARKS["prepared"]] if where.panel in page.unprotected_panels else []
+    remarks = [_remark("prepared")] if where.panel in page.unprotected_panels else []
     largest = max((row.certified for row in line if math.isfinite(row.certified)), default=where.epsilon)
     if largest > where.epsilon * _NOISE_LIMITS["too small"]:
-        remarks.append(REMARKS["too small"])
+        remarks.append(_remark("too small"))
     if largest < where.epsilon * _NOISE_LIMITS["too large"]:
-        remarks.append(REMARKS["too large"])
+        remarks.append(_remark("too large"))
     return remarks
 
 
@@ -135,9 +112,10 @@ def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
-    """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
-    bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
+def failures_of(results: pd.DataFrame, page: StudyPage) -> dict[str, Any]:
+    """Group failures and refusals by estimator, noise, form and reason, and count repetitions."""
+    of_metric = results[results["metric"] == page.metric]
+    bad = place(of_metric[of_metric["status"] != "ok"], page)
     failures = []
     keys = ["estimator", "calibration", "form", "status", "message"]
     for key, group in bad.groupby(keys, sort=False):
@@ -152,4 +130,5 @@ def failure_table(results: pd.DataFrame, page: StudyPage) -> PageTable:
         failures.append((n, (label, status, message, "; ".join(places), f"{n:,}")))
     failures.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
-    return PageTable(columns, [row for _, row in failures], "Failures and refusals", 4, stacked=True)
+    table = PageTable(columns, [row for _, row in failures], "Failures and refusals", 4, stacked=True)
+    return {"table": table, "n_estimates": len(of_metric)}

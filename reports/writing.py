@@ -103,12 +103,9 @@ def percent(share: float) -> str:
 
 
 def span(values: Sequence[float]) -> str:
-    """Write the range of some numbers: "0.034–0.036", or one number where both ends look the same."""
+    """Write the range of the finite numbers, as `between` does; empty without any."""
     finite = [v for v in values if math.isfinite(v)]
-    if not finite:
-        return ""
-    low, high = num(min(finite)), num(max(finite))
-    return low if low == high else f"{low}–{high}"
+    return between((min(finite), max(finite)), num) if finite else ""
 
 
 def between(limits: tuple[float, float], write: Callable[[float], str]) -> str:
@@ -198,9 +195,9 @@ def environment(**options: Any) -> Environment:
     loader, extensions = PackageLoader("reports", "templates"), ["jinja2.ext.do"]
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
-        num=num, setting=setting, times=times, words=words, count=count_of, span=span, rows=rows, when=when,
-        percent=percent, repaired=repaired, rule=rule_text, error_bar=error_bar,
-        slope=slope_text, duration=duration, with_form=with_form,
+        num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
+        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text, slope=slope_text,
+        error_bar=error_bar, duration=duration, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
         between_rows=lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}"))),

@@ -15,7 +15,7 @@ from typing import Any
 from flows.studies.results import stored_page
 from generate.evidence import table
 from reports.league import comparisons
-from reports.pages.league import league_sections
+from reports.pages.league import league_answer, league_sections
 from reports.render import render_page
 
 NAME, TITLE = "league", "The league of private regressions and means"
@@ -83,10 +83,10 @@ def pages() -> dict[str, str]:
 def _page(*, whole: bool) -> tuple[bytes, bytes]:
     """Return the page as HTML and as Markdown."""
     short = json.loads(FILE.read_text(encoding="utf-8"))
-    sections = league_sections(lengthened(short), whole=whole)
+    league = lengthened(short)
     ran = f"{short['version']}, {short['finished'][:10]}, {'; '.join(short['machines'])}."
-    about = {"title": TITLE, "answer": sections[0].answer, "lead": [QUESTION, ran]}
-    return render_page("pages/league.jinja", sections=sections, **about)
+    about = {"title": TITLE, "answer": league_answer(league), "lead": [QUESTION, ran]}
+    return render_page("pages/league.jinja", sections=league_sections(league, whole=whole), **about)
 
 
 def history_table() -> str:

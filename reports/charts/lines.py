@@ -65,36 +65,19 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
 
 
 def profile_picture(
-    lines: Mapping[str, tuple[np.ndarray, Look]],
-    largest: float,
-    words: str,
-    name: str,
-    text: str,
-    source: str,
+    lines: Mapping[str, tuple[np.ndarray, Look]], largest: float, name: str, text: str
 ) -> Picture:
     """Draw performance profiles of ratios by name: the share of settings in which a ratio is at most τ."""
-    ticks = [tick for tick in (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0) if tick <= largest]
-    axes = Axes(f"τ: {words} over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
+    ticks = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0)
+    axes = Axes("τ: error over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
     lines_drawn = []
     for label, (ratios, look) in lines.items():
-        ordered = np.sort(ratios)
-        x, y = np.r_[1.0, ordered], np.arange(len(ordered) + 1) / len(ordered)
+        x, y = np.r_[1.0, np.sort(ratios)], np.arange(len(ratios) + 1) / len(ratios)
         inside = x <= largest
         corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        lines_drawn.append(
-            Line(label, [*corners, (largest, float(y[inside].max()))], replace(look, shape=""))
-        )
-    return draw_chart(line_chart(lines_drawn, axes), name, text, source)
-
-
-def roc_picture(curves: Sequence[Line], least: float, name: str, text: str, source: str) -> Picture:
-    """Draw ROC curves with the diagonal, on log axes from the smallest rate on."""
-    diagonal, ends = guide("a coin toss", [(least, least), (1.0, 1.0)], palette.ZERO_DOTS), (least, 1.0)
-    axes = Axes(
-        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
-    )
-    plain_curves = [replace(curve, look=replace(curve.look, shape="")) for curve in curves]
-    return draw_chart(line_chart([*plain_curves, diagonal], axes), name, text, source)
+        ends = [*corners, (largest, float(y[inside].max()))]
+        lines_drawn.append(Line(label, ends, replace(look, shape="")))
+    return draw_chart(line_chart(lines_drawn, axes), name, text, "real")
 
 
 def chart_of_rows(

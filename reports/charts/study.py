@@ -23,11 +23,11 @@ from reports.cells import (
 )
 from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
 from reports.charts.lines import NARROW, Axes, chart_of_rows
-from reports.page import AttackFacts, StudyPage
+from reports.page import StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
 from reports.results import TRUE_POSITIVE_RATES
-from reports.writing import num, render_sentence, rule_text, setting, span
+from reports.writing import render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _METRICS = {
@@ -87,22 +87,20 @@ class Pictures:
     main: Picture | None = None
     card: Picture | None = None
     certified: Picture | None = None
-    more: tuple[Picture, ...] = ()
     live: Mapping[str, Chart] | None = None
     left_out: int = 0
 
     def files(self) -> tuple[Picture, ...]:
-        return tuple(each for each in (self.main, self.card, self.certified, *self.more) if each is not None)
+        return tuple(each for each in (self.main, self.card, self.certified) if each is not None)
 
 
 def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
     """Return a metric's label with its direction, and its scale: "log" or "linear"."""
     label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
-    facts = page.layout_facts if isinstance(page.layout_facts, AttackFacts) else None
     if name in TRUE_POSITIVE_RATES:
         at = TRUE_POSITIVE_RATES[name]
         label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
-    if facts:
+    if page.layout == "attack_page":
         direction = "lower is more private" if direction == _HIGHER else ""
     elif name == page.metric and page.metric_label:
         label = page.metric_label
@@ -165,7 +163,7 @@ class StudyChart:
     @classmethod
     def build(cls, page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> StudyChart:
         where, panels = head.where, panels_of(cells, page)
-        guides = pd.DataFrame(_guides(page, cells, panels))
+        guides = pd.DataFrame(_guides(page, cells))
         cells = cells[cells["metric"].isin(cells.loc[cells["privacy_model"] != "none", "metric"])]
         cells = _without_large_samples(cells, page)
         cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
@@ -325,7 +323,7 @@ def _axis_words(page: StudyPage, axis: str) -> str:
     return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
 
 
-def _guides(page: StudyPage, cells: pd.DataFrame, panels: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
     axis, errors = page.axis.column, errors_of(cells, page)
     labels = dict.fromkeys(guide.label for guide in page.guides)
@@ -340,13 +338,8 @@ def _guides(page: StudyPage, cells: pd.DataFrame, panels: Sequence[str]) -> Iter
             "look": guide_look(dashes[guide.label]),
             "panel": panel,
         }
-        for x, value in zip(guide.n, guide.value, strict=True):
+        for x, value in zip(guide.n or [math.nan], guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
-    for finding in page.findings:
-        if finding.value > 0:
-            label = f"{finding.label}: {num(finding.value)} (not private)"
-            yield {"line": label, "metric": page.metric, "look": guide_look(palette.LIMIT_DASH),
-                   "panel": panels[0], "mean": finding.value}  # fmt: skip
     for where in {each.panel: each for each in reversed(settings_of(errors, page))}.values():
         rows = rows_at(errors, where) if axis == "n" else []
         for m in sorted({row.x for row in rows}):

@@ -1,4 +1,4 @@
-"""Exhibits: what pages show in addition to results, a module each, with ``draw``; pages name theirs."""
+"""Exhibits: sections that are drawn from results and facts, a module each, with ``draw``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from importlib.util import find_spec
 
 import pandas as pd
 
-from reports.exhibits.tables import declared_tables
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
-from reports.render import Section
 
 
-def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> tuple[Section, ...]:
+def is_drawn(section: Section) -> bool:
+    return find_spec(f"{__name__}.{section.kind}") is not None
+
+
+def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> list[Section]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
     sections: list[Section] = []
-    for name, content in page.exhibits.items():
-        if find_spec(module := f"{__name__}.{name}"):  # others have rows for a declared table
-            sections += importlib.import_module(module).draw(page, cells, head, content)
-    return (*sections, *declared_tables(page, cells))
+    for each in filter(is_drawn, page.sections):
+        draw = importlib.import_module(f"{__name__}.{each.kind}").draw
+        sections += filter(None, draw(page, cells, head, each.facts))
+    return sections

@@ -9,9 +9,8 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Chart, draw_chart, field, marks
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
-from reports.render import Section
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5
@@ -20,22 +19,19 @@ _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the da
 
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
-) -> tuple[Section, ...]:
+) -> Sequence[Section | None]:
     """Return what ``content`` has: how often a cell ``selected`` a column, and the frames of a ``film``."""
-    return tuple(filter(None, (_selection(page, head, content["selected"]), _film(page, content["film"]))))
+    return _selection(head, content["selected"]), _film(page, content["film"])
 
 
-def _selection(
-    page: StudyPage, head: PageHeadline, selected: Mapping[str, Mapping[str, int]]
-) -> Section | None:
+def _selection(head: PageHeadline, selected: Mapping[str, Mapping[str, int]]) -> Section | None:
     found = []
     for row in [row for row in head.at_x if selected.get(row.cell) and row.n_ok][:_MOST_PANELS]:
         counts = pd.Series(selected[row.cell])
         features = counts.index.str.replace(r"\d+$", "", regex=True)
         shares = counts.groupby(features, sort=False).sum().nlargest(3) / counts.sum()
         found.append((row.label, list(shares.items()), int((counts == row.n_ok).sum())))
-    text = render_sentence("selected", page=page, head=head, found=found)
-    return Section("Which features are selected", text) if found else None
+    return Section("selected", {"found": found}) if found else None
 
 
 def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -43,7 +39,7 @@ def _film(page: StudyPage, film: Sequence[Mapping[str, Any]]) -> Section | None:
         return None
     text = render_sentence("film")
     picture = draw_chart(_film_figure(film), "film", text, page.data_source)
-    return Section("What the flock looks like", text, picture)
+    return Section("film", {"text": text, "picture": picture})
 
 
 def _film_figure(film: Sequence[Mapping[str, Any]]) -> Chart:

@@ -13,9 +13,8 @@ import pandas as pd
 from reports import palette
 from reports.cells import Row
 from reports.charts.drawing import Chart, draw_chart, field, marks
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
-from reports.render import Section
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5  # in addition to the truth
@@ -42,7 +41,7 @@ def draw(
     text = render_sentence("genome_map", page=page, head=head, n_snps=len(truth), s=genome.s, facts=facts)
     figure = _map_figure(genome, truth, panels)
     picture = draw_chart(figure, "genome", f"Differences along the genome. {text}", page.data_source)
-    return (Section("Where on the genome", text, picture),)
+    return (Section("genome_map", {"text": text, "picture": picture}),)
 
 
 def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Row, np.ndarray]]) -> Chart:

@@ -7,16 +7,22 @@ from typing import Any
 
 import pandas as pd
 
-from reports.page import StudyPage
-from reports.ranking import PageHeadline
-from reports.render import PageTable, Section
-from reports.writing import num, num_in, render_sentence
+from reports.page import Section, StudyPage
+from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
+from reports.writing import num, num_in
 
 
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
-) -> tuple[Section, ...]:
-    return tuple(filter(None, (_coefficients(page, content), _missing(content))))
+) -> tuple[Section | None, ...]:
+    missing = {
+        "left_out": content["left_out"],
+        "linear": content.get("linear", False),
+        "no_rows": "" if content["rows"] else content["missing"],
+        "enough": bool(enough_epsilon(head, page, cells)),
+        "same_rows": bool(rows_for_the_same(head, page)),
+    }
+    return _coefficients(page, content), Section("own_missing", missing)
 
 
 def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None:
@@ -31,25 +37,14 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         if is_sure:
             sign = "known" if low * exact > 0 else "wrong"
         rows.append((column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact), sign))
-    text = render_sentence(
-        "own_coefficients",
-        name=page.estimator(content["estimator"]).title,
-        n=content["n"],
-        units=page.population[1],
-        epsilon=content["epsilon"],
-        of_terms=content.get("of_terms", False),
-        has_limits=has_limits,
-        covers=content.get("covers", ""),
-        same=same,
-        n_rows=len(rows),
-    )
-    columns = ("Term", "private", "95% interval", "without privacy", "sign")
-    heading = "The estimate, with and without privacy"
-    return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
-
-
-def _missing(content: Mapping[str, Any]) -> Section | None:
-    no_rows = "" if content["rows"] else content["missing"]
-    facts = {"left_out": content["left_out"], "linear": content.get("linear", False), "no_rows": no_rows}
-    text = render_sentence("own_missing", **facts)
-    return Section("What is missing here, and why", text) if text else None
+    facts = {
+        "name": page.estimator(content["estimator"]).title,
+        "n": content["n"],
+        "epsilon": content["epsilon"],
+        "of_terms": content.get("of_terms", False),
+        "has_limits": has_limits,
+        "covers": content.get("covers", ""),
+        "same": same,
+        "rows": rows,
+    }
+    return Section("own_coefficients", facts)

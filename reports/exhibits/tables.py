@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, comma
-from reports.page import StudyPage
-from reports.render import PageTable, Section, TableCell
+from reports.page import Section, StudyPage
+from reports.ranking import PageHeadline
+from reports.render import PageTable, TableCell
 from reports.results import fitted_slope
 from reports.writing import error_bar, num, setting, slope_text
 
@@ -18,19 +19,21 @@ _NUMBERS = ("d", "n", "s", "epsilon", "steps")
 _COMPETING = ("form", "estimator")  # columns whose errors are compared in each row
 
 
-def declared_tables(page: StudyPage, cells: pd.DataFrame) -> tuple[Section, ...]:
-    """Return the tables that the study's file declares, those whose rows were run."""
+def draw(
+    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
+) -> tuple[Section, ...]:
+    """Return the tables of ``content``, those whose rows were run; a paper's numbers are ``printed``."""
     tables = []
-    for about in page.tables:
-        table = _of_exhibit(page, about) if about["exhibit"] else _of_results(page, cells, about)
+    for about in content["tables"]:
+        table = _of_exhibit(about) if about["exhibit"] else _of_results(cells, about, content["printed"])
         if table is not None:
-            tables.append(Section(about["title"], about["text"], table=table))
+            facts = {"heading": about["title"], "text": about["text"], "table": table}
+            tables.append(Section("drawing", facts))
     return tuple(tables)
 
 
-def _of_exhibit(page: StudyPage, about: Mapping[str, Any]) -> PageTable | None:
-    content = page.exhibits.get(about["exhibit"], {}).get("rows", ())
-    rows = [[_text(each) for each in row] for row in content if len(row) == len(about["rows"])]
+def _of_exhibit(about: Mapping[str, Any]) -> PageTable | None:
+    rows = [[_text(each) for each in row] for row in about["content"] if len(row) == len(about["rows"])]
     return PageTable(about["rows"], rows, about["title"]) if rows else None
 
 
@@ -38,18 +41,19 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
-def _printed(page: StudyPage) -> pd.DataFrame:
+def _printed(numbers: Iterable[Any]) -> pd.DataFrame:
     """Return what a paper prints as rows of the summary: means, and the numbers in brackets after them."""
-    lines = [(line.delta, line.epsilon, line.s, line.mean, line.spread) for line in page.printed]
+    lines = [(line.delta, line.epsilon, line.s, line.mean, line.spread) for line in numbers]
     table = pd.DataFrame(lines, columns=["delta_rule", "epsilon", "s", "mean", "se"])
     table = table.explode(["s", "mean", "se"]).astype({"s": "Int64", "mean": float, "se": float})
     return table.assign(panel="as printed", name="the paper", form="", calibration="printed")
 
 
-def _of_results(page: StudyPage, cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | None:
-    rows = cells[(cells["metric"] == about["metric"]) & cells["mean"].notna()]
+def _of_results(cells: pd.DataFrame, about: Mapping[str, Any], printed: Iterable[Any]) -> PageTable | None:
+    metrics = about["names"] if about["columns"] == "metric" else [about["metric"]]
+    rows = cells[cells["metric"].isin(metrics) & cells["mean"].notna()]
     if about["printed"]:
-        rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(page)])
+        rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(printed)])
     else:
         rows = rows[rows["calibration"] != "none"]
     if rows.empty:
@@ -57,7 +61,7 @@ def _of_results(page: StudyPage, cells: pd.DataFrame, about: Mapping[str, Any]) 
     if about["columns"] != "form":
         pairs = zip(rows["name"], rows["calibration"], strict=True)
         names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
-        rows = rows.assign(estimator=names)
+        rows = rows.assign(code=rows["estimator"], estimator=names)
     groups = rows.groupby([*about["rows"], about["columns"]], dropna=False)
     wide = groups[["mean", "se"]].mean().unstack()
     columns = list(wide["mean"].columns)

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from reports.cells import Row, errors_of
-from reports.charts.drawing import Picture
-from reports.charts.lines import Line, guide, roc_picture
+from reports.charts.drawing import Picture, draw_chart
+from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
-from reports.page import AttackFacts, Guide, StudyPage
+from reports.page import AttackFacts, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
-from reports.palette import LIMIT_DASH, SOLID
+from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
 from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
@@ -78,9 +78,8 @@ def draw_attacks(
     lines = list(dict.fromkeys([*(row.line for row in head.rows), *(each.label for each in guides)]))
     others = [metric for metric, rate in TRUE_POSITIVE_RATES.items() if rate not in _TABLE_RATES]
     drawn, axis = cells[~cells["metric"].isin(others)], replace(page.axis, column="epsilon")
-    chart = StudyChart.build(replace(page, guides=guides, findings=(), axis=axis), drawn, head)
-    pictures = pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
-    return replace(pictures, more=tuple(_roc(page, attacks, epsilon) for attacks in first_sizes(panels)))
+    chart = StudyChart.build(replace(page, guides=guides, axis=axis), drawn, head)
+    return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
 
 
 def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
@@ -89,16 +88,21 @@ def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
     for row in at_epsilon(attacks, epsilon):
         rates = [(rate, _mean(row, metric)) for metric, rate in TRUE_POSITIVE_RATES.items()]
         if points := [(rate, hits) for rate, hits in rates if hits > 0]:
-            lines.append(Line(row.line, [*points, (1.0, 1.0)], row.look))
+            lines.append(Line(row.line, [*points, (1.0, 1.0)], replace(row.look, shape="")))
             reached.append((row.label, *points[0][::-1]))
     of_panel = [each for each in facts.roc_ceilings if each.panel == f"{first.panel}:{first.n}"]
+    ends = (_LOWEST_RATE, 1.0)
     lines += [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
         for each, dash in zip(of_panel, _CEILING_DASHES, strict=False)
     ]
     text = render_sentence("attack_roc", title=first.title, reached=reached)
     key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
-    return roc_picture(lines, _LOWEST_RATE, key, text, page.source_of(first.panel))
+    lines.append(guide("a coin toss", [(end, end) for end in ends], ZERO_DOTS))
+    axes = Axes(
+        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
+    )
+    return draw_chart(line_chart(lines, axes), key, text, page.source_of(first.panel))
 
 
 def _facts(page: StudyPage) -> AttackFacts:
@@ -165,21 +169,28 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")
-    facts, epsilon, first = _facts(page), head.where.epsilon, first_sizes(panels)
+    facts, epsilon = _facts(page), head.where.epsilon
     other, best = strongest(panels[0], epsilon)
-    pictures, key = draw_attacks(page, cells, head, panels), (best.cell, AUC) if best else ("", "")
+    key = (best.cell, AUC) if best else ("", "")
+    numbers = {
+        "without": other,
+        "best": best,
+        "broken": list(dict.fromkeys(cell for cell, _ in facts.exceeding)),
+        "allowed": facts.allowed.get(key, math.nan),
+        "gaussian": facts.allowed_gaussian.get(key, math.nan),
+    }
     return Layout(
         render_sentence("attack_headline", without=other, epsilon=epsilon, best=best),
-        pictures,
+        draw_attacks(page, cells, head, panels),
         (_with_error(best, AUC), render_sentence("attack_quoted", best=best)) if best else None,
         render_sentence("attack_caption"),
-        facts={
-            "without": other,
-            "best": best,
-            "broken": list(dict.fromkeys(cell for cell, _ in facts.exceeding)),
-            "allowed": facts.allowed.get(key, math.nan),
-            "gaussian": facts.allowed_gaussian.get(key, math.nan),
-            "curves": [(attacks[0].title, each) for attacks, each in zip(first, pictures.more, strict=True)],
-            "tables": [(attacks[0].title, attack_table(page, attacks)) for attacks in panels],
-        },
+        [
+            Section("attack_numbers", numbers),
+            Section("attacks"),
+            *(
+                Section("roc", {"title": attacks[0].title, "picture": _roc(page, attacks, epsilon)})
+                for attacks in first_sizes(panels)
+            ),
+            Section("attack_tables", {"tables": [attack_table(page, attacks) for attacks in panels]}),
+        ],
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
 from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.exhibits import draw_exhibits
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.ranking import (
     SHARES,
     PageHeadline,
@@ -24,7 +23,6 @@ from reports.ranking import (
     rows_for_the_same,
     slopes,
 )
-from reports.render import Section
 from reports.results import fitted_slope
 from reports.table import error_table, setting_title
 from reports.writing import render_sentence, times
@@ -35,17 +33,16 @@ class Layout:
     """The parts of a page that its kind of study makes.
 
     ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
-    page's own question. The index compares ``errors``, and the template of this kind has ``facts``.
+    page's own question. The index compares ``errors``.
     """
 
     sentence: str
     pictures: Pictures = field(default_factory=Pictures)
     number: tuple[str, str] | None = None
     caption: str = ""
-    exhibits: Sequence[Section] = ()
+    sections: Sequence[Section] = ()
     answers: Sequence[str] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
@@ -66,29 +63,30 @@ def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | No
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     if head is None:
         return Layout(render_sentence("no_headline"))
-    errors = errors_of(cells, page)
-    guides = guides_of(page, head.where)
+    errors, guides = errors_of(cells, page), guides_of(page, head.where)
     theory = [(each.label, guide_at(each, head.x)) for each in guides]
-    points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=True)) for each in guides]
+    points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=False)) for each in guides]
     pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
+    tables = [
+        (setting_title(page, each), error_table(page, rows_at(errors, each), each))
+        for each in settings_of(errors, page)
+    ]
+    rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
+    fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
+    sections = [
+        Section("numbers", {"theory": [(label, value) for label, value in theory if math.isfinite(value)]}),
+        Section("errors", {"best": best_by_size(head), "tables": tables}),
+        *exhibits,
+        *([Section("slopes", {"fits": fits, "rates": rates})] if fits else []),
+        *([Section("enough", enough)] if enough else []),
+        *([Section("same_rows", same)] if same else []),
+    ]
     return Layout(
         headline_sentence(page, head),
         pictures,
         number_to_quote(page, head),
         render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
-        exhibits,
-        [each.answer for each in exhibits if each.answer],
+        sections,
+        [each.facts["answer"] for each in exhibits if "answer" in each.facts],
         index_errors(head, page),
-        {
-            "theory": [(label, value) for label, value in theory if math.isfinite(value)],
-            "best": best_by_size(head),
-            "tables": [
-                (setting_title(page, each), error_table(page, rows_at(errors, each), each))
-                for each in settings_of(errors, page)
-            ],
-            "slopes": slopes(head, page),
-            "rates": [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))],
-            "enough": enough_epsilon(head, page, cells),
-            "same_rows": rows_for_the_same(head, page),
-        },
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
+import pandas as pd
+
+import dpalgos
 from reports import palette
 from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
 from reports.page import seconds_of
 from reports.render import SCRIPT, render_page
-from reports.writing import duration, render_sentence, times
+from reports.writing import render_sentence, times
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 _KINDS = {
@@ -21,64 +25,75 @@ _KINDS = {
     "private": ("best private", palette.SERIES[0], "diamond"),
     "zero": ("zero baseline", palette.ZERO_LINE, "stroke"),
 }
+_COLUMNS = ["panel", "data_source", "estimator"]
 _NAME = re.compile(r"[a-z0-9_-]{1,200}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """A study on the index page, from its manifest, which anybody may have written."""
+    """A study on the index page, from its manifest and its summary, which anybody may have written."""
 
     name: str
-    about: Mapping[str, Any]  # the part of the manifest that `render_study` wrote
     manifest: Mapping[str, Any]
+    summary: pd.DataFrame  # its `_COLUMNS`
 
     @classmethod
-    def of(cls, name: str, manifest: Any) -> Entry:
-        """Read a manifest; raise `ValueError` unless it is one of a report."""
+    def of(cls, name: str, manifest: Any, summary: bytes) -> Entry:
+        """Read a manifest and a summary; raise `ValueError` unless they are those of a report."""
         try:
-            about, times = manifest["page"], [manifest.get(key, "") for key in ("started", "finished")]
-            texts = [about[key] for key in ("title", "headline", "data_source", "kind")]
-            texts += [*about["datasets"], *about["estimators"], *times]
+            page, times = manifest["page"], [manifest.get(key, "") for key in ("started", "finished")]
+            texts = [page["title"], page["headline"], page.get("panel", ""), *times]
             texts += [manifest.get(key, "") for key in ("profile", "warning")]
+            texts += [one["name"] for one in manifest.get("data", ())]
             is_valid = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
             is_valid &= all(datetime.fromisoformat(time) for time in times if time)
             seconds_of(manifest)  # raises where only one of both has a time zone
-            if errors := about["errors"]:
+            if errors := page["errors"]:
                 is_valid &= set(errors) == set(_KINDS) and all(value > 0 for value, _ in errors.values())
                 is_valid &= all(math.isfinite(number) for pair in errors.values() for number in pair)
+            table = pd.read_csv(io.BytesIO(summary), usecols=_COLUMNS, dtype=str, keep_default_na=False)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None
         if not (_NAME.fullmatch(name) and is_valid):
             raise ValueError(f"the page of {name} is not what a run writes")
-        return cls(name, about, manifest)
+        return cls(name, manifest, table.drop_duplicates())
 
     @property
-    def href(self) -> str:
-        return f"{self.name}/report.html"
+    def page(self) -> Mapping[str, Any]:
+        """The part of the manifest that `render_study` wrote."""
+        return cast("Mapping[str, Any]", self.manifest["page"])
 
     @property
-    def warning(self) -> str:
-        return str(self.manifest.get("warning", ""))
+    def source(self) -> str:
+        """The data source of the headline's panel, or of all panels if that one did not run."""
+        at_headline = self.summary[self.summary["panel"] == self.page.get("panel", "")]
+        rows = self.summary if at_headline.empty else at_headline
+        return " and ".join(sorted(rows["data_source"].unique()))
 
     @property
-    def elapsed(self) -> str:
-        return duration(seconds_of(self.manifest))
+    def datasets(self) -> list[str]:
+        return [one["name"] for one in self.manifest.get("data", ())]
+
+    @property
+    def estimators(self) -> list[str]:
+        """The titles of the estimators that ran."""
+        titles = {entry.name: entry.title for entry in dpalgos.catalog()}
+        return [titles.get(name, name) for name in sorted(self.summary["estimator"].unique())]
 
     @property
     def words(self) -> str:
         """The text that the search on the page looks at."""
-        about = self.about
-        texts = (about["title"], about["headline"], self.name, *about["datasets"], *about["estimators"])
+        texts = (self.page["title"], self.page["headline"], self.name, *self.datasets, *self.estimators)
         return " ".join(texts).lower()
 
     @property
     def is_compared(self) -> bool:
-        return bool(self.about["errors"]) and not self.warning
+        return bool(self.page["errors"]) and "warning" not in self.manifest
 
     @property
     def cost(self) -> float:
         """The best private error over the one without privacy."""
-        errors = self.about["errors"]
+        errors = self.page["errors"]
         return float(errors["private"][0] / errors["without"][0])
 
 
@@ -96,8 +111,8 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
     """Return a dot plot with a row per study: the less privacy costs, the higher it stands."""
     rows = []
     for entry in sorted(entries, key=lambda each: (each.cost, each.name)):
-        source, zero = entry.about["data_source"], entry.about["errors"]["zero"][0]
-        for kind, (value, error) in entry.about["errors"].items():
+        source, zero = entry.source, entry.page["errors"]["zero"][0]
+        for kind, (value, error) in entry.page["errors"].items():
             at, bar = value / zero, 2 * error / zero
             name = f"{entry.name} (stand-in)" if source == "stand-in" else entry.name
             rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
@@ -125,25 +140,29 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
 
 def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
     """Return ``index.html``, cards by title."""
-    ordered = sorted(entries, key=lambda each: (each.about["title"], each.name))
-    about = [each.about for each in ordered]
+    ordered = sorted(entries, key=lambda each: (each.page["title"], each.name))
     filters = {
-        "dataset": ("Dataset", {name: name for each in about for name in each["datasets"]}),
-        "estimator": (
-            "Estimator",
-            dict(sorted((name, name) for each in about for name in each["estimators"])),
-        ),
-        "kind": ("What is estimated", {each["kind"]: each["kind"] for each in about if each["kind"]}),
-        "source": ("Data", {each["data_source"]: _SOURCES.get(each["data_source"], "") for each in about}),
+        "dataset": ("Dataset", _same(name for each in ordered for name in each.datasets)),
+        "estimator": ("Estimator", _same(name for each in ordered for name in each.estimators)),
+        "source": ("Data", {each.source: source_words(each.source) for each in ordered}),
     }
     drawn = overview(ordered)
     page, _ = render_page(
         "pages/index.jinja",
         script=SCRIPT,
         entries=ordered,
+        source_words=source_words,
+        seconds_of=seconds_of,
         filters=filters,
-        sources=_SOURCES,
         overview=drawn,
         others=[each for each in ordered if drawn and not each.is_compared],
     )
     return {"index.html": page}
+
+
+def _same(values: Iterable[str]) -> dict[str, str]:
+    return {value: value for value in sorted(set(values))}
+
+
+def source_words(source: str) -> str:
+    return _SOURCES.get(source, f"{source} data")

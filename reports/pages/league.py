@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -22,26 +21,25 @@ from reports.league import (
     ratios_of,
     violated,
 )
-from reports.page import StudyPage
+from reports.page import Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import look
 from reports.ranking import PageHeadline
-from reports.render import PageTable, Section
 from reports.results import Mean
 from reports.writing import error_bar, num, render_sentence
 
-FAMILIES = {
-    "linear": "Linear regression", "logistic": "Logistic regression", "counts": "Counts",
-    "means": "Means of columns",
-}  # fmt: skip
+FAMILIES = ("linear", "logistic", "counts", "means")
 
 
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     """Return what only the page of the league's study shows: its first profile is the page's chart."""
     league = cast("Mapping[str, Any]", page.layout_facts)
     sections = league_sections(league)
-    main = next((each.picture for each in sections if each.picture), None)
-    sections = [replace(each, picture=None) if each.picture is main else each for each in sections]
+    main = next((each.facts["picture"] for each in sections if each.facts.get("picture")), None)
+    rest = [
+        Section(each.kind, {key: fact for key, fact in each.facts.items() if fact is not main})
+        for each in sections
+    ]
     number = None
     if counted := _counts(league, _comparisons(league, developed=False)):
         number = (
@@ -49,8 +47,13 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
             render_sentence("league_quoted", each=counted[0]),
         )
     caption = render_sentence("league_caption", name=main.alt) if main else ""
-    facts = {"sections": sections}
-    return Layout(sections[0].answer, Pictures(main), number, caption, exhibits=sections, facts=facts)
+    return Layout(league_answer(league), Pictures(main), number, caption, rest)
+
+
+def league_answer(league: Mapping[str, Any]) -> str:
+    """Say in how many settings our regressions are better and worse than the best rival."""
+    counted = _counts(league, _comparisons(league, developed=False))
+    return render_sentence("league_answer", counted=counted[:1], complete=league["complete"])
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
@@ -63,7 +66,7 @@ def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Se
     profiles = (_profile(league, ratios, family, whole=whole) for family in FAMILIES)
     return [
         _leaders(league, developed=False),
-        Section("Rules", bullets=render_sentence("league_rules").split(" • "), folded=True, id="rules"),
+        Section("league_rules"),
         *(found for found in profiles if found is not None),
         _leaders(league, developed=True),
         _audits(league),
@@ -102,19 +105,14 @@ def _counts(results: Mapping[str, Any], leaders: Sequence[Comparison]) -> list[d
 
 def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
     """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
-    leaders, complete = _comparisons(results, developed=developed), results["complete"]
-    title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
-    name, counted = "developed" if developed else "untouched", _counts(results, leaders)
-    answer = render_sentence("league_answer", counted=counted[:1], complete=complete)
-    text = " ".join(render_sentence("league_counts", each=each, complete=complete) for each in counted)
-    lines = [
+    leaders = _comparisons(results, developed=developed)
+    losses = [
         [e.table, e.family, e.rival, f"{e.epsilon:g}", _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
         for e in leaders
         if e.verdict == "worse"
     ]
-    columns = ("table", "family", "rival", "ε", "our error", "its error", "ours over its")
-    table = PageTable(columns, lines, f"Losses: {title}", 3, stacked=True) if lines else None
-    return Section(title, text or answer, table=table, id=name, answer=answer)
+    facts = {"counted": _counts(results, leaders), "complete": results["complete"], "losses": losses}
+    return Section("league_counts", {"developed": developed, **facts})
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> dict[str, Any]:
@@ -136,12 +134,9 @@ def _audits(results: Mapping[str, Any]) -> Section:
     """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
     audits = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
     violations = [one for one in audits if one.get("violated") or one.get("violated_replay")]
-    text = " ".join(render_sentence("league_violation", one=one) for one in violations)
     keys = (("proved", "not known"), ("replayed", "not shown"))
     rows = [[one["method"], *(num(one[key]) if key in one else word for key, word in keys)] for one in audits]
-    title = "The ε that an audit finds, at ε = 1"
-    table = PageTable(("method", "an attack: ε is at least", "a replay: ε is at most"), rows, title)
-    return Section(title, text or "No attack and no replay contradicts a claim.", table=table, id="audits")
+    return Section("league_audits", {"violations": violations, "rows": rows})
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, whole: bool) -> Section | None:
@@ -155,40 +150,37 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     errors = errors_of(results).loc[family]
     constants = [results["tables"][table]["constant"] for table, _ in errors.index]
     above = errors.where(np.isfinite(errors)).gt(constants, axis=0)
-    title, figure = f"{FAMILIES[family]}: performance profile", None
+    figure = None
     if names and whole:
         places = {name: place for place, name in enumerate(sorted(results["methods"]))}
         lines = {name: (known[name].dropna().to_numpy(), look("private", places[name])) for name in names}
-        figure = profile_picture(lines, MOST_ERROR, "error", f"league-{family}", title, "real")
+        title = render_sentence("league_profile_title", family=family)
+        figure = profile_picture(lines, MOST_ERROR, f"league-{family}", title)
     tests = [*(known <= tau for tau in (1, 2, 10)), known == np.inf]
     rows = []
     for name in names:
         label, n = f"{name} (violates its claim)" if name in failed else name, known[name].count()
         shares = [f"{each[name].sum() / n:.0%}" for each in tests]
         rows.append([label, num(math.exp(means[name])), *shares, f"{above[name].sum()}", f"{n}"])
-    columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no estimate"]
-    table = PageTable([*columns, "worse than the constant", "settings"], rows, title)
     tables = known.index.get_level_values("table").nunique()
-    sentence = render_sentence("league_profile", tables=tables, settings=len(known))
-    return Section(title, sentence, figure, table, id=f"profile-{family}")
+    facts = {"family": family, "tables": tables, "settings": len(known), "picture": figure, "rows": rows}
+    return Section("league_profile", facts)
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
     """Return a table's errors by method and ε, the smallest geometric mean first."""
-    about = results["tables"][name]
     rows = pd.DataFrame([row for row in results["rows"] if row["table"] == name])
     rows = rows.reindex(columns=["method", "epsilon", "value", "error", "seconds"])
     least = rows.groupby("epsilon")["value"].transform("min").clip(lower=LEAST_ERROR)
     rows["cell"] = [_cell(*each) for each in zip(rows["value"], rows["error"], least, strict=True)]
     wide = rows.pivot(index="method", columns="epsilon", values="cell").fillna("")
-    wide.columns = [f"ε = {epsilon:g}" for epsilon in wide.columns]
+    epsilons = list(wide.columns)
     known = np.log(rows["value"].clip(lower=LEAST_ERROR).fillna(MOST_ERROR)).groupby(rows["method"]).mean()
     seconds = rows.groupby("method")["seconds"].median()
     wide["seconds"] = ["" if math.isnan(each) else num(each) for each in seconds]
-    lines = wide.loc[known.sort_values(kind="stable").index].reset_index()
-    kind = FAMILIES[about["family"]].lower()
-    sentence = render_sentence("league_table", source=about["source"], n=about["n"], d=about["d"], kind=kind)
-    return Section(name, sentence, table=PageTable([*lines], lines.to_numpy().tolist(), name), folded=True)
+    lines = wide.loc[known.sort_values(kind="stable").index].reset_index().to_numpy().tolist()
+    facts = {"name": name, "about": results["tables"][name], "epsilons": epsilons, "rows": lines}
+    return Section("league_table", facts)
 
 
 def _cell(value: float, error: str, least: float) -> str:
@@ -211,8 +203,7 @@ def _methods(results: Mapping[str, Any]) -> Section:
         versions = [each for each in about.get("versions", []) if _package(each) in packages]
         whose = "ours" if about["ours"] else "theirs"
         rows.append([name, whose, ", ".join(versions) or about["library"], about["file"]])
-    columns, title = ("method", "whose", "installed", "file"), "Methods and their environments"
-    return Section(title, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
+    return Section("league_methods", {"rows": rows})
 
 
 def _package(requirement: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,14 @@ from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.cells import cells_of, errors_of, panels_of, repetitions
-from reports.charts.drawing import banner
-from reports.page import StudyPage, seconds_of
+from reports.charts.drawing import Picture, banner
+from reports.exhibits import is_drawn
+from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page, league
 from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
 from reports.results import summarize
-from reports.table import failure_table, summary_csv
+from reports.table import failures_of, summary_csv
 
 LAYOUTS = {
     "error_page": error_page.content,
@@ -32,7 +32,7 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Report:
-    """A report's files by relative path, and its entry in the index: a part of the manifest."""
+    """A report's files by relative path, and its title, sentence and errors: a part of the manifest."""
 
     files: Mapping[str, bytes]
     about: Mapping[str, Any]
@@ -48,45 +48,41 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     cells = cells_of(summary, page)
     errors, head = errors_of(cells, page), headline_of(cells, page)
     layout = LAYOUTS[page.layout](page, cells, head)
-    pictures = layout.pictures
+    sections = [
+        *layout.sections,
+        *(each for each in page.sections if not is_drawn(each)),
+        Section(
+            "origin",
+            {"panels": list(filter(None, panels_of(errors, page))), "n_cells": errors["cell"].nunique()},
+        ),
+        Section("failures", failures_of(results, page)),
+        Section("again", {"seconds": seconds_of(page.manifest), "manifest": page.manifest}),
+    ]
+    drawn = [fact for each in sections for fact in each.facts.values() if isinstance(fact, Picture)]
     files: dict[str, bytes] = {}
-    for picture in (*pictures.files(), *(each for each in (one.picture for one in layout.exhibits) if each)):
+    for picture in (*layout.pictures.files(), *drawn):
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
     html, markdown = render_page(
-        f"pages/{page.layout}.jinja",
-        charts=pictures.live,
+        "pages/study.jinja",
+        charts=layout.pictures.live,
         script=f"../{SCRIPT}",
         page=page,
         head=head,
         layout=layout,
+        sections=sections,
         repetitions=repetitions(errors),
         audited=head is not None and any(row.audited == row.audited for row in head.rows),
         guarantees=guarantees(page),
-        estimators=[_about(page, each) for each in in_order(page)],
-        panels=[panel for panel in panels_of(errors, page) if panel],
-        n_cells=errors["cell"].nunique(),
-        seconds=seconds_of(page.manifest),
-        failures=failure_table(results, page),
-        n_estimates=int((results["metric"] == page.metric).sum()),
-        whole_manifest=json.dumps(page.manifest, indent=1, ensure_ascii=False).splitlines(),
-        **layout.facts,
+        described={each.name: _about(each) for each in in_order(page)},
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
     for card in page.data_cards:
         warning = banner(card.read["data_source"]) or page.warning
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
-    about = {
-        "title": page.title,
-        "headline": layout.sentence,
-        "data_source": page.source_of(str(page.headline["panel"])),
-        "kind": page.kind.replace("_", " "),
-        "datasets": [card.dataset.name for card in page.data_cards],
-        "estimators": [info.title for info in page.estimators],
-        "errors": layout.errors,
-        "figure": pictures.card is not None,
-    }
+    panel = head.where.panel if head else ""
+    about = {"title": page.title, "headline": layout.sentence, "panel": panel, "errors": layout.errors}
     return Report(files, about)
 
 
@@ -95,7 +91,7 @@ def in_order(page: StudyPage) -> list[Estimator]:
     return sorted(page.estimators, key=lambda entry: (entry.order, entry.name))
 
 
-def _about(page: StudyPage, entry: Estimator) -> tuple[str, ...]:
+def _about(entry: Estimator) -> tuple[str, ...]:
     required = [item["name"] for item in describe_keywords(entry.parameters) if item["required"]]
     public = [name for name in required if name not in ("epsilon", "delta")]
     return (
@@ -103,7 +99,6 @@ def _about(page: StudyPage, entry: Estimator) -> tuple[str, ...]:
         entry.summary,
         origin_of(entry) or entry.reference,
         ", ".join(filter(None, (*public, entry.public))) or "nothing",
-        "; ".join(page.settings.get(entry.name, ())) or "none",
     )
 
 

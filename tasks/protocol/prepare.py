@@ -64,7 +64,8 @@ def forecast_table(
     columns = ["Question", "ε", "term", "± expected", "range", "target", "no interval"]
     budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
-    return PageTable([*columns, *["± released"] * (released is not None)], rows, title)
+    columns += ["± released"] * (released is not None)
+    return PageTable(columns, rows, title, 3, stacked=True)
 
 
 def _number(value: float | None, form: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from data.ledger import Account
 from data.store.folders import atomic_write
-from reports.pages.coefficient_table import table_of
+from reports.pages.coefficient_table import INTERCEPTS, table_of
 from reports.render import render_page
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
@@ -39,12 +39,21 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         else failures.get(each.submodel or each.name, "There is no estimate.")
         for each in plan.plan.questions
     }
+    results = [
+        {**answer, "question": each.name, "level": records[each.name]["release"]["level"]}
+        for each in plan.plan.questions
+        if each.name in records
+        for answer in records[each.name]["release"]["answer"]
+        if answer["lower"] is not None and answer["name"] not in INTERCEPTS
+        if answer["name"] in (each.precision or [answer["name"]])
+    ]
     methods = _methods(plan, registration, records)
     contents = render_page(
         "pages/protocol.jinja",
         name=plan.name,
         plan=forecast_table(plan, epsilons, forecasts, released),
         estimates=estimates,
+        results=results,
         deviations=[*deviations(plan, registration)],
         methods=methods,
     )

@@ -10,7 +10,7 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from reports.cells import nearest_value
-from reports.page import Axis, DataCard, Finding, Guide, StudyPage
+from reports.page import Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -46,16 +46,12 @@ def build_page(
     )
     known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
     sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
-    settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
-    for item in estimators:
-        if item.params:
-            settings[item.name][_settings(item)] = None
     return StudyPage(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        estimators=tuple(map(dpalgos.get_estimator, settings)),
-        settings={name: tuple(lines) for name, lines in settings.items()},
+        estimators=tuple(map(dpalgos.get_estimator, dict.fromkeys(item.name for item in estimators))),
+        sections=tuple(_sections(spec, results, manifest, exhibits)),
         sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
         headline={
             "epsilon": head.epsilon,
@@ -66,33 +62,54 @@ def build_page(
         axis=Axis(spec.size_label, spec.axis, {"n": symbol, "steps": "T", "s": "s"}[spec.axis], symbol),
         metric=measure.metric(traits),
         metric_label=spec.metric_label,
-        panels_and_forms={
-            **{panel.name: panel.about for panel in spec.panels if panel.about},
-            **{item.form: item.about for item in estimators if item.about},
-        },
-        guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
-        assumptions=_assumptions(spec),
-        findings=tuple(_finding_of_labels(exhibits)),
-        notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
+        guides=(
+            *(guide for panel in spec.panels for guide in _guides(spec, panel)),
+            *_label_guide(spec, exhibits),
+        ),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
         panel_word=traits.panel_word,
         population=_population(problem, manifest["data"]),
-        printed=spec.printed,
-        tables=tuple(each.model_dump() for each in spec.tables),
-        exhibits=exhibits,
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),
-        warning=manifest.get("warning", ""),
-        measured=traits.measured,
         data_cards=cards,
         simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
         panel_sources=sources,
-        risk=_risk(_as_ran(spec, results)),
-        kind=spec.task,
         about=head.about,
         n_coefficients=traits.n_coefficients,
     )
+
+
+def _sections(
+    spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any], exhibits: Mapping[str, Any]
+) -> Iterator[Section]:
+    """Yield the page's own sections, in its order."""
+    tables = [
+        {**each.model_dump(), "content": exhibits.get(each.exhibit, {}).get("rows", ())}
+        for each in spec.tables
+    ]
+    for name, content in exhibits.items():
+        if name not in ("classification", *(each["exhibit"] for each in tables)):
+            yield Section(name, content)
+    yield Section("tables", {"tables": tables, "printed": spec.printed})
+    notes = (*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values())
+    yield Section("trust", {"measured": spec.head_panel.problem.traits.measured, "notes": notes})
+    if risk := _risk(_as_ran(spec, results)):
+        yield Section("risk", {"text": risk})
+    if rate := _label_rate(exhibits):
+        yield Section("label_rate", {"rate": rate})
+    yield Section("certified")
+    yield Section("budgets")
+    yield Section("public", {"rows": _assumptions(spec)})
+    estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
+    about = {panel.name: panel.about for panel in spec.panels if panel.about}
+    about |= {item.form: item.about for item in estimators if item.about}
+    yield Section("variants", {"about": about})
+    settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
+    for item in estimators:
+        if item.params:
+            settings[item.name][_settings(item)] = None
+    yield Section("estimators", {"settings": settings})
 
 
 def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
@@ -173,9 +190,12 @@ def _in_units(center: float, scale: float, unit: str) -> str:
     return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
 
 
-def _finding_of_labels(exhibits: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the error of always predicting the more frequent label."""
-    if counts := exhibits.get("classification", {}).get("label_counts", ()):
-        rate = min(counts) / sum(counts)
-        text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
-        yield Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x")
+def _label_rate(exhibits: Mapping[str, Any]) -> float:
+    """Return the error of always predicting the more frequent label; 0 where it is not known."""
+    counts = exhibits.get("classification", {}).get("label_counts", ())
+    return min(counts) / sum(counts) if counts else 0.0
+
+
+def _label_guide(spec: StudySpec, exhibits: Mapping[str, Any]) -> Iterator[Guide]:
+    if rate := _label_rate(exhibits):
+        yield Guide(f"the more frequent label: {num(rate)} (not private)", (), (rate,), spec.headline.panel)

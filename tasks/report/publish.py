@@ -55,7 +55,9 @@ def _is_private(manifest: Path) -> bool:
 
 def _entry(folder: Path) -> Entry:
     try:
-        return Entry.of(folder.name, read_json(folder / MANIFEST))
+        return Entry.of(
+            folder.name, read_json(folder / MANIFEST), read_small(folder / "summary.csv", _LARGEST)
+        )
     except (OSError, ValueError):
         raise SpecError(f"{folder / MANIFEST} is damaged; run: dpcost report {folder.name}") from None
 

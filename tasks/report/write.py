@@ -89,9 +89,9 @@ def write_index(out: Path) -> Path:
 
 
 def entry_of(content: bytes, path: Path) -> Entry | None:
-    """Read a study's entry in the index; None, and a warning, if its manifest is damaged."""
+    """Read a study's entry in the index; None, and a warning, if its manifest or its summary is damaged."""
     try:
-        return Entry.of(path.parent.name, json.loads(content))
+        return Entry.of(path.parent.name, json.loads(content), _content(path.with_name("summary.csv")))
     except ValueError:
         study = path.parent.name
         _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)

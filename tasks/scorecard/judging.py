@@ -48,19 +48,10 @@ def scorecard_page(
         "summary.csv": summary_csv(summarize(results)).encode(),
         **render_scorecard(title, question, scorecard.papers, rows, context["command"], ran),
     }
-    about: dict[str, Any] = {
-        "title": title,
-        "headline": tally(rows),
-        "data_source": "real and simulated data",
-        "kind": "",
-        "datasets": [],
-        "estimators": [],
-        "errors": None,
-    }
     manifest = {
         **context,
         "finished": context["started"],
-        "page": about,
+        "page": {"title": title, "headline": tally(rows), "panel": "", "errors": None},
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }

@@ -255,7 +255,8 @@ def test_sizes_follow_the_rows_that_are_left_and_the_report_says_so(tmp_path, ho
     assert "720" in manifest["not_run"]["larger sizes"]
     assert pd.read_parquet(results.path)["n"].max() == 720
     page = page_of(find_study(str(file)), results.path, manifest)[0]
-    assert any("720" in note and "800" in note for note in page.notes)
+    (notes,) = [each.facts["notes"] for each in page.sections if each.kind == "trust"]
+    assert any("720" in note and "800" in note for note in notes)
     whole = study_of_patients(tmp_path, patients(1000), response="cost", name="whole")
     again, stored, _ = computed(whole, tmp_path)
     assert again.capped([stored]) is again

@@ -21,7 +21,7 @@ from dpalgos.audit.lower_bound import audit_estimator
 from flows.environments import make_environments
 from flows.studies.find_study import find_study
 from reports.league import comparisons, ratios_of, rows_of
-from reports.pages.league import league_sections
+from reports.pages.league import league_answer, league_sections
 from tasks.external import libraries
 from tasks.external.attack import attack
 from tasks.external.libraries import answer, proved
@@ -326,15 +326,17 @@ def test_the_page_counts_losses_with_their_errors_and_claims_nothing_of_methods_
     found["methods"] = {name: told | {"library": "", "file": ""} for name, told in found["methods"].items()}
     found["tables"]["t"] |= {"source": "somewhere", "n": 100, "d": 2}
     for complete in (True, False):
-        sections = league_sections(found | {"complete": complete})
-        first, sentences = sections[0], sections[0].text
-        assert ("Among the methods and tables of this run" in sentences) is not complete
-        assert "in 0 of 1 settings" in sentences
-        assert len(first.answer.split()) <= 30
-        assert "worse than the constant, at worst 1.4" in sentences
-        assert list(first.table.rows[0][:4]) == ["t", "linear", "far", "1"]
-        assert first.table.rows[0][4].startswith("1.4")
-        assert "≥ 100" in first.table.rows[0][5]
+        league = found | {"complete": complete}
+        first, answer = league_sections(league)[0].facts, league_answer(league)
+        assert ("Among the methods and tables of this run" in answer) is not complete
+        assert "in 0 of 1 settings" in answer
+        assert len(answer.split()) <= 30
+        (counts,) = first["counted"]
+        assert (counts["better"], counts["worse"], counts["n"], counts["above"]) == (0, 1, 1, 1)
+        assert counts["most"] == pytest.approx(1.5, abs=0.1)
+        assert first["losses"][0][:4] == ["t", "linear", "far", "1"]
+        assert first["losses"][0][4].startswith("1.4")
+        assert "≥ 100" in first["losses"][0][5]
 
 
 def test_what_a_method_does_not_come_to_counts_for_nobody():

@@ -8,7 +8,7 @@ from data.dataset import Column
 from data.datasets import get_dataset
 from reports.page import Axis, DataCard
 from reports.pages.study import render_study
-from tests.reports.synthetic import synthetic_page, synthetic_results
+from tests.reports.synthetic import replaced, synthetic_page, synthetic_results
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 
@@ -57,8 +57,8 @@ def standin_page(standin_results):
     """A stand-in page on which every free text is hostile."""
     page = synthetic_page(standin_results)
     estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)
-    texts = {"title": HOSTILE, "question": HOSTILE, "notes": (HOSTILE,), "metric_label": "error <i>"}
-    texts |= {"risk": "a suspicion grows at most from 1 % to 2 %", "axis": Axis("m <i>")}
+    page = replaced(page, trust={"measured": HOSTILE, "notes": (HOSTILE,)}, risk={"text": HOSTILE})
+    texts = {"title": HOSTILE, "question": HOSTILE, "metric_label": "error <i>", "axis": Axis("m <i>")}
     manifest = page.manifest | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
     manifest |= {"earlier_contents": EARLIER}
     return replace(page, estimators=estimators, data_cards=(CARD,), manifest=manifest, **texts)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from data.datasets import get_dataset
 from dpalgos.catalog import Estimator, get_estimator
-from reports.page import Axis, DataCard, Finding, Guide, StudyPage
+from reports.page import Axis, DataCard, Guide, Section, StudyPage
+from reports.pages.index import Entry
+from reports.pages.study import Report
 from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
@@ -104,11 +110,6 @@ READ |= {"source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb
 CARD = DataCard(HOUSING, READ | {"sha256": "cd" * 32})
 
 
-def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:
-    cards = [replace(each, read={**each.read, "data_source": source}) for each in page.data_cards]
-    return replace(page, data_cards=tuple(cards), panel_sources=panels)
-
-
 MANIFEST = {
     **{"version": "0.1.0", "commit": "745a704", "machine": "2 cores, 8 GiB, Linux", "profile": "standard"},
     **{"started": "2026-03-12T14:05:00+00:00", "finished": "2026-03-12T14:05:48+00:00", "seed": 20240501},
@@ -127,7 +128,18 @@ QUESTION = (
     "block groups under differential privacy? Private and non-private ones are compared by their "
     "distance from the regression on all rows."
 )
-FOUND = "Predicting the more frequent label for every row is wrong for 0.051 of the rows."
+NOTE = "Repetitions are separate hypothetical releases; they are not composed."
+VARIANTS = {
+    "public": "Centers and scales are public numbers from the registry; the guarantee covers them.",
+    "paper": "Standardized with the mean and deviation of all rows, as the paper did. Not private.",
+    "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
+}
+
+
+def replaced(page: StudyPage, **facts: dict[str, Any]) -> StudyPage:
+    """Return a page with other facts in its sections, or with a section in front of them."""
+    known = tuple(Section(each.kind, facts.pop(each.kind, each.facts)) for each in page.sections)
+    return replace(page, sections=(*(Section(kind, each) for kind, each in facts.items()), *known))
 
 
 def synthetic_page(results: pd.DataFrame) -> StudyPage:
@@ -144,14 +156,23 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
         axis=Axis("m, number of rows used (of 20,640)"),
         metric="l2_error",
         metric_label="‖β̂ − β_full‖₂ in z-scores",
-        panels_and_forms={
-            "public": "Centers and scales are public numbers from the registry; the guarantee covers them.",
-            "paper": "Standardized with the mean and deviation of all rows, as the paper did. Not private.",
-            "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
-        },
-        guides=(Guide(*rate),),
-        assumptions=(("row norm ‖x‖₂", "3", "the registry's public units"), value),
-        findings=(Finding("the more frequent label", 0.051, FOUND, "Without a look at x"),),
-        notes=("Repetitions are separate hypothetical releases; they are not composed.",),
+        sections=(
+            Section("trust", {"measured": "An error is a distance.", "notes": (NOTE,)}),
+            Section("label_rate", {"rate": 0.051}),
+            *map(Section, ("certified", "budgets")),
+            Section("public", {"rows": (("row norm ‖x‖₂", "3", "the registry's public units"), value)}),
+            Section("variants", {"about": VARIANTS}),
+            Section("estimators", {"settings": {"adassp": ("covariate_bound = 3",)}}),
+        ),
+        guides=(Guide(*rate), Guide("the more frequent label", (), (0.051,), "public")),
         manifest=MANIFEST,
     )
+
+
+def entry(
+    report: Report, name: str = "housing", page: Mapping[str, Any] = MappingProxyType({}), **manifest
+) -> Entry:
+    """Return a report's entry in the index, with some facts of its manifest changed."""
+    about = {"page": {**report.about, **page}, "data": [{"name": "housing"}], "files": list(report.files)}
+    about |= {"finished": "2026-03-12T14:05:48+00:00"}
+    return Entry.of(name, json.loads(json.dumps(about | manifest)), report.files["summary.csv"])

@@ -3,6 +3,7 @@
 import base64
 import html as escaping
 import importlib.resources
+import io
 import json
 import re
 import subprocess
@@ -16,17 +17,18 @@ import uvicorn
 
 from flows import website
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.index import Entry, render_index
-from reports.pages.league import league_sections
+from reports.pages.index import render_index
+from reports.pages.league import league_answer, league_sections
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
-from reports.render import SCRIPT, page_script, render_page
+from reports.render import SCRIPT, PageTable, page_script, render_page
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.builders import CHROMIUM
 from tests.reports.devtools import opened_tab
+from tests.reports.synthetic import entry, replaced
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -107,13 +109,9 @@ def test_dark_mode_changes_page_and_figures(files, tmp_path):
         assert by_day[part] != by_night[part]
 
 
-def entry(about, name="housing"):
-    return Entry.of(name, json.loads(json.dumps({"page": about})))
-
-
 def index_page(report, *_):
-    longer = entry(report.about | {"title": "W" * 60}, "a_second_study_with_a_long_name")
-    return render_index([entry(report.about), longer])["index.html"].decode()
+    longer = entry(report, "a_second_study_with_a_long_name", {"title": "W" * 60})
+    return render_index([entry(report), longer])["index.html"].decode()
 
 
 PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
@@ -143,7 +141,7 @@ def own_table_page(_, results, page):
     rows = [[f"C(region)[T.{'south' * 5}]:age_{j}", 1.0, -123.456, 2345.678, 0.9] for j in range(3)]
     about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "of_terms": True}
     content = {**about, "rows": rows, "left_out": [], "covers": "Intervals cover something."}
-    own = replace(page, exhibits={"own_table": content}, n_coefficients=3)
+    own = replace(replaced(page, own_table=content), n_coefficients=3)
     return render_study(results, own).files["report.html"].decode()
 
 
@@ -177,15 +175,33 @@ def league_page(_):
     tables = {"far": table}
     audits = [{"method": "ours", "proved": 0.5, "replayed": 1.0, "violated": False}]
     league = {"rows": rows, "methods": methods, "tables": tables, "audits": audits, "complete": True}
-    sections = league_sections(league)
-    about = {"title": "The league", "answer": sections[0].answer, "lead": ["Whose regressions are closest?"]}
-    return render_page("pages/league.jinja", sections=sections, **about)[0].decode()
+    about = {
+        "title": "The league",
+        "answer": league_answer(league),
+        "lead": ["Whose regressions are closest?"],
+    }
+    return render_page("pages/league.jinja", sections=league_sections(league), **about)[0].decode()
 
 
 def scorecard(request):
     folder = request.getfixturevalue("tmp_path") / "scorecard"
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
     return scorecard_page(load_scorecard(), {}, folder, about).read_text(encoding="utf-8")
+
+
+def protocol_page(*_):
+    terms = [f"C(region)[T.{'south' * 5}]:age_{j}" for j in range(3)]
+    columns = ("Question", "ε", "term", "± expected", "range", "target", "no interval", "± released")
+    rows = [["primary" * 4, "0.5", term, "0.123", "0.1 to 0.2", "2.5", "12%", "0.12"] for term in terms]
+    plan = PageTable(columns, rows, "Half-widths", 3, stacked=True)
+    answer = dict.fromkeys(("lower", "upper", "estimate"), 1.0) | {"name": terms[0], "question": "primary"}
+    estimate = PageTable(
+        ("", "estimate", "std. error", "95% interval", "p"),
+        [[term, "−123.456", "2345.678", "[−123.456, 2345.678]", "< 0.001"] for term in terms],
+    )
+    about = {"name": "plan", "plan": plan, "estimates": {"primary": estimate, "other": "There is none."}}
+    about |= {"deviations": [], "methods": ["Methods."], "results": [answer | {"level": 0.95}]}
+    return render_page("pages/protocol.jinja", **about)[0].decode()
 
 
 def of_study(make):
@@ -198,6 +214,7 @@ PAGES = {
     "own table": of_study(own_table_page), "index": of_study(index_page),
     "comparison": of_study(comparison_page), "release": release_page,
     "attack": attack_page, "league": league_page, "scorecard": scorecard,
+    "protocol": protocol_page,
 }  # fmt: skip
 
 
@@ -380,9 +397,9 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
     read = {**card.read, "origin": PLANTED, "reasons": [PLANTED]}
     cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
-    labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
-    about = {"data_cards": cards, "estimators": estimators, "panels_and_forms": labels}
-    planted = replace(page, title=f"T {PLANTED}", **about)
+    labels = dict.fromkeys(("public", "paper"), PLANTED)
+    planted = replace(page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators)
+    planted = replaced(planted, variants={"about": labels}, drawing={"heading": PLANTED, "text": PLANTED})
     html = render_study(results, planted).files["report.html"]
     (tmp_path / "out" / SCRIPT).write_bytes(page_script())
     for guarded in (True, False):
@@ -393,9 +410,12 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
 
 @pytest.mark.parametrize("picture", PICTURES)
 def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
-    words = dict.fromkeys(("title", "headline", "kind", "data_source"), PLANTED)
-    about = report.about | words | {"datasets": [PLANTED], "estimators": [PLANTED]}
-    index = render_index([entry(about)])["index.html"]
+    summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(
+        estimator=PLANTED, data_source=PLANTED
+    )
+    planted = replace(report, files={**report.files, "summary.csv": summary.to_csv().encode()})
+    words = dict.fromkeys(("title", "headline"), PLANTED)
+    index = render_index([entry(planted, page=words, data=[{"name": PLANTED}])])["index.html"]
     drawn = tmp_path / "out" / "study" / "housing" / "figures" / "card.svg"
     drawn.parent.mkdir(parents=True)
     drawn.write_text(PICTURES[picture], encoding="utf-8")

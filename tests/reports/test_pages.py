@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 from dataclasses import replace
 from html import escape, unescape
@@ -19,19 +18,19 @@ from reports import palette
 from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
-from reports.charts.lines import Axes, Line, line_chart
-from reports.exhibits import draw_exhibits
-from reports.exhibits.tables import declared_tables
+from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
+from reports.exhibits import covered_shares, draw_exhibits
+from reports.exhibits.tables import draw
 from reports.page import ZERO
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.index import Entry, overview_chart, render_index
+from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.table import error_table
-from reports.writing import error_bar, num
-from tests.reports.synthetic import with_source
+from reports.writing import environment, error_bar, num
+from tests.reports.synthetic import entry, replaced
 
 
 class Loads(HTMLParser):
@@ -123,17 +122,14 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert [row[-1].text for row in printed] == ["not private"] * len(names)
 
 
-def entry(about, name="housing", **manifest):
-    stored = json.loads(json.dumps({"page": about, "finished": "2026-03-12T14:05:48+00:00", **manifest}))
-    return Entry.of(name, stored)
-
-
-def test_what_a_page_says_of_itself_makes_an_index(report, standin_report):
+def test_what_a_run_writes_makes_an_index(report, standin_report):
     times = {"started": "2026-03-12T14:05:00+00:00", "warning": "NOT FOR PUBLICATION"}
-    one, other = entry(report.about, **times), entry(standin_report.about, name="second")
-    assert (one.href, one.elapsed, one.is_compared) == ("housing/report.html", "48 s", False)
-    one = entry(report.about, started=times["started"])
-    assert one.cost == one.about["errors"]["private"][0] / one.about["errors"]["without"][0] > 1
+    one, other = entry(report, **times), entry(standin_report, "second")
+    assert not one.is_compared
+    one = entry(report, started=times["started"])
+    assert one.cost == one.page["errors"]["private"][0] / one.page["errors"]["without"][0] > 1
+    assert (one.source, other.source, one.datasets) == ("real", "stand-in", ["housing"])
+    assert "AdaSSP" in one.estimators
     html = render_index([other, one])["index.html"].decode()
     assert html == render_index([one, other])["index.html"].decode()
     loaded = Loads(html).loaded
@@ -142,12 +138,17 @@ def test_what_a_page_says_of_itself_makes_an_index(report, standin_report):
     ]  # fmt: skip
     assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    for shown in ("stand-in, not the real data", "took 48 s", 'data-dataset="housing"'):
+    for shown in (
+        "stand-in, not the real data",
+        "took 48 s",
+        'data-dataset="housing"',
+        'href="housing/report.html"',
+    ):
         assert shown in html
 
 
 BROKEN = [
-    {"title": 1}, {"headline": ["x"]}, {"datasets": [[]]}, {"errors": {"private": [1, 0]}}, {"kind": None},
+    {"title": 1}, {"headline": ["x"]}, {"panel": [[]]}, {"errors": {"private": [1, 0]}},
     {"errors": {kind: [value, 0.0] for kind, value in (("private", -1), ("without", 1), ("zero", 1))}},
 ]  # fmt: skip
 
@@ -155,18 +156,23 @@ BROKEN = [
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_manifest_that_no_run_writes_is_refused(report, broken):
     with pytest.raises(ValueError):
-        entry({**report.about, **broken})
+        entry(report, page=broken)
+    for wrong in ({"name": "../x"}, {"finished": "yesterday"}, {"data": [{"name": 1}]}):
+        with pytest.raises(ValueError):
+            entry(report, **wrong)
+
+
+@pytest.mark.parametrize("summary", [b"", b"a,b\n1,2\n", b'"', b"\xff\xfe"])
+def test_a_summary_that_no_run_writes_is_refused(report, summary):
     with pytest.raises(ValueError):
-        entry(report.about, name="../x")
-    with pytest.raises(ValueError):
-        entry(report.about, finished="yesterday")
+        entry(replace(report, files={"summary.csv": summary}))
 
 
 def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
     errors = {"private": (0.5, 0.01), "without": (0.1, 0.01), "zero": (1.0, 0.0)}
     names = {"dear": 5.0, "cheap": 1.1, "middle": 2.0}
     found = [
-        entry(report.about | {"errors": errors | {"private": (0.1 * cost, 0.0)}}, name)
+        entry(report, name, {"errors": errors | {"private": (0.1 * cost, 0.0)}})
         for name, cost in names.items()
     ]
     chart = overview_chart(found)
@@ -180,16 +186,17 @@ def few(results):
     return results[results["n"].isin([5000, 20_000]) & results["epsilon"].isin([0.5, np.nan])]
 
 
-def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page, report):
-    mixed = with_source(page, "real", public="simulated", paper="real")
-    assert render_study(few(results), mixed).about["data_source"] == "simulated"
-    assert report.about["data_source"] == "real"
+def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
+    mixed = few(results).copy()
+    mixed.loc[mixed["panel"] == "public", "data_source"] = "simulated"
+    assert entry(render_study(mixed, page)).source == "simulated"
 
 
 @pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
 def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
-    own = {"rows": [], "missing": "", "left_out": []}
-    page = replace(page, exhibits={"own_table": own}, population=population)
+    page = replaced(
+        replace(page, population=population), own_table={"rows": [], "missing": "", "left_out": []}
+    )
     html = render_study(results, page).files["report.html"].decode()
     assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
     assert ("measures sampling error" in html) is is_unknown
@@ -200,9 +207,10 @@ WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, files):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
-    facts = [page.question, *page.notes, *(each.text for each in page.findings)]
-    facts += [text for each in page.assumptions for text in each]
-    facts += page.panels_and_forms.values()
+    of = {each.kind: each.facts for each in page.sections}
+    facts = [page.question, *of["trust"]["notes"], of["trust"]["measured"], "wrong for 0.051 of the rows"]
+    facts += [text for each in of["public"]["rows"] for text in each]
+    facts += [*of["variants"]["about"].values(), *of["estimators"]["settings"]["adassp"]]
     facts += [page.manifest[key] for key in ("command", "machine", "commit")]
     facts += page.manifest["rerun_commands"]
     facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
@@ -244,14 +252,54 @@ def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page)
     assert "No number differs" in same
 
 
-def test_each_shade_of_a_hue_stands_out_from_paper():
-    def luminance(color):
-        shares = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
+CSS = environment().get_template("style.css").render()
+DARK_PAPER = re.findall(r"--paper: (#\w+)", CSS)[1]
+# Of hue-rotate(180deg), by the specification of filter effects.
+ROTATION = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
 
-    shades = palette.SERIES[len(palette.HUES) :]
-    assert min(1.05 / (luminance(shade) + 0.05) for shade in shades) >= 3  # of graphics, by WCAG
+
+def shares_of(color):
+    return np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+
+
+def in_the_dark(color):
+    """Return the shares of red, green and blue of a picture's color where a reader prefers dark."""
+    factor = re.search(
+        r"filter: invert\(1\) hue-rotate\(180deg\) brightness\((.+)\); mix-blend-mode: screen", CSS
+    )
+    inverted = np.clip(float(factor[1]) * np.clip(ROTATION @ (1 - shares_of(color)), 0, 1), 0, 1)
+    return 1 - (1 - inverted) * (1 - shares_of(DARK_PAPER))
+
+
+def contrast(one, other):
+    def luminance(shares):
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return light / dark
+
+
+@pytest.mark.parametrize(
+    "color", [*palette.SERIES, palette.GUIDE, palette.ZERO_LINE, palette.NON_PRIVATE, palette.WARN]
+)
+def test_each_line_stands_out_from_the_page_in_both_themes(color):
+    assert contrast(shares_of(color), shares_of(palette.PAPER)) >= 3  # of graphics, by WCAG
+    assert contrast(in_the_dark(color), shares_of(DARK_PAPER)) >= 3
+
+
+def test_a_picture_has_the_background_of_the_page_in_the_dark():
+    assert in_the_dark(CONFIG["background"]) == pytest.approx(shares_of(DARK_PAPER))
+
+
+def test_a_legend_has_the_dashes_of_lines_without_points_and_the_last_label_has_room():
+    looks = {"zero": palette.look("zero", 0), "adassp": palette.look("private", 1)}
+    chart = chart_of_rows([], looks, Axes("n", "", [5000, 20640]))
+    dots = chart["layer"][2]["encoding"]
+    assert dots["strokeDash"]["scale"]["range"] == [palette.ZERO_DOTS, palette.SOLID]
+    assert dots["shape"]["scale"]["range"] == ["M-1.6,0H1.6", "circle"]
+    room = dots["x"]["scale"]["padding"] + CONFIG["padding"]["right"]
+    assert room >= len("20,640") / 2 * 0.6 * CONFIG["axis"]["labelFontSize"]  # a digit is 0.6 high
 
 
 def test_every_line_is_drawn_and_named_in_the_legend():
@@ -295,9 +343,8 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     }
     about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
-    page = replace(page, tables=(about,))
-    (section,) = declared_tables(page, cells_of(summary, page))
-    table = section.table
+    (section,) = draw(page, cells_of(summary, page), None, {"tables": [about], "printed": ()})
+    table = section.facts["table"]
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
     assert table.columns[-3:] == about["summaries"]
     row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
@@ -311,9 +358,30 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
 
 
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
-    about = {**TABLE, "exhibit": "spread", "rows": ("what", "value")}
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
-    page = replace(page, tables=(about,), exhibits={"spread": {"rows": rows}})
+    about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
+    page = replaced(page, tables={"tables": [about], "printed": ()})
     cells = cells_of(summarize(few(results)), page)
     (section,) = draw_exhibits(page, cells, headline_of(cells, page))
-    assert section.table.texts == [["a", "0.123"], ["b", "12"]]
+    assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
+
+
+def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_means_by_estimator(
+    results, page
+):
+    cells = cells_of(summarize(few(results)), page)
+    shares = {"coverage": 0.96, "naive": 0.5, "flagged": 0.25}
+    cells = pd.concat([cells.assign(metric=name, mean=share, se=0.01) for name, share in shares.items()])
+    private = cells["metric"].eq("coverage") & cells["epsilon"].notna()
+    low = cells["estimator"].eq("adassp") & private
+    cells.loc[low, "mean"] = 0.90
+    content = dict(zip(shares, shares, strict=True))
+    (section,) = covered_shares.draw(page, cells, None, content)
+    counts = [int(each) for each in re.findall(r"(\d+) (?:private )?cells", section.facts["answer"])]
+    assert counts == [private.sum(), low.sum()]
+    about = {**TABLE, "metric": "coverage", "rows": ("estimator", "code"), "columns": "metric"}
+    about |= {"names": {"estimator": "Estimator", "code": "Name", **content}, "summaries": ()}
+    (section,) = draw(page, cells, None, {"tables": [about], "printed": ()})
+    rows = {row[1]: row[2:] for row in section.facts["table"].texts}
+    assert rows["adassp"] == ["0.900", "0.250", "0.500"]
+    assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]

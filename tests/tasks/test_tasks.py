@@ -208,8 +208,7 @@ def test_real_frames_are_never_shown(made, tmp_path):
 
 
 WHEN = "2026-11-01T00:00:00+00:00"
-ABOUT = {"title": "Houses", "headline": "Privacy costs.", "data_source": "real", "kind": "mean"}
-ABOUT |= {"datasets": ["housing"], "estimators": [], "errors": None, "figure": False}
+ABOUT = {"title": "Houses", "headline": "Privacy costs.", "panel": "", "errors": None}
 MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": ABOUT}
 
 
@@ -218,6 +217,7 @@ def finished(folder, name="housing", **manifest):
     (place / "figures").mkdir(parents=True)
     (place / "report.html").write_text("<p>x</p>")
     (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
+    (place / "summary.csv").write_text("panel,data_source,estimator\n,real,dp_mean\n")
     (place / "results.parquet").write_bytes(b"rows")
     (place / "figures" / "main.svg").write_text("<svg/>")
     return place
@@ -233,7 +233,7 @@ def test_what_may_be_published_is_copied_and_nothing_of_ones_own(tmp_path):
     copied = {"index.html", "pages.js"} | {f"housing/{name}" for name in files_below(place)}
     finished(reports, "mine", warning="NOT FOR PUBLICATION")
     (tmp_path / "secret").write_text("root:x:0:0")
-    (place / "summary.csv").symlink_to(tmp_path / "secret")
+    (place / "timings.parquet").symlink_to(tmp_path / "secret")
     (place / ".report.html.part").write_text("half")
     index, studies, private = publish(str(site), reports)
     assert (studies, sorted(private), index) == (["housing"], ["mine"], str(site / "index.html"))

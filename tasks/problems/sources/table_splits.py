@@ -162,10 +162,6 @@ class HeldOutRows(TableSplits):
         for draw in super().draws(replicates, prepared):
             yield replace(draw, target=unit @ self.full_answer(prepared).coef, to_target=unit)
 
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a profile of errors."""
-        return {"performance_profile": {"l2_error": "error of coefficients", "excess_risk": "excess risk"}}
-
 
 def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""

@@ -12,6 +12,7 @@ import tasks.release.release
 from data.errors import BudgetExhausted, ContentRefused, LedgerError
 from data.ledger import open_ledger
 from dpalgos import estimate
+from reports.writing import num_in
 from tasks.advice.releases import AskedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
@@ -323,7 +324,13 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
     sentence = refused(lambda: run(file), SpecError, "'mean baseline'", "the file is gone", "give-back")
     assert "nothing was drawn" in sentence
     assert charges("released") == ["trial-plan/primary"]
-    assert "the file is gone" in (file.parent / "out" / "protocol.md").read_text()
+    text = (file.parent / "out" / "protocol.md").read_text()
+    assert "the file is gone" in text
+    (answer,) = [each for each in read_record(file.parent / "out" / "primary")["release"]["answer"]
+                 if each["name"] == "C(arm)[T.drug]"]  # fmt: skip
+    estimate = num_in(answer["estimate"], answer["lower"], answer["upper"])
+    sentence = next(line for line in text.splitlines() if line.startswith("**"))
+    assert f"is {estimate} " in sentence.replace("\\", "")
     monkeypatch.setattr("tasks.question.release", release)
     run(file)
     assert len(charges("released")) == 2
