@@ -1,5 +1,11 @@
 """Faults that someone could make, planted one by one in a copy of the project: fast tests must see each.
 
+The tables next to this file list faults by source file and by name, which says what is wrong. A line holds
+
+- ``place``: the function, method or constant that changes;
+- ``change``: new text by old text, which stands there once;
+- ``tests``: the tests, or files of tests, of which one must fail.
+
 Run one by ``pytest tests/mutants -m slow -k "part of its name"``.
 """
 
@@ -8,22 +14,36 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.application_faults import APPLICATION_FAULTS
 from tests.mutants.changes import changed
-from tests.mutants.estimator_faults import ESTIMATOR_FAULTS
-from tests.mutants.mechanism_faults import MECHANISM_FAULTS
-from tests.mutants.record_faults import RECORD_FAULTS
 
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
-TABLES = (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS, RECORD_FAULTS)
-FAULTS = {what: fault for table in TABLES for what, fault in table.items()}
+TABLES = [tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))]
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str
+    place: str
+    change: dict[str, str]
+    tests: list[str]
+
+
+FAULTS = [
+    Fault(name, file, **line)
+    for table in TABLES
+    for file, lines in table.items()
+    for name, line in lines.items()
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +62,7 @@ def run_tests(folder, tests):
 
 
 def planted(source, fault):
-    return changed(source, fault.place, fault.changes)
+    return changed(source, fault.place, fault.change)
 
 
 @cache
@@ -59,32 +79,31 @@ def named_tests():
 
 
 def ids_of(fault):
-    names = (fault.tests,) if isinstance(fault.tests, str) else fault.tests
-    split = (name.partition("[") for name in names)
+    split = (name.partition("[") for name in fault.tests)
     return tuple(named_tests()[name] + mark + variant for name, mark, variant in split)
 
 
 def test_every_fault_has_its_place_and_its_tests():
     lost = []
-    for what, fault in FAULTS.items():
+    for fault in FAULTS:
         try:
             planted((PROJECT / fault.file).read_text(), fault)
             ids_of(fault)
         except (OSError, LookupError) as error:
-            lost.append(f"{fault.file}: {what}: {error}")
+            lost.append(f"{fault.file}: {fault.name}: {error}")
     assert lost == []
-    assert len(FAULTS) == sum(map(len, TABLES))  # no two share a name
+    assert len(FAULTS) == len({fault.name for fault in FAULTS})
 
 
 @pytest.mark.slow
 def test_the_tests_pass_where_nothing_is_planted(copy):
-    tests = sorted({test for fault in FAULTS.values() for test in ids_of(fault)})
+    tests = sorted({test for fault in FAULTS for test in ids_of(fault)})
     status, printed = run_tests(copy, tests)
     assert status == 0, printed[-3000:]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_caught(copy, fault):
     path = copy / fault.file
     whole = path.read_text()
