@@ -40,7 +40,7 @@ def refusals(table):
 
 def words(named):
     """Return the words that a row of a table names: one, or several."""
-    return named if isinstance(named, tuple) else (named,)
+    return (named,) if isinstance(named, str) else named
 
 
 def copied_project(folder, *ignored):

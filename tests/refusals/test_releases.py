@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import tempfile
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -160,44 +161,8 @@ def test_rows_of_parquet_are_refused_as_those_of_csv(tmp_path, home, ask):
     assert open_ledger(home).account("people").charges == []
 
 
-# A command, and what its line names
-COMMANDS = [
-    ("init housing --data people.csv", "'housing'"),
-    ("init mine --data people.csv --response price", ("--response", "'price'")),
-    ("init mine --data people.csv --response region --family poisson", ("--family poisson", "'region'")),
-    ("init mine --data people.csv --family logistic", ("--family logistic", "--response")),
-    ("init mine --data people.csv --response cost --family gamma", ("--family", "'gamma'")),
-    ("init mine --data people.csv --user-id nobody", ("--user-id", "'nobody'")),
-    ("init mine --data people.csv --user-id region --response region", ("--user-id", "--response")),
-    ("init mine --data people.csv --user-id region --response age --family poisson", "--user-id"),
-    ("init mine --data people.csv --user-id region --sparsity 2", ("--sparsity", "--user-id")),
-    ("init mine --data people.csv --response age --family poisson --sparsity 2", "--sparsity"),
-    ("init there --data people.csv", "there.toml"),
-    ("run a/mine.toml b/mine.toml", "'mine' twice"),
-    ("run a/housing.toml", "'housing'"),
-    ("run a/scorecard.toml", "'scorecard'"),
-    ("run a/wrong.toml", ("wrong.toml", "title", "got 3", "question")),
-    ("run housing --out file", ("--out", "file")),
-    ("run housing --out file/deeper", ("--out", "file")),
-    ("run housing --out site", ("--out", "index.html")),
-    ("run housing --out own", ("--out", "own/housing")),
-    ("plan housing --profile smokey", "'smoke'"),
-    ("status", ("DPCOST_HOME", "'~nosuchuser/x'"), "~nosuchuser/x"),
-    ("status", ("DPCOST_HOME", "'loop/x'"), "loop/x"),
-    ("table nowhere", "nowhere"),
-    ("audit", "estimator"),
-    ("audit ols", "'ols'"),
-    ("audit dp_mean --trials 10", ("trials", "10")),
-    ("audit sheffet_ols --interval 0.95", "interval"),
-    ("audit dp_mean --callable a:b", "--callable"),
-    ("audit --callable no_colon", "'no_colon'"),
-    ("audit --callable no_such_module_here:f", "no_such_module_here"),
-    ("audit --callable json:nothing", "nothing"),
-    ("audit --callable json:__name__", "__name__"),
-    ("audit --callable json:dumps --interval 0.95", "--interval"),
-    ("audit dp_mean --rows 20", "--rows"),
-    *[(f"audit preconditioned_regression --param {word}", word.partition("=")[0]) for word in ("nonsense=1", "clip=")],
-]  # fmt: skip
+COMMANDS = [*tomllib.loads(Path(__file__).with_name("commands.toml").read_text()).items()]
+COMMANDS += [("status", ("DPCOST_HOME", f"'{place}'"), place) for place in ("~nosuchuser/x", "loop/x")]
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row[0])
