@@ -14,7 +14,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated, silent
+from tests.dpalgos.silence import estimated
 
 NAME = "preconditioned_regression"
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
@@ -44,24 +44,6 @@ def test_ols_replicates_on_ill_conditioned_subsets():
     both = estimated("ols", X, y, replicates=2, row_mask=mask).estimate
     alone = [np.linalg.lstsq(X[rows], y[rows])[0] for rows in mask.T]
     np.testing.assert_allclose(both.T, alone, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("residual_bound", [None, 0.6])
-def test_without_noise_it_is_projected_gradient_descent(residual_bound):
-    X, y = problem()
-    budget = {"epsilon": 1.0, "delta": 1e-5}
-    ours = silent("dp_linear_regression", X, y, **budget, **GRADIENT, residual_bound=residual_bound)
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    clipped = X * np.minimum(1, 1.5 / norms)
-    coef = np.zeros(4)
-    for _ in range(12):
-        if residual_bound is None:
-            residual = clipped @ coef - np.clip(y, -1, 1)
-        else:
-            residual = np.clip(clipped @ coef - y, -residual_bound, residual_bound)
-        coef = coef - 0.7 * clipped.T @ residual / len(y)
-        coef *= min(1, 0.8 / np.linalg.norm(coef))
-    np.testing.assert_allclose(ours, coef, rtol=1e-12, atol=1e-12)
 
 
 def test_printed_noise_proves_what_the_digest_says():
