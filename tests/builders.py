@@ -1,4 +1,4 @@
-"""What tests are made of: a table, a user's file, a copy of the project; and how a refusal is checked."""
+"""Tables, files of users and a copy of the project that tests are made of; and how a refusal is checked."""
 
 import shutil
 import subprocess
