@@ -1,4 +1,4 @@
-"""What tests are made of: a table, a user's file, a copy of the project; and how a refusal is checked."""
+"""Tables, files of users and a copy of the project that tests are made of; and how a refusal is checked."""
 
 import shutil
 import subprocess
@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+HASTY_MEAN = Path(__file__).with_name("hasty_mean.py")  # a plugin
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FOUND = [path for path in map(shutil.which, NAMES) if path][:1]
 # The browser and what it is always told, or nothing where there is none.
@@ -40,7 +41,7 @@ def refusals(table):
 
 def words(named):
     """Return the words that a row of a table names: one, or several."""
-    return named if isinstance(named, tuple) else (named,)
+    return (named,) if isinstance(named, str) else named
 
 
 def copied_project(folder, *ignored):

@@ -4,9 +4,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from tests.builders import copied_project, run_there
+from tests.builders import HASTY_MEAN, copied_project, run_there
 
 BROKEN = {
     "dpalgos/comparators/no_python.py": "def no_python(:\n",
@@ -100,32 +98,6 @@ def test_broken_plugins_are_left_out_with_all_their_faults_and_all_else_works(tm
         assert [fault for fault in faults if fault not in done.stderr] == []
 
 
-ESTIMATOR = '''
-"""An estimator of somebody else."""
-from dataclasses import dataclass
-
-import numpy as np
-
-from dpalgos.catalog import register
-from dpalgos.params import PrivateParams
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TheirParams(PrivateParams):
-    """Keywords."""
-
-
-@register(
-    title="Their mean", order=987, task="mean", reference="theirs", summary="Noise alone.",
-    calibrations=("tight",), witnesses=lambda params, d, published: {}, no_interval="it is noise",
-)
-def their_mean(sample, params: TheirParams, transcript):
-    """Return noise, (d, R)."""
-    budget = params.split_budget({"noise": 1.0})
-    zeros = np.zeros((sample.n_features, sample.n_replicates))
-    multiplier = budget.gaussian_multiplier("noise")
-    return transcript.gaussian(zeros, l2_sensitivity=1.0, noise_multiplier=multiplier, label="noise")
-'''
 DATASET = """
 from data.dataset import Column, Dataset, Source
 DATASET = Dataset(name={name!r}, title="t", description="d", privacy_unit="a row", n_rows=3, license="l",
@@ -136,7 +108,7 @@ PARSERS = {{}}
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
 MARKED = (
     f"{FOUND}; import dpalgos; from reports.pages.study import origin_of;"
-    "print(origin_of(dpalgos.get_estimator('their_mean')));"
+    "print(origin_of(dpalgos.get_estimator('hasty_mean')));"
     "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
 )
 
@@ -148,35 +120,29 @@ def said(code, *files):
     return done.stdout.strip(), done.stderr
 
 
-@pytest.fixture
-def theirs(tmp_path):
-    file = tmp_path / "theirs.py"
-    file.write_text(ESTIMATOR)
-    return file
-
-
-def test_an_estimator_and_a_dataset_of_files_are_found_and_take_no_name_that_is_there(theirs, tmp_path):
+def test_an_estimator_and_a_dataset_of_files_are_found_and_take_no_name_that_is_there(tmp_path):
     files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
     for file, name in zip(files, ("theirs", "housing"), strict=True):
         file.write_text(DATASET.format(name=name))
-    out, warned = said(MARKED, theirs, *files)
+    out, warned = said(MARKED, HASTY_MEAN, *files)
     found, marked, added = out.splitlines()
-    assert (found, added) == ("['their_mean']", "True")
-    assert "theirs.py, sha256" in marked
+    assert (found, added) == ("['hasty_mean']", "True")
+    assert "hasty_mean.py, sha256" in marked
     assert "'housing'" in warned
 
 
 LEAVING = ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
+ESTIMATOR = HASTY_MEAN.read_text()
 LAST_LINE = ESTIMATOR.count("\n") + 2
 
 
-def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_path):
+def test_broken_files_are_named_with_their_lines_and_take_no_name(tmp_path):
     broken = []
     for number, last in enumerate([*LEAVING, "raise KeyError('x')"]):
         broken.append(tmp_path / f"broken_{number}.py")
         broken[-1].write_text(f"{ESTIMATOR}\n{last}\n")
-    out, warned = said(FOUND, *broken, theirs)
-    assert out == "['their_mean']"
+    out, warned = said(FOUND, *broken, HASTY_MEAN)
+    assert out == "['hasty_mean']"
     for file in broken[:-1]:
         assert f"line {LAST_LINE} of {file}" in warned
     assert f"{broken[-1]} is skipped: KeyError" in warned

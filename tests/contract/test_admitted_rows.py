@@ -17,7 +17,8 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import IDS, PRIVATE, SETTINGS, keywords, response, whose
-from tests.contract.test_estimators import COEF, excess, releases
+from tests.contract.moves import excess, releases
+from tests.contract.test_estimators import COEF
 
 SIZES = np.array([0.0, 5e-324, 1e-300, 1e-160, 1e-30, 0.5, 2.0, 40.0, 1e15, 2.0**53, 1e30, LARGEST_VALUE])
 LARGEST_SINGLE = 3e38

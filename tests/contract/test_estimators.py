@@ -21,8 +21,8 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, answered, keywords, response, whose
+from tests.contract.moves import SUM, excess, releases
 
-SUM = kinds.GaussianEvent | kinds.SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
 every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
 every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
@@ -88,30 +88,6 @@ def replay(estimator, calibration, X, y, recorded, **options):
     noise = Noise(np.random.default_rng(0).spawn(recorded.n_replicates))
     again = RecordingTranscript(noise, script=recorded.published, drawn=recorded.drawn)
     return play(estimator, calibration, X, y, again, **options)
-
-
-def releases(transcript):
-    return [(*release.events, release.value) for release in transcript.releases]
-
-
-def excess(event, value, other):
-    """How far private values lie apart, by replicate, in units of the declared sensitivity."""
-    if isinstance(event, kinds.ApproximateEvent):
-        return np.zeros(1)  # private as a whole, not by noise that covers a sensitivity; has tests of its own
-    if isinstance(event, kinds.GaussianSketchEvent):
-        inverse = np.linalg.inv(np.linalg.cholesky(value))
-        moved = np.abs(np.linalg.eigvalsh(inverse @ other @ np.swapaxes(inverse, 1, 2)) - 1)
-        assert ((moved > 1e-9).sum(axis=1) <= 2).all()
-        assert (np.linalg.eigvalsh(value) >= event.ridge * (1 - 1e-9)).all()
-        return moved.max(axis=1) / (event.row_bound_squared / event.ridge)
-    if isinstance(event, kinds.RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
-        vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
-        return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
-    if isinstance(event, SUM):
-        return np.linalg.norm(value - other, axis=0) / event.l2_sensitivity
-    # A selection moves every score by at most its sensitivity.
-    order = np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
-    return np.linalg.norm(value - other, order, axis=0) / event.sensitivity
 
 
 def changed(value, other):

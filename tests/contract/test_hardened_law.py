@@ -7,6 +7,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
+from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.hardened_release import check_data, draw_release, rehearse_release
@@ -186,6 +187,17 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
                 covered, norm = scale * event.epsilon / 2, moved.max()
             assert norm <= covered * (1 + 1e-12), event.label
             assert covered < 2**14 * len(index) ** 0.5  # and is no more than a fine grid needs
+
+
+@pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
+def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_its_noise(estimator):
+    plan = planned(estimator)
+    assert 0.999 * BUDGET["epsilon"] <= plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
+    first, second = (draw_release(plan, sample_of(estimator)) for _ in range(2))
+    assert spending(first.events) == spending(second.events) == plan.cost
+    assert (np.count_nonzero(first.estimate, axis=0) <= estimator.example.get("sparsity", 3)).all()
+    if "coef" not in estimator.example and "candidates" not in estimator.example:
+        assert (first.estimate != second.estimate).any()
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "box", "choose", "choose_each"])

@@ -11,7 +11,7 @@ import pytest
 
 from data.dataset import Source
 from data.datasets import get_dataset, housing
-from data.fetch.raw import EMBEDDED
+from data.fetch.raw import EMBEDDED, RawFile
 from data.fetch.tables import made_up
 
 
@@ -41,18 +41,28 @@ def published():
     return SimpleNamespace(dataset=get_dataset("housing"), tgz=tgz, n_capped=965)
 
 
-@pytest.fixture(scope="session")
-def small_table():
-    return made_up(get_dataset("housing"), 300, np.random.default_rng(1))
+def small_housing(change=list):
+    """Return a dataset of 300 rows in the layout of the published one, and its file, with changed lines."""
+    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
+    lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
+    payload = make_tgz("".join(line + "\n" for line in lines))
+    return replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256=""), payload
 
 
-@pytest.fixture
-def small(small_table):
-    def build(tamper=list):
-        lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
-        tampered = tamper(lines)
-        payload = make_tgz("".join(line + "\n" for line in tampered))
-        dataset = with_tgz(get_dataset("housing"), payload)
-        return replace(dataset, n_rows=len(tampered), table_sha256=""), payload
+def raw_of(folder, dataset, payload, layout=""):
+    """Write a file as if it came from the mirror."""
+    path, source = folder / "raw.bin", dataset.source
+    path.write_bytes(payload)
+    sha256 = hashlib.sha256(payload).hexdigest()
+    return RawFile(dataset.name, str(path), sha256, source.url, layout or source.layout, "mirror")
 
-    return build
+
+def with_cell(row, column, text):
+    """Return a change of lines: another text in a cell."""
+
+    def change(lines):
+        cells = lines[row].split(",")
+        line = ",".join([*cells[:column], text, *cells[column + 1 :]])
+        return [*lines[:row], line, *lines[row + 1 :]]
+
+    return change

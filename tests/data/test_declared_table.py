@@ -111,13 +111,6 @@ def codes_in_a_release(ids):
     return column.codes()
 
 
-@pytest.mark.parametrize(
-    "ids", [["7", "007", "7.0", "+7", "7e0", " 7 "], ["é", "e\u0301", " é "], [7, 7.0], np.array([7.0, 7.0])]
-)
-def test_one_user_in_several_notations_is_one_user(ids):
-    assert len(set(codes_in_a_release(ids))) == 1
-
-
 @pytest.mark.parametrize("id_", ["7.5", "inf", "1e400", "9007199254740992", *MISSING, 2**60, 0.5, np.nan])
 def test_what_may_be_two_users_or_none_is_refused(id_):
     rest = ["1", "2"] if isinstance(id_, str) else [1, 2]

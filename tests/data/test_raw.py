@@ -18,8 +18,9 @@ from data.dataset import Source
 from data.datasets import get_dataset, housing, load, load_registry
 from data.errors import CorruptSource, StoreError, Unreachable
 from data.fetch.ingest import to_parquet
-from data.fetch.raw import RawFile, fetch, fetch_or_stand_in
+from data.fetch.raw import fetch, fetch_or_stand_in
 from data.store.references import Repair, read_table
+from tests.data.conftest import raw_of, small_housing, with_cell
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 
@@ -39,8 +40,8 @@ def at(dataset, url):
     return replace(dataset, source=replace(dataset.source, url=url))
 
 
-def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
-    dataset, payload = small()
+def test_order_is_store_then_mirror_then_official(tmp_path, web):
+    dataset, payload = small_housing()
     dataset = at(dataset, web.serve("/data", payload))
     home, mirror = tmp_path / "home", mirrored(tmp_path, payload)
 
@@ -56,8 +57,8 @@ def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
     assert stored_files(tmp_path / "other") == ["store/raw/housing/cal_housing.tgz"]
 
 
-def test_offline_never_asks_the_network(tmp_path, small, web):
-    dataset, payload = small()
+def test_offline_never_asks_the_network(tmp_path, web):
+    dataset, payload = small_housing()
     dataset = at(dataset, web.serve("/data", payload))
     with pytest.raises(Unreachable, match="because of --offline") as caught:
         fetch(dataset, home=tmp_path, mirror=None, offline=True)
@@ -69,8 +70,8 @@ def test_offline_never_asks_the_network(tmp_path, small, web):
 
 @pytest.mark.parametrize("damage", [lambda payload: payload[:-200], lambda _: b"", lambda _: HTML])
 @pytest.mark.parametrize("place", ["mirror", "official"])
-def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, damage):
-    dataset, payload = small()
+def test_wrong_bytes_are_named_and_never_stored(tmp_path, web, place, damage):
+    dataset, payload = small_housing()
     home = tmp_path / "home"
     wrong = damage(payload)
     if place == "mirror":
@@ -90,8 +91,8 @@ ANSWERS += [("ConnectionError", False), ("ReadTimeout", True), ("ChunkedEncoding
 
 
 @pytest.mark.parametrize(("answer", "transient"), ANSWERS)
-def test_some_failures_may_pass_and_none_leaves_a_file(tmp_path, small, web, monkeypatch, answer, transient):
-    dataset, payload = small()
+def test_some_failures_may_pass_and_none_leaves_a_file(tmp_path, web, monkeypatch, answer, transient):
+    dataset, payload = small_housing()
     url = NOBODY_THERE if answer == "ConnectionError" else web.serve("/data", payload[:100], cut_off=500)
     if answer.isdigit():
         web.serve("/data", int(answer))
@@ -110,19 +111,19 @@ EARLY = [(OSError(errno.ENOSPC, "No space left"), StoreError), (KeyboardInterrup
 
 
 @pytest.mark.parametrize(("raised", "error"), EARLY)
-def test_a_download_that_ends_early_leaves_nothing(tmp_path, small, monkeypatch, raised, error):
+def test_a_download_that_ends_early_leaves_nothing(tmp_path, monkeypatch, raised, error):
     def ends_early(self, url, output_file, pooch, check_only=False):
         output_file.write(b"part")
         raise raised
 
     monkeypatch.setattr("pooch.HTTPDownloader.__call__", ends_early)
     with pytest.raises(error):
-        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+        fetch(small_housing()[0], home=tmp_path, mirror=None, offline=False)
     assert stored_files(tmp_path) == []
 
 
-def test_stand_in_only_when_nothing_was_delivered_with_reasons_without_places(tmp_path, small):
-    dataset, _ = small()
+def test_stand_in_only_when_nothing_was_delivered_with_reasons_without_places(tmp_path):
+    dataset, _ = small_housing()
     for mirror in (None, tmp_path / "none", tmp_path):
         raw = fetch_or_stand_in(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
         assert (raw.origin, raw.path, raw.sha256, len(raw.reasons)) == ("stand-in", "", "", 2)
@@ -200,11 +201,11 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, 
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(b"published" * 100, mtime=0)[:-10], b"no gzip"])
-def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, small, web, monkeypatch, caplog, packed):
+def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, web, monkeypatch, caplog, packed):
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "cal_housing.tgz.gz").write_bytes(packed)
-    dataset, payload = small()
+    dataset, payload = small_housing()
     dataset = at(dataset, web.serve("/data", payload))
     dataset = replace(dataset, source=replace(dataset.source, embedded=True))
     with pytest.raises(CorruptSource, match="truncated or damaged"):
@@ -219,24 +220,6 @@ def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, small, web, monke
 SENTINEL = "123456.789"
 
 
-def raw_of(folder, dataset, payload):
-    source = dataset.source
-    file = folder / "raw" / source.file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(payload)
-    sha256 = hashlib.sha256(payload).hexdigest()
-    return RawFile(dataset.name, str(file), sha256, source.url, source.layout, "mirror")
-
-
-def replacing(row, field, text):
-    def tamper(lines):
-        fields = lines[row].split(",")
-        fields[field] = text
-        return [*lines[:row], ",".join(fields), *lines[row + 1 :]]
-
-    return tamper
-
-
 def test_the_published_file_becomes_the_declared_table(tmp_path, published):
     dataset = published.dataset
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
@@ -247,8 +230,8 @@ def test_the_published_file_becomes_the_declared_table(tmp_path, published):
     assert (table["median_house_value"] == 500_001).sum() == published.n_capped
 
 
-def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monkeypatch, caplog):
-    dataset, payload = small()
+def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, monkeypatch, caplog):
+    dataset, payload = small_housing()
     raw = raw_of(tmp_path, dataset, payload)
     first = to_parquet(dataset, raw, home=tmp_path)
     with monkeypatch.context() as patch:
@@ -279,8 +262,8 @@ BAD += [(3, SENTINEL, "fraction in a whole-number column total_rooms")]
 
 
 @pytest.mark.parametrize(("field", "text", "reason"), BAD)
-def test_a_bad_row_is_dropped_and_counted(tmp_path, small, caplog, field, text, reason):
-    dataset, payload = small(replacing(7, field, text))
+def test_a_bad_row_is_dropped_and_counted(tmp_path, caplog, field, text, reason):
+    dataset, payload = small_housing(with_cell(7, field, text))
     with caplog.at_level(logging.WARNING):
         ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     assert (ref.n_rows, ref.rows_read, ref.repairs) == (299, 300, (Repair(reason, 1),))
@@ -289,9 +272,9 @@ def test_a_bad_row_is_dropped_and_counted(tmp_path, small, caplog, field, text, 
     assert len(read_table(ref)) == 299
 
 
-def test_a_wrong_file_that_no_checksum_tells_is_fetched_again(tmp_path, small):
-    dataset, good = small()
-    _, bad = small(lambda lines: lines[:-1])
+def test_a_wrong_file_that_no_checksum_tells_is_fetched_again(tmp_path):
+    dataset, good = small_housing()
+    _, bad = small_housing(lambda lines: lines[:-1])
     dataset = replace(dataset, source=replace(dataset.source, sha256="", note="no checksum is known"))
     mirror, home = tmp_path / "mirror", tmp_path / "home"
     file = mirror / dataset.source.file

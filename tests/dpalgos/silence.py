@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 import dpalgos
-from dpalgos.accounting.events import BoundedRangeEvent, Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise, NoNoise
@@ -33,19 +33,6 @@ def recorded(name, sample, keywords, script=None, *, seed=0, drawn=()):
     made = RecordingTranscript(noise, estimator.relation, script=script, drawn=drawn)
     params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **keywords})
     return made, run_estimator(estimator, sample, params, made)
-
-
-def moves(first, second):
-    """Return by label how far the private values of two runs lie apart at most, over the sensitivity."""
-    largest = {}
-    for one, other in zip(first.releases, second.releases, strict=True):
-        (event,) = one.events
-        gaussian = hasattr(event, "l2_sensitivity")
-        norm = 2 if gaussian else np.inf if isinstance(event, BoundedRangeEvent) else event.norm
-        bound = event.l2_sensitivity if gaussian else event.sensitivity
-        moved = np.max(np.linalg.norm(one.value - other.value, norm, axis=0) / bound)
-        largest[event.label] = max(largest.get(event.label, 0.0), float(moved))
-    return largest
 
 
 class ScriptedReleases:

@@ -14,7 +14,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.dp_glm import DPGLMParams
 from dpalgos.models.families import family_names, get_family
 from tests.builders import refused
-from tests.dpalgos.silence import estimated, silent
+from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 
@@ -83,19 +83,6 @@ def test_an_l1_penalty_balances_more_columns_than_it_starts_with_in_every_replic
         np.testing.assert_allclose(pull[coef != 0], 0.005 * np.sign(coef[coef != 0]), atol=1.01 * 5e-6)
         assert np.abs(pull).max() <= 0.005 * 1.00101
         np.testing.assert_allclose(answer("l1_glm", X[rows], y[rows], **keywords), coef, atol=1e-3)
-
-
-def test_without_noise_dp_glm_is_gradient_descent_on_clipped_rows():
-    X, y, _ = problem("logistic", d=5)
-    settings = {"covariate_bound": 1.0, "n_iterations": 7, "step_size": 3.0}
-    ours = silent("dp_glm", X, y, family="logistic", **BUDGET, **settings)
-    clipped = X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
-    coef = np.zeros(5)
-    for _ in range(7):
-        coef = coef - 3.0 * clipped.T @ (1 / (1 + np.exp(-clipped @ coef)) - y) / len(y)
-    np.testing.assert_allclose(ours, coef, rtol=1e-12)
-    inside = silent("dp_glm", X, y, family="logistic", coef_bound=0.1, **BUDGET, **settings)
-    assert np.linalg.norm(inside) == pytest.approx(0.1)
 
 
 def test_printed_noise():

@@ -235,7 +235,7 @@ def test_models_of_counts_are_better_than_the_constant_wherever_the_mean_lies(co
     assert fine < 0.5 * rough < 0.5
 
 
-def moved_errors(family, changes, n=20_000):
+def moved_errors(family, changes, n=20_000, *, intercept=True):
     """Mean squared errors of predictors, with a column in other units and of another origin."""
     rng = np.random.default_rng(21)
     Z = rng.standard_normal((n, 4))
@@ -244,18 +244,26 @@ def moved_errors(family, changes, n=20_000):
     y, errors = labels(family, u, rng), []
     for scale, shift in changes:
         rows = np.column_stack([scale * (Z[:, :1] + shift), X[:, 1:]])
-        found = answers(rows, y, delta=1e-8, seed=22, replicates=20, family=family, intercept=True)
+        found = answers(rows, y, delta=1e-8, seed=22, replicates=20, family=family, intercept=intercept)
         errors.append(np.mean((rows @ found.estimate - u[:, None]) ** 2))
     return np.array(errors)
 
 
+SCALES = [(1, 0), (10, 0), (4, 0), (0.25, 0), (0.1, 0)]
+
+
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
 def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
-    near = [(1, 0), (10, 0), (4, 0), (0.25, 0), (0.1, 0), (1, 20), (1, -20)]
-    errors = moved_errors(family, near)
+    errors = moved_errors(family, [*SCALES, (1, 20), (1, -20)])
     assert (errors[1:] < 4 * errors[0]).all()
     assert errors[0] < 0.002
     assert (moved_errors(family, [(100, 0)]) < 0.01).all()  # of .4 that there are to explain
+
+
+def test_without_an_intercept_a_column_of_a_linear_regression_needs_no_unit():
+    errors = moved_errors("gaussian", SCALES, intercept=False)
+    assert (errors[1:] < 2.5 * errors[0]).all()
+    assert errors[0] < 0.002
 
 
 def test_indicators_keep_their_origin_and_far_columns_get_centers():

@@ -8,7 +8,8 @@ from dpalgos.accounting.composition import certified_epsilon, spending
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES
-from tests.dpalgos.silence import estimated, moves, recorded
+from tests.contract.moves import largest_moves
+from tests.dpalgos.silence import estimated, recorded
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -83,7 +84,7 @@ def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered():
         other_ids = np.r_[ids[ids != 2], np.full(50, 2)]
         other_X = np.r_[X[ids != 2], 10 * rng.standard_t(2, (50, 3))]
         second = released(other_X, other_ids, OF_USERS, first.published)
-        assert max(moves(first, second).values()) <= 1 + 1e-9
+        assert max(largest_moves(first, second).values()) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
@@ -95,14 +96,14 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
         X = 3 * rng.standard_t(2, (30, 1))
         first = released(X, ids, settings, seed=seed)
         other = np.where(ids[:, None] == 2, 10 * rng.standard_t(2, (30, 1)), X)
-        assert max(moves(first, released(other, ids, settings, first.published)).values()) <= 1 + 1e-9
+        assert max(largest_moves(first, released(other, ids, settings, first.published)).values()) <= 1 + 1e-9
     first = released(np.zeros((2, 1)), [0, 0], settings)
     estimator = dpalgos.get_estimator("user_level_mean")
     found = estimator.witnesses(build_params(estimator, settings), 1, first.published)
     for label in ("mean", "score moments", "shares by size"):
         X, _, other, _ = found[label]
         one, two = (released(rows, [0, 0], settings, first.published) for rows in (X, other))
-        assert moves(one, two)[label] == pytest.approx(1)
+        assert largest_moves(one, two)[label] == pytest.approx(1)
     assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
     assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
 

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,40 +21,7 @@ from tests.own_processes import end, end_with_parent, free_port
 PROJECT = Path(__file__).resolve().parents[2]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 
-STUDY = """
-title = "A small study"
-question = "Does the pipeline hold?"
-task = "linear_regression"
-size_label = "subsample size m"
-metric_label = "error"
-grid = { n = [100, 5000, 20000], epsilon = [0.5], delta = ["1/n^2"] }
-replicates = { smoke = 2, standard = 4, paper = 200 }
-headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }
-
-PANELS
-
-[[estimators]]
-name = "zero"
-
-[[estimators]]
-name = "ols"
-
-[[estimators]]
-name = "adassp"
-calibrations = ["tight"]
-params = { covariate_bound = 3.0, response_bound = 2.0 }
-"""
-PANEL = """[[panels]]
-name = "{}"
-[panels.problem]
-kind = "subsamples"
-dataset = "housing"
-response = "median_house_value"
-covariates = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
-units = "{}"
-"""
-PANELS = PANEL.format("public", "public") + "\n" + PANEL.format("paper", "standardised")
-STUDY = STUDY.replace("PANELS\n", PANELS)
+STUDY = Path(__file__).with_name("small.toml")
 
 
 def sentence(answer):
@@ -164,7 +132,7 @@ class Project:
         self.folder = folder
         self.home, self.out = folder / f"home {name}", folder / f"out {name}"
         self.study = folder / "small.toml"
-        self.study.write_text(STUDY)
+        shutil.copy(STUDY, self.study)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         own = {"DPCOST_HOME": self.home, "PYTHONPATH": PROJECT, "PREFECT_HOME": folder / "client"}
         self.environment = inherited | {name: str(place) for name, place in own.items()}

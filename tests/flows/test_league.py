@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -60,6 +61,7 @@ METHODS = dict(zip(FAMILIES, (least_squares, zero, failing, slow)))
 """
 STORED = json.loads((PROJECT_ROOT / "docs" / "league.json").read_text())
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+LEAGUE = Path(__file__).with_name("small_league.toml")
 LOCAL = ["progression", "politics", "insured_visits", "tumors", "airfoil"]
 
 
@@ -177,38 +179,12 @@ def test_no_library_sees_an_analysts_own_table(home, tmp_path):
     assert "dataset must be a registered one" in refusal(find_study, str(file))
 
 
-STUDY = """
-title = "A small league"
-question = "Whose?"
-task = "linear_regression"
-size_label = "rows"
-metric_label = "missed share"
-replicates = { smoke = 4, standard = 4, paper = 4 }
-audit_trials = { smoke = 1000 }
-headline = { n = 442, epsilon = 1.0, delta = "1/n^2", panel = "progression" }
-estimators = [{ name = "preconditioned_regression", calibrations = ["tight"] }, OTHERS]
-
-[[panels]]
-name = "progression"
-grid = { n = [442], epsilon = [1.0], delta = ["1/n^2"] }
-[panels.problem]
-kind = "whole_table"
-dataset = "league_progression"
-response = "target"
-covariates = ["age", "bmi"]
-"""
-OTHERS = ("least_squares", "always_zero", "failing")
-LINES = [f'{{ name = "{name}", calibrations = ["tight"] }}' for name in OTHERS]
-STUDY = STUDY.replace("OTHERS", ", ".join(LINES))
-
-
 def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.external.attack.attack", lambda cell, _, seed: attack(cell, 150, seed))
     of_ours = lambda name, **asked: audit_estimator(name, **{**asked, "n_trials": 100})  # noqa: E731
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", of_ours)
-    (tmp_path / "small.toml").write_text(STUDY)
     options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
-    page, _ = run_plainly(tmp_path / "small.toml", options)
+    page, _ = run_plainly(LEAGUE, options)
     rows = pd.read_parquet(page.with_name("results.parquet"))
     assert set(rows["metric"]) == {MISSED}
     by_name = rows.groupby("estimator")

@@ -1,7 +1,6 @@
 """Published files that are refused, by what is wrong with them: a fault is one line. No sentence shows a cell."""
 
 import gzip
-import hashlib
 import io
 import math
 import tarfile
@@ -30,7 +29,7 @@ from data.simulations.paper_models import uniform_glm
 from tests.builders import refusals, refused, words
 from tests.data import test_genotypes as plink
 from tests.data import test_swarm_frames as swarm
-from tests.data.conftest import make_tgz, rows_of, with_tgz
+from tests.data.conftest import make_tgz, raw_of, small_housing, with_cell, with_tgz
 from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
 from tests.data.test_swarm_frames import small as few_frames
 
@@ -38,15 +37,6 @@ SECRET = "123456.789"
 HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")
 FRAMES = replace(get_dataset("swarm"), n_rows=swarm.N, n_boids=2)
 TABLE = get_dataset("housing")
-
-
-def edited(row, column, text):
-    def edit(lines):
-        cells = lines[row].split(",")
-        line = ",".join([*cells[:column], text, *cells[column + 1 :]])
-        return [*lines[:row], line, *lines[row + 1 :]]
-
-    return edit
 
 
 def many(edit_of_row, rows):
@@ -115,23 +105,23 @@ GEO = [
     (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
 ]
 SWARM = [
-    (edited(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
+    (with_cell(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
     (lambda lines: [*lines[:5], lines[5] + f",{SECRET}", *lines[6:]], ("row 5", "26 fields", "25")),
     (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("24 columns", "25")),
-    (edited(0, 3, "speed"), ("column 4", "'yVel1'")),
+    (with_cell(0, 3, "speed"), ("column 4", "'yVel1'")),
     (lambda lines: lines[1:], ("column 1", "'x1'")),
     (lambda lines: lines[:1], "no rows"),
     (lambda lines: lines[:-5], ("95 rows", "100")),
-    (edited(7, 24, "2"), ("'Class'", "1 rows")),
-    (edited(7, 0, SECRET), ("x outside", "1 entries")),
-    (edited(7, 23, "-1"), ("nS outside", "1 entries")),
-    (many(lambda row: edited(row, 1, "NaN"), (7, 8)), ("3 of 100 rows", "y1: 2")),
-    (many(lambda row: edited(row, 1, "inf"), (7, 8)), ("infinity", "y1: 2")),
+    (with_cell(7, 24, "2"), ("'Class'", "1 rows")),
+    (with_cell(7, 0, SECRET), ("x outside", "1 entries")),
+    (with_cell(7, 23, "-1"), ("nS outside", "1 entries")),
+    (many(lambda row: with_cell(row, 1, "NaN"), (7, 8)), ("3 of 100 rows", "y1: 2")),
+    (many(lambda row: with_cell(row, 1, "inf"), (7, 8)), ("infinity", "y1: 2")),
 ]
 HOUSING = [
-    (many(lambda row: edited(row, 3, f"x{SECRET}"), range(20)), ("20 of 300 rows", "total_rooms")),
-    (many(lambda row: edited(row, 7, SECRET), range(20)), ("median_income", "20 rows")),
-    (edited(4, 8, "600000"), ("median_house_value", "1 rows")),
+    (many(lambda row: with_cell(row, 3, f"x{SECRET}"), range(20)), ("20 of 300 rows", "total_rooms")),
+    (many(lambda row: with_cell(row, 7, SECRET), range(20)), ("median_income", "20 rows")),
+    (with_cell(4, 8, "600000"), ("median_house_value", "1 rows")),
     (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("8 columns", "9")),
     (lambda lines: [f"{line},{SECRET}" for line in lines], ("10 columns", "9")),
     (lambda lines: [*lines, f"{lines[0]},{SECRET}"], ("columns", "9")),
@@ -170,20 +160,10 @@ def test_faulty_frames_are_refused(tmp_path, change, named):
 
 @pytest.mark.parametrize(("change", "named"), HOUSING)
 def test_faulty_tables_are_refused(tmp_path, change, named):
-    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
-    lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
-    payload = make_tgz("".join(line + "\n" for line in lines))
-    dataset = replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256="")
+    dataset, payload = small_housing(change)
     use = lambda: to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path / "home")  # noqa: E731
     refused(use, CorruptSource, *words(named), hidden=HIDDEN)
     assert nothing_stored(tmp_path)
-
-
-def raw_of(folder, dataset, payload, layout=""):
-    path, source = folder / "raw.bin", dataset.source
-    path.write_bytes(payload)
-    sha256 = hashlib.sha256(payload).hexdigest()
-    return RawFile(dataset.name, str(path), sha256, source.url, layout or source.layout, "mirror")
 
 
 def packed(folder, payload, name="housing", layout="", **changes):
@@ -263,8 +243,8 @@ FETCHED = [
     (CorruptSource, "cal_housing.data", lambda at: packed(at, make_tgz("0", member="other.txt"))),
     (DataError, "'other'", lambda at: packed(at, b"", layout="other")),
     (DataError, "nowhere.py", lambda at: to_parquet(replace(TABLE, name="nowhere"), raw_of(at, TABLE, b""), home=at)),
-    (CorruptSource, ("digest", "housing"), lambda at: packed(at, small_tgz(), n_rows=300, table_sha256="0" * 64)),
-    (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_tgz(), n_rows=301, table_sha256="")),
+    (CorruptSource, ("digest", "housing"), lambda at: packed(at, small_housing()[1], n_rows=300, table_sha256="0" * 64)),
+    (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_housing()[1], n_rows=301, table_sha256="")),
     (Unreachable, "package", lambda at: brought(at, "package://no_such_package/a.csv")),
     (Unreachable, "package", lambda at: brought(at, "package://statsmodels/no_such_file.csv")),
     (CorruptSource, "fair", lambda at: brought(at, get_dataset("fair").source.url)),
@@ -318,11 +298,6 @@ ASKED = [
     (DataError, "'zebra'", lambda: get_dataset("zebra")),
     (DataError, "'median_income'", lambda: get_dataset("housing").column("median_incom")),
 ]  # fmt: skip
-
-
-def small_tgz():
-    table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
-    return make_tgz(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ","))
 
 
 def long_line():
@@ -394,7 +369,7 @@ def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
     ):
         other = lambda path, change=change: change(parse(path))  # noqa: E731
         monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", other)
-        use = lambda: packed(tmp_path, small_tgz(), n_rows=300, table_sha256="")  # noqa: E731
+        use = lambda: packed(tmp_path, small_housing()[1], n_rows=300, table_sha256="")  # noqa: E731
         refused(use, CorruptSource, *words(named))
 
 

@@ -1,5 +1,6 @@
 """Study files that are refused, by the key and its value: a wrong line is one row of a table."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,82 +17,16 @@ from tests.builders import people, refusals, refused, visits, words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized
 from tests.tasks.blocks import STEPS, made_problem
 
-EPSILON, DELTA = "epsilon = [0.5, 0.2, 1.0, 2.0]", 'delta = ["1/n^2", "10/n^1.1"]'
-SIZES = "n = [100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600]"
-CALIBRATED = 'name = "adassp"\ncalibrations = ["tight", "paper"]'
-# The study, a line of it, what stands in its place, and what the sentence names
-FILES = [
-    ('housing', EPSILON, 'epsilon = [0]', ('epsilon', '0')),
-    ('housing', EPSILON, 'epsilon = [inf]', ('epsilon', 'inf')),
-    ('housing', EPSILON, 'epsilon = ["0.5"]', ('grid.epsilon.0', "'0.5'")),
-    ('housing', EPSILON, 'epsilon = [true]', ('grid.epsilon.0', 'True')),
-    ('housing', EPSILON, 'epsilon = 0.5', ('grid.epsilon', '0.5')),
-    ('housing', EPSILON, 'epsilon = [0.5, 0.5]', '0.5 twice'),
-    ('housing', DELTA, 'delta = [1]', ('delta', '1')),
-    ('housing', DELTA, 'delta = ["200/n"]', ("'200/n'", 'n = 100')),
-    ('housing', DELTA, 'delta = ["small"]', ('delta', "'small'")),
-    ('housing', SIZES, 'n = [20000, 50000]', ('20,640', '50000')),
-    ('housing', SIZES, f"n = [{'9' * 191}]", ('grid.n.0', '999')),
-    ('housing', SIZES, 'n = [0, 20000]', ('grid.n.0', '0')),
-    ('housing', SIZES, 'n = ["many"]', ('grid.n.0', "'many'")),
-    ('housing', SIZES, 'n = []', 'grid.n'),
-    ('housing', 'question =', 'qestion =', 'question'),
-    ('housing', 'question =', 'color = 1\nquestion =', 'color'),
-    ('housing', '[grid]', '[grid]\nepsilons = [1.0]', 'grid.epsilons'),
-    ('housing', 'name = "adassp"', 'name = "adasp"', ("'adasp'", "'adassp'")),
-    ('housing', CALIBRATED + '\nparams = { covariate_bound', 'name = "adassp"\ncalibrations = ["tight"]\nparams = { covariate_bond', ('keyword', "'covariate_bond'")),
-    ('housing', CALIBRATED + '\nparams = { covariate_bound = 3.0', 'name = "adassp"\ncalibrations = ["tight"]\nparams = { covariate_bound = -3.0', ('covariate_bound', '-3.0')),
-    ('housing', CALIBRATED + '\nparams = { covariate_bound', 'name = "adassp"\ncalibrations = ["tight"]\nparams = { delta = 0.4, covariate_bound', ('params.delta', '0.4')),
-    ('housing', 'calibrations = ["tight", "paper"]', 'calibrations = ["loose"]', ('estimators.2.calibrations.0', "'loose'")),
-    ('housing', CALIBRATED, 'name = "adassp"', ('adassp', 'calibrations')),
-    ('housing', 'name = "zero"', 'name = "zero"\ncalibrations = ["tight"]', 'zero'),
-    ('housing', 'form = "residual-clipped"', 'form = "a:b"', 'form'),
-    ('housing', 'name = "zero"', 'name = "sample_mean"', ("'sample_mean'", 'mean')),
-    ('housing', 'name = "ols"', 'name = "zero"', "'zero' twice"),
-    ('housing', 'dataset = "housing"', 'dataset = "housng"', "'housing'"),
-    ('housing', '"total_rooms"', '"total_room"', "'total_rooms'"),
-    ('housing', '"total_rooms"', '"households"', 'covariates'),
-    ('housing', '"total_rooms"', '"median_house_value"', 'covariates'),
-    ('housing', 'kind = "subsamples"', 'kind = "grid_users"\ndegrees = true\nleast_rows = 5', ('panels.0.problem.grid_users.degrees', 'True')),
-    ('housing', 'units = "public"', 'units = "privat"', 'panels.0.problem.subsamples.units'),
-    ('housing', 'kind = "subsamples"', 'kind = "sample"', 'panels.0.problem'),
-    ('housing', 'kind = "subsamples"\n', '', 'panels.0.problem'),
-    ('housing', 'kind = "subsamples"', 'kind = "subsamples"\ncovariate = 1', ('panels.0.problem.subsamples.covariate', '1')),
-    ('housing', 'name = "paper"', 'name = "public"', ('panels', "'public' twice")),
-    ('housing', 'name = "paper"', 'name = "a:b"', ('panels.1.name', "'a:b'")),
-    ('housing', 'response_bound = 2.0', 'response_bound = "4*sqrt(lg(n))"', 'response_bound'),
-    ('housing', f"[grid]\n{SIZES}\n{EPSILON}\n{DELTA}\n", '', 'panels (public)'),
-    *[('housing', 'smoke = 3', f'smoke = {n}', ('replicates.smoke', n)) for n in ('0', '100001')],
-    ('housing', 'smoke = 3\n', '', 'replicates.smoke'),
-    ('housing', 'smoke = 3', 'smoke = 3\nlong = 9', 'replicates'),
-    ('housing', 'n = 20000\n', 'n = 777\n', 'headline.n'),
-    ('housing', 'epsilon = 0.5\n', 'epsilon = 0.7\n', 'headline.epsilon'),
-    ('housing', '\ndelta = "1/n^2"\n', '\ndelta = "1/n"\n', 'headline.delta'),
-    ('housing', 'paper_delta = "10/n^1.1"\n', 'paper_delta = "1/n"\n', 'headline.paper_delta'),
-    ('housing', 'panel = "public"', 'panel = "raw"', 'headline.panel'),
-    ('housing', '[grid]', '[grid', 'mine.toml'),
-    ('mean_comparison', 'd = "2*n"', 'd = "2*m"', 'd must'),
-    ('mean_comparison', 'd = "2*n"', 'd = "n/100000"', 'd must'),
-    ('mean_comparison', 's = 20', 's = "3*n"', ('s must', 's = 6000', 'd = 4000', 'n = 2000')),
-    ('mean_comparison', 'model = "gaussian_mean"', 'model = "gauss"', 'model'),
-    ('mean_comparison', 'model = "gaussian_mean"', 'model = "uniform_regression"', ('model', "'uniform_regression'")),
-    ('mean_comparison', 'settings = { sparsity', 'settings = { sparse', 'settings'),
-    ('mean_comparison', 's = 20, settings', 'settings', "'s' has no value here"),
-    ('tracing_attack', 'task = "tracing"', 'task = "mean"', 'tracing'),
-    ('tracing_attack', 'name = "ols"', 'name = "sample_mean"', 'estimators'),
-    ('tracing_attack', 'attack = "logistic"', 'attack = "mean"', "'prior_logistic'"),
-    *[('swarm', 's = 100\nepsilon', new, 'headline.s') for new in ('s = 99\nepsilon', 'epsilon')],
-    ('swarm', 'task = "glm"', 'task = "mean"', ('task', "'mean'")),
-    ('swarm', 'units = "public"', 'units = "odd"', ('units', "'odd'")),
-    ('swarm', 'n = [12008]', 'n = [12008, 24016]', ('grid.n', '24016')),
-    ('swarm', 'dataset = "swarm"', 'dataset = "housing"', 'covariates'),
-    ('swarm', 'mean = [0.33, 0.21, 0.13]', 'mean = [0.33]', 'printed.mean'),
-    ('swarm', 'covariate_bound = 3.0', 'covariate_bond = 3.0', 'covariate_bond'),
-    *[('steps', 'steps = 4, ', new, 'headline.steps') for new in ('', 'steps = 3, ')],
-    ('steps', 'steps = [1, 4, 2]', 'steps = []', "'T' has no value here"),
-    ('steps', 'steps = [1, 4, 2]', 'steps = [1, 1]', '1 twice'),
-    ('steps', 'n = [400]', 'n = [400, 800]', 'grid.n'),
-]  # fmt: skip
+TABLES = tomllib.loads(Path(__file__).with_name("study_files.toml").read_text())
+
+
+def rows_of(*studies):
+    """Return (study, a line of it, what stands in its place, words of the refusal) for each row of a table."""
+    lines = [(study, old, rows) for study in studies for old, rows in TABLES[study].items()]
+    return [(study, old, new, named) for study, old, rows in lines for new, *named in rows]
+
+
+FILES = rows_of(*(name for name in TABLES if " " not in name))  # the others are of made-up tables
 
 
 @pytest.mark.parametrize(("study", "old", "new", "named"), FILES)
@@ -99,14 +34,13 @@ def test_a_wrong_line_of_a_study_is_refused_by_its_key(tmp_path, study, old, new
     text = (STEPS if study == "steps" else STUDIES / f"{study}.toml").read_text()
     (tmp_path / "mine.toml").write_text(text)
     edited(tmp_path / "mine.toml", old, new)
-    refused(lambda: find_study(str(tmp_path / "mine.toml")), ValueError, *words(named))
+    refused(lambda: find_study(str(tmp_path / "mine.toml")), ValueError, *named)
 
 
 BOUNDS = {"age": (0, 120), "dose": (-2, 2), "cost": (-5000, 10000)}
 VISITS = visits()[["patient", "dose"]]
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 GUESSES = "\n[guesses]\nsource = 'common knowledge'\n"
-CLIPPED = 'name = "user_level_mean"\nform = "clipped per user"\nabout = "Users\' means are clipped to the public bound."\ncalibrations = ["tight"]\nparams = {'
 
 
 @pytest.fixture
@@ -120,41 +54,19 @@ def study(tmp_path, home):
     return made
 
 
-# A line of the study of a table, what stands in its place, what the sentence names
-OF_USERS = [
-    ("users = 60 ", "users = 1 ", ("data.users", "1")),
-    ("users = 60 ", "#", ("user_id", "'patient' and None")),
-    ("users = 60", "users = 61", "data.users = 61"),  # which the table alone shows
-    ('user_id = "patient"', "#", ("user_id", "'' and 60")),
-    ('user_id = "patient"', 'user_id = "dose"', "columns"),
-    ('name = "dose"', 'name = "Intercept"', "'Intercept'"),
-    ("n = [9, 15, 54]", "n = [9, 54, 100]", ("grid.n", "60 users", "100")),
-    (CLIPPED, 'name = "dp_mean"\ncalibrations = ["tight"]\nparams = { value_bound = 1.0 } #', "'dp_mean'"),
-]
 IDS = {
     "without an id": lambda ids: ids.where(ids != "p007"),
     "mixes numbers with text": lambda ids: ids.where(ids != "p007", "17"),
     "fractions": lambda ids: ids.str[1:].astype(float) + 0.5,
     "2^53": lambda ids: "9" + ids.str[1:] + "0" * 16,
 }
-OF_GUESSES = [
-    ("mean = { agee = 3.0 }", "'agee'"),
-    ("mean = { age = 130.0 }", ("guesses.mean of 'age'", "130")),
-    ("shares = { region = [0.5, 0.5] }", ("3 categories", "2")),
-    ("correlation = 1.0", "guesses.correlation"),
-    ('mean = { smoker = "known" }', ("guesses.mean.smoker", "'known'")),
-    ("mean = { age = [40.0, true] }", ("guesses.mean.age", "True")),
-    ("correlation = true", ("guesses.correlation", "True")),
-    *[(f"shares = {{ {each} = -1 }}", (f"guesses.shares.{each}", "-1")) for each in ("smoker", "region")],
-    ("explaned = 0.5", ("guesses.explaned", "0.5")),
-]
 
 
-@pytest.mark.parametrize(("old", "new", "named"), OF_USERS)
-def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, old, new, named):
+@pytest.mark.parametrize(("_", "old", "new", "named"), rows_of("a table of users"))
+def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, _, old, new, named):
     file = study(old, new, VISITS, user_id="patient")
     use = (lambda: computed(file, tmp_path)) if new == "users = 61" else lambda: find_study(file)
-    refused(use, (DataError, SpecError), *words(named))
+    refused(use, (DataError, SpecError), *named)
 
 
 @pytest.mark.parametrize("named", IDS)
@@ -165,10 +77,10 @@ def test_missing_or_mixed_ids_are_refused_without_showing_one(study, tmp_path, n
     assert "p00" not in said.split("table.csv")[1]
 
 
-@pytest.mark.parametrize(("text", "named"), OF_GUESSES)
-def test_a_wrong_guess_is_refused_by_its_key(study, text, named):
+@pytest.mark.parametrize(("_", "old", "text", "named"), rows_of("guesses of a table"))
+def test_a_wrong_guess_is_refused_by_its_key(study, _, old, text, named):
     file = study(response="cost")
-    refused(lambda: advice_of(file, GUESSES + text + "\n"), SpecError, *words(named))
+    refused(lambda: advice_of(file, GUESSES + text + "\n"), SpecError, *named)
 
 
 LOWER = {"age": 18, "cost": 0, "weight": 0}

@@ -1,6 +1,8 @@
 """A cache key changes with every line that its result depends on, and with no other."""
 
+import tomllib
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -63,43 +65,12 @@ def before(copied):
     return keys()
 
 
-# A file, keys that a change of it must change, keys that it must not.
-CHANGES = """
-data/fetch/genotypes.py | housing table, housing ols, housing page |
-data/formats/archives.py | housing table, swarm table, housing ols |
-data/datasets/housing.py | housing table | swarm table, swarm zero
-data/simulations/paper_models.py | glm_lowdim dp_glm | housing ols, snp zero
-data/ledger/book.py | | housing ols, housing table, housing page
-tasks/run/block.py | housing ols, swarm zero, housing design, audits, results | housing table
-tasks/cells.py | housing ols, swarm iht_glm | housing table
-tasks/problems/problem.py | housing ols, snp zero, swarm zero | housing table
-tasks/problems/sources/table_rows.py | housing ols, housing design | swarm zero, snp zero
-tasks/problems/measures/membership.py | tracing_attack dp_mean | housing ols, snp zero
-tasks/release/release.py | | housing ols, housing page
-dpalgos/central/dp_linear_regression.py | housing dp_linear_regression, housing page | housing ols
-dpalgos/comparators/adassp.py | housing adassp | housing ols
-dpalgos/release/transcript.py | housing ols, swarm dp_sparse_glm | housing table
-dpalgos/models/families/logistic.py | swarm iht_glm, glm_lowdim dp_glm | housing table
-dpalgos/theory.py | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
-reports/results.py | housing ols, results, housing page | housing table
-reports/exhibits/genome.py | snp page | snp zero
-reports/templates/style.css | housing page, scorecard page | housing ols, results
-tasks/scorecard/judging.py | scorecard page | housing ols
-tasks/report/build_page.py | housing page | housing ols
-flows/claims.toml | scorecard page | housing ols
-flows/serve.py | | housing page, housing ols
-"""
+CHANGES = tomllib.loads(Path(__file__).with_name("cache_keys.toml").read_text())
 
 
-def changes():
-    for line in CHANGES.strip("\n").split("\n"):
-        file, changed, kept = (part.strip() for part in line.split("|"))
-        yield pytest.param(file, *([n for n in names.split(", ") if n] for names in (changed, kept)), id=file)
-
-
-@pytest.mark.parametrize(("file", "changed", "kept"), changes())
-def test_a_changed_file_changes_the_keys_that_depend_on_it(copied, before, file, changed, kept):
-    path = copied / file
+@pytest.mark.parametrize("file", CHANGES)
+def test_a_changed_file_changes_the_keys_that_depend_on_it(copied, before, file):
+    path, changed, kept = copied / file, CHANGES[file]["changes"], CHANGES[file]["keeps"]
     content = path.read_bytes()
     path.write_bytes(content + b"\n# changed")
     try:

@@ -19,6 +19,7 @@ from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
 from dpalgos.audit.trials import BatchNoise
+from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import audit_toy
 
 D = 9
@@ -79,37 +80,10 @@ def test_a_mechanism_of_others_is_attacked_by_its_claimed_curve(true):
     assert found.epsilon_lower_bound < claim["epsilon"]
 
 
-PLUGIN = """
-from dataclasses import dataclass
-import numpy as np
-from dpalgos.catalog import pair, register
-from dpalgos.params import PrivateParams
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HastyParams(PrivateParams):
-    pass
-
-@register(
-    title="Hasty mean", order=986, task="mean", reference="theirs",
-    summary="A mean whose sensitivity lacks √d.",
-    calibrations=("tight",), no_interval="none",
-    witnesses=lambda params, d, published: {"mean": pair(np.ones((1, d)), -np.ones((1, d)))},
-)
-def hasty_mean(sample, params: HastyParams, transcript):
-    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
-    total = np.repeat(np.clip(sample.X, -1, 1).mean(axis=0)[:, None], sample.n_replicates, axis=1)
-    return transcript.gaussian(
-        total, l2_sensitivity=2 / len(sample.X), noise_multiplier=multiplier, label="mean"
-    )
-"""
-
-
-def test_a_plugin_whose_own_witness_contradicts_it_fails_its_audit(tmp_path):
-    file = tmp_path / "hasty.py"
-    file.write_text(PLUGIN)
+def test_a_plugin_whose_own_witness_contradicts_it_fails_its_audit():
     # A process of its own: this one has its catalog.
     command = [sys.executable, "-c", "from flows.cli.start import main; main()", "audit", "hasty_mean"]
-    asked = [*command, "--with", file, "--trials", "1000", "--json"]
+    asked = [*command, "--with", HASTY_MEAN, "--trials", "1000", "--json"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=PROJECT_ROOT)
     assert done.returncode == 1, done.stderr
     (result,) = json.loads(done.stdout)

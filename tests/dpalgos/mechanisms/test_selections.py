@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent, GaussianEvent
+from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent
 from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
@@ -21,6 +21,7 @@ from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
+from tests.contract.moves import largest_moves
 
 TOP = Release("top", 1.0, count)
 SPARSE = TOP, Release("values", 1.0, selected_l2_sensitivity)
@@ -73,17 +74,6 @@ MECHANISMS = {
 both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 
 
-def moved(events, values, others):
-    """How far the private values of each event moved, in units of its sensitivity."""
-    result = []
-    for event, value, other in zip(events, values, others, strict=True):
-        order = 2 if isinstance(event, GaussianEvent) else np.inf
-        bound = event.l2_sensitivity if isinstance(event, GaussianEvent) else event.sensitivity
-        assert isinstance(event, GaussianEvent | BoundedRangeEvent) or event.norm == order
-        result.append(np.linalg.norm((value - other)[:, 0], order) / bound)
-    return np.array(result)
-
-
 @both
 def test_sensitivities_on_replayed_neighbors(mechanism):
     rng = np.random.default_rng(0)
@@ -98,7 +88,7 @@ def test_sensitivities_on_replayed_neighbors(mechanism):
         again = mechanism(second, SPARSE, values + sensitivity * move, linf_sensitivity=sensitivity)
         np.testing.assert_array_equal(released.support, again.support)
         np.testing.assert_array_equal(released.dense(), again.dense())
-        ratios = moved(first.events, first.values, second.values)
+        ratios = np.array(list(largest_moves(first, second).values()))
         assert (ratios <= 1 + 1e-9).all()
         if corner:
             assert (ratios >= 0.999).all()

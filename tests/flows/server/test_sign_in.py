@@ -10,6 +10,7 @@ import time
 import urllib.request
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from small_project import PROJECT, Standing, until
@@ -129,25 +130,12 @@ def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(servin
     assert elsewhere == []
 
 
-ATTACK = """<title>A cat</title>
-<form method="post" enctype="text/plain" action="ADDRESS/api/deployments/bulk_delete">
-<input name='{"deployments": null, "limit": 50, "x": "' value='"}'></form>
-<script>
-const address = "ADDRESS/api/deployments/bulk_delete", body = '{"deployments": null, "limit": 50}';
-const how = [
-  {mode: "no-cors", headers: {"Content-Type": "text/plain"}},
-  {mode: "cors", headers: {"Content-Type": "application/json"}},
-];
-Promise.allSettled(how.map((each) => fetch(address, {method: "POST", body, credentials: "include", ...each})))
-  .map(() => document.forms[0].submit());
-</script>"""
-
-
 @contextlib.contextmanager
-def site_of(folder, page):
-    """Serve one page on a port of its own, which is yielded."""
+def site_of(folder, page, own):
+    """Serve one page, which asks the server at an address, on a port of its own, which is yielded."""
     (folder / "site").mkdir()
-    (folder / "site" / "index.html").write_text(page)
+    text = Path(__file__).with_name(page).read_text()
+    (folder / "site" / "index.html").write_text(text.replace("ADDRESS", own))
     handler = partial(SimpleHTTPRequestHandler, directory=folder / "site")
     site = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=site.serve_forever, daemon=True).start()
@@ -164,23 +152,6 @@ def see_reports(serving, page):
     page.wait_for("report")
 
 
-SPY = """<title>A dog</title><iframe src="ADDRESS/reports/"></iframe><iframe src="ADDRESS/"></iframe>
-<script>
-const asked = (path) => fetch("ADDRESS" + path, {credentials: "include"});
-const read = (path) => asked(path).map((answer) => answer.text(), () => "refused");
-const listen = (path) => new Promise((done) => {
-  const socket = new WebSocket("ws://" + "ADDRESS".split("//")[1] + path);
-  socket.onopen = () => done("open");
-  socket.onerror = socket.onclose = () => done("refused");
-});
-const paths = ["/reports/", "/site/", "/api/deployments/filter", "/api/csrf-token?client=x", "/openapi.json"];
-const sockets = ["/api/events/in", "/api/events/out", "/api/logs/out"];
-Promise.all([...paths.map(read), ...sockets.map(listen)]).map((found) => {
-  setTimeout(() => { document.body.append("found: " + [...new Set(found)].join()); }, 1000);
-});
-</script>"""
-
-
 def frames_of(tree):
     return [tree["frame"]["url"], *(url for child in tree.get("childFrames", ()) for url in frames_of(child))]
 
@@ -189,7 +160,7 @@ def frames_of(tree):
 def test_another_site_neither_reads_nor_listens_nor_frames(serving, page, tmp_path, spy):
     own = f"http://127.0.0.1:{serving.port}"
     see_reports(serving, page)
-    with site_of(tmp_path, SPY.replace("ADDRESS", own)) as port:
+    with site_of(tmp_path, "spy.html", own) as port:
         page.send("Page.navigate", url=f"http://{spy}:{port}/")
         page.wait_for("found: ")
         assert page.text().split("found: ")[1].strip() == "refused"
@@ -211,7 +182,7 @@ def test_another_site_deletes_no_deployment(serving, page, tmp_path, attacker):
     own, name = f"http://127.0.0.1:{serving.port}", attacker
     see_reports(serving, page)
     before = len(serving.ask("deployments"))
-    with site_of(tmp_path, ATTACK.replace("ADDRESS", own)) as port:
+    with site_of(tmp_path, "attack.html", own) as port:
         page.send("Page.navigate", url=f"http://{name}:{port}/")
         page.wait_for("CSRF token")  # where the form leads: Prefect's own check
     assert len(serving.ask("deployments")) == before > 20

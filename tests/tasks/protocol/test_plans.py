@@ -1,7 +1,5 @@
 """Plans of a file: checked without data, reserved at once, released, changed, continued after a failure."""
 
-import re
-
 import numpy as np
 import pytest
 from prefect.states import Completed, Failed
@@ -139,12 +137,7 @@ params = {{ interval = 0.95, interval_target = "{0}" }}
 """
 REFUSED = [
     (('"arm[T.drug]" = 2.5', "age = 1.0"), ("'primary'", "precision", "'age'")),
-    (('"arm[T.drug]" = 2.5', '"arm[T.drug]" = "10%"'), ("'primary'", "relative to the estimate")),
     (('"mean baseline"', '"primary"'), ("'primary'", "twice")),
-    (
-        ('mean = "baseline"', 'mean = "baseline"\nparams.coef = "primary"'),
-        ("'mean baseline'", "estimate of another"),
-    ),
     (('mean = "baseline"', 'mean = "weight"'), ("'mean baseline'", "'weight'")),
     (("C(arm) + baseline", "C(arm) + weight"), ("'primary'", "'weight'")),
     (
@@ -180,13 +173,6 @@ def test_a_nested_model_may_stand_before_its_release(file):
     refused(lambda: read_plan(file), SpecError, "'unadjusted'", "nested")
     edit(file, ("C(arm) + age", "C(arm)"))
     assert read_plan(file).plan.questions[0].name == "unadjusted"
-
-
-def test_targets_that_do_not_fit_are_refused_with_what_would(file):
-    edit(file, ("= 2.5", "= 1.3"), ("epsilon = 3.0", "epsilon = 0.5"))
-    refusal = prepared_plan(file).split.refusal
-    assert "'primary'" in refusal
-    assert re.search(r"need epsilon \d", refusal)
 
 
 def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):

@@ -129,48 +129,6 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
 
 
-UNITS = [("upper = 120", "upper = 120\ncenter = 50"), ("scale = 5\n", "scale = 2000\n")]
-UNITS += [("center = 5\n", 'transform = "log"\ncenter = 5\n')]
-
-
-@pytest.mark.parametrize(("old", "new"), UNITS)
-def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger, old, new):
-    table = people().assign(cost=lambda table: table["cost"].clip(lower=1))
-    file = study(tmp_path, table, response="cost")
-    edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
-    first, again = asked(tmp_path, ledger), asked(tmp_path, ledger)
-    assert again.replayed
-    assert list(again.estimate.items()) == list(first.estimate.items())
-    assert [*first.estimate] == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]
-    edited(file, old, new)
-    other = asked(tmp_path, ledger)
-    assert not other.replayed
-    assert len(other.account.charges) == len(first.account.charges) + 1
-
-
-# A declaration, the estimated mean that two values of it have, and the least difference of the means
-PREPARED = [
-    ("upper = 120\nimpute = {}", np.nan, (100, 20), 38),
-    ("upper = {}\ncenter = 60\nscale = 30", 110, (120, 70), 15),  # decides where values are cut, and no units
-]
-
-
-@pytest.mark.parametrize(("line", "cell", "values", "least"), PREPARED)
-def test_another_value_for_clipped_cells_is_another_question(tmp_path, ledger, line, cell, values, least):
-    table = people()
-    table.loc[:1999, "age"] = cell
-    file = study(tmp_path, table)
-    edited(file, 'outside = "refuse"', 'outside = "clip"')
-    means, written = [], "upper = 120"
-    for value in values:
-        edited(file, written, written := line.format(value))
-        answer = asked(tmp_path, ledger, "dp_mean")
-        assert not answer.replayed
-        assert asked(tmp_path, ledger, "dp_mean").replayed
-        means.append(answer.estimate["age"])
-    assert least < means[0] - means[1] < 42
-
-
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     spec, table = find_study(str(study(tmp_path, response="cost"))), people()
     asked = tmp_path / "table.csv", spec.analyst_table, COST

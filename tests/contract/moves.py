@@ -1,0 +1,40 @@
+"""How far the private values of neighbors lie apart, in units of their declared sensitivities."""
+
+import numpy as np
+
+from dpalgos.accounting import events as kinds
+
+SUM = kinds.GaussianEvent | kinds.SampledGaussianEvent
+
+
+def releases(transcript):
+    return [(*release.events, release.value) for release in transcript.releases]
+
+
+def excess(event, value, other):
+    """How far private values lie apart, by replicate, in units of the declared sensitivity."""
+    if isinstance(event, kinds.ApproximateEvent):
+        return np.zeros(1)  # private as a whole, not by noise that covers a sensitivity; has tests of its own
+    if isinstance(event, kinds.GaussianSketchEvent):
+        inverse = np.linalg.inv(np.linalg.cholesky(value))
+        moved = np.abs(np.linalg.eigvalsh(inverse @ other @ np.swapaxes(inverse, 1, 2)) - 1)
+        assert ((moved > 1e-9).sum(axis=1) <= 2).all()
+        assert (np.linalg.eigvalsh(value) >= event.ridge * (1 - 1e-9)).all()
+        return moved.max(axis=1) / (event.row_bound_squared / event.ridge)
+    if isinstance(event, kinds.RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
+        vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
+        return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
+    if isinstance(event, SUM):
+        return np.linalg.norm(value - other, axis=0) / event.l2_sensitivity
+    # A selection moves every score by at most its sensitivity.
+    order = np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
+    return np.linalg.norm(value - other, order, axis=0) / event.sensitivity
+
+
+def largest_moves(first, second):
+    """Return by label how far two runs lie apart at most."""
+    largest = {}
+    for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
+        moved = float(np.max(excess(event, value, other)))
+        largest[event.label] = max(largest.get(event.label, 0.0), moved)
+    return largest

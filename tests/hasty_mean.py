@@ -1,0 +1,26 @@
+"""A plugin: a mean whose sensitivity lacks √d, so that its own witness contradicts it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.catalog import pair, register
+from dpalgos.params import PrivateParams
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HastyParams(PrivateParams):
+    pass
+
+
+@register(
+    **{"title": "Hasty mean", "order": 986, "task": "mean", "reference": "theirs"},
+    **{"summary": "A mean that moves by more than it says.", "calibrations": ("tight",)},
+    no_interval="none",
+    witnesses=lambda params, d, published: {"mean": pair(np.ones((1, d)), -np.ones((1, d)))},
+)
+def hasty_mean(sample, params: HastyParams, transcript):
+    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+    total = np.repeat(np.clip(sample.X, -1, 1).mean(axis=0)[:, None], sample.n_replicates, axis=1)
+    moved = 2 / len(sample.X)
+    return transcript.gaussian(total, l2_sensitivity=moved, noise_multiplier=multiplier, label="mean")
