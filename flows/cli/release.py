@@ -187,7 +187,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         raise SpecError(
             f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
             f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
-            "epsilon, more rows, or no --interval, or pass --none-expected to release anyway"
+            "epsilon, more rows, the robust interval_target, or no --interval, or pass --none-expected"
         )
     if yes:
         return
@@ -220,6 +220,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
     import numpy as np
 
+    from dpalgos.central.preconditioned.releases import ROBUST
     from dpalgos.coefficients import covered
 
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
@@ -228,12 +229,15 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     yield "forecast from public declarations, on simulated tables:"
     if target := str(getattr(plan.params, "interval_target", "")):
         yield covered(target, request.family)
+        if target != ROBUST and not request.family:
+            yield "the forecast assumes that positive responses have a long tail; dpcost advise does not"
     guesses = request.study.guesses if request.study else None
     is_sure = bool(guesses and guesses.std)
     for name, (low, expected, high) in zip(names, widths.T, strict=True):
-        text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
+        least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))
+        text = f"± {least} to {most}" + f", about {about}" * is_sure
         if math.isnan(low):
-            text = f"about ± {expected:.2g}; a rare level has more, state its share for a range"
+            text = f"about ± {about}, more if the category is rare; for a range, state its share"
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
         yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"

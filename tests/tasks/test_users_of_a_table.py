@@ -16,7 +16,15 @@ from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
 from tests.builders import visits
-from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, initialized, release, reported, study_of
+from tests.tasks.analyst_tables import (
+    computed,
+    drawn_from_a_seed,
+    edited,
+    initialized,
+    release,
+    reported,
+    study_of,
+)
 
 study = study_of(visits, bounds={"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}, user_id="patient")
 
@@ -99,7 +107,9 @@ def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch):
     """In units of its bounds, its values are ±2: steps of 2/d would swing around the minimum."""
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"person": range(4000), "age": rng.uniform(20, 85, 4000), "ill": np.arange(4000) % 2})
+    table = pd.DataFrame(
+        {"person": range(4000), "age": rng.uniform(20, 85, 4000), "ill": np.arange(4000) % 2}
+    )
     table["visits"] = 3 + 2 * table.ill + 0.03 * table.age + rng.normal(0, 1, 4000)
     bounds = {"age": (18, 100), "visits": (-5, 35)}
     initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
