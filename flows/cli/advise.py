@@ -126,8 +126,8 @@ def _needs(spec: "StudySpec", advice: "Advice", is_default: bool, width: int) ->
     if math.isnan(advice.wanted):
         yield "no target error: the sampling error without privacy is unknown; pass --error"
         return
-    reason = " (twice the sampling error without privacy)" * is_default
-    yield f"needed for an error of {advice.wanted:.3g}{reason}, with the range over simulated tables in brackets:"
+    target = f"{advice.wanted:.3g}" + " (twice the sampling error without privacy)" * is_default
+    yield f"needed for an error of {target}, with the range over simulated tables in brackets:"
     head, symbol, grid = (
         spec.headline,
         spec.head_panel.problem.traits.size_symbol,

@@ -169,6 +169,7 @@ def _leave_release(sentence: str) -> NoReturn:
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
+    from dpalgos.central.preconditioned.releases import ROBUST
     from flows.progress import say
     from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
@@ -183,11 +184,17 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > MOST_LIKELY_NONE and not none_expected:
         minimum = needed_epsilon(request.study, release_request)
-        enough = f"about {minimum:.2g}" if minimum else f"more than {16_384 * request.epsilon:.2g}"
+        enough = (
+            f"half of the coefficients have one at epsilon about {minimum:.2g}"
+            if minimum
+            else f"no epsilon up to {16_384 * request.epsilon:,.7g} gives half of the coefficients one"
+        )
+        is_robust = getattr(plan.params, "interval_target", ROBUST) == ROBUST
+        remedies = ["that epsilon"] * bool(minimum) + ["a robust interval_target"] * (not is_robust)
         raise SpecError(
-            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
-            f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
-            "epsilon, more rows, the robust interval_target, or no --interval, or pass --none-expected"
+            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; {enough}, on "
+            f"synthetic tables of {_sizes(request)}; use {', '.join([*remedies, 'more rows'])}, or no "
+            "--interval, or pass --none-expected to release anyway"
         )
     if yes:
         return

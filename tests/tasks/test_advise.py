@@ -179,7 +179,7 @@ def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):
     assert np.isfinite(known.ends).all()
 
 
-def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line):
+def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line, monkeypatch):
     study(tmp_path, people(4000), response="cost")
     spec = find_study(str(tmp_path / "mine.toml"))
     asked = regression(1e-3, 1e-7, params={"interval": 0.95, "interval_target": "least squares"})
@@ -197,6 +197,11 @@ def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, co
     assert f"epsilon about {needed:.2g}" in err
     assert "4,000 rows" in err
     assert "dpcost advise does not" in err  # of long tails
+    assert "use that epsilon, a robust interval_target, more rows" in err
+    monkeypatch.setattr(releases, "needed_epsilon", lambda *_: None)
+    _, _, err = command_line(*words, "--interval", 0.95)
+    assert "no epsilon up to 16.384 gives half" in err
+    assert "that epsilon," not in err
 
 
 def test_forecast_half_widths_have_no_exponents(tmp_path, home, few_tables, command_line):
