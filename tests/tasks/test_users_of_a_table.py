@@ -1,5 +1,7 @@
 """An analyst's tables of users, whom a study protects whole, and of rates, whose offset is declared."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,7 +105,8 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(1 / 3))
 
 
-def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch):
+@pytest.mark.parametrize("form", ["clipped", "winsorized"])
+def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch, form):
     """In units of its bounds, its values are ±2: steps of 2/d would swing around the minimum."""
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     rng = np.random.default_rng(0)
@@ -112,7 +115,12 @@ def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch):
     )
     table["visits"] = 3 + 2 * table.ill + 0.03 * table.age + rng.normal(0, 1, 4000)
     bounds = {"age": (18, 100), "visits": (-5, 35)}
-    initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
+    file = initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
+    if form == "winsorized":  # in comments
+        text = file.read_text()
+        block = text[text.index("# [[estimators]]") : text.index("# Guesses")]
+        edited(file, block, re.sub("^# ", "", block, flags=re.MULTILINE))
+        edited(tmp_path / "mine-release.toml", "clipped per user", form)
     ledger = open_ledger(home)
     ledger.open_dataset("mine", 100.0, 1e-6)
     files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
