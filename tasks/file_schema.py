@@ -1,6 +1,6 @@
 """Base class of the parts of files that people write, and what is wrong in them, as pydantic tells it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -65,16 +65,21 @@ def is_below(where: str, key: str) -> bool:
     return f"{where}.".startswith(f"{key}.")
 
 
-def undeclared_keys(value: Any, where: str = "") -> Iterator[str]:
-    """Yield the keys of a file where "?" stands; as what a missing cell is called it is a value."""
+def undeclared_keys(value: Any, where: str = "", label: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the keys of a file where "?" stands, and labels with the names of its columns and estimators.
+
+    As what a missing cell is called, "?" is a value.
+    """
     if value == "?":
-        yield where
+        yield where, label
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
         if key != "missing" or not isinstance(each, list):
-            yield from undeclared_keys(each, f"{where}.{key}" if where else str(key))
+            name = each.get("name", key) if isinstance(value, list) and isinstance(each, dict) else key
+            words = f"{where}.{key}", f"{label}.{name}"
+            yield from undeclared_keys(each, *(text.removeprefix(".") for text in words))
 
 
-def undeclared_fault(keys: Sequence[str]) -> list[str]:
-    """Return the sentence, if any is due, about what its owner has yet to declare."""
-    return [f'replace "?" by a public value in: {", ".join(keys)}'] if keys else []
+def undeclared_fault(undeclared: Mapping[str, str]) -> list[str]:
+    """Return the sentence, if any is due, about what its owner has yet to declare, by key and label."""
+    return [f'replace "?" by a public value in: {", ".join(undeclared.values())}'] if undeclared else []

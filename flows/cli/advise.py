@@ -66,7 +66,7 @@ def advise(
         *_introduction(spec),
         *_errors(spec, advice, budgets, width),
         *_choices(spec, best, risks),
-        *_needs(spec, advice, width),
+        *_needs(spec, advice, error is None, width),
         *_costs(costs, name, budget, width),
     )
     typer.echo("\n".join(lines))
@@ -76,7 +76,8 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     from tasks.advice.forecasts import on_a_table
 
     guesses = spec.guesses
-    yield f"{spec.name}: forecast of {spec.metric_label} from declarations and guesses; no data were read"
+    yield f"{spec.name}: forecast from declarations and guesses; no data were read"
+    yield f"error: {spec.metric_label}"
     yield "each forecast is the median over simulated tables that agree with them, with a range in brackets"
     yield "real tables have outliers, collinear columns and nonlinear effects: some errors exceed their range"
     if not guesses.model_fields_set:
@@ -121,11 +122,12 @@ def _choices(
         yield "estimators with few nonzero coefficients are not expected to be better here"
 
 
-def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
+def _needs(spec: "StudySpec", advice: "Advice", is_default: bool, width: int) -> Iterator[str]:
     if math.isnan(advice.wanted):
         yield "no target error: the sampling error without privacy is unknown; pass --error"
         return
-    yield f"needed for an error of {advice.wanted:.3g}, with the range over simulated tables in brackets:"
+    target = f"{advice.wanted:.3g}" + " (twice the sampling error without privacy)" * is_default
+    yield f"needed for an error of {target}, with the range over simulated tables in brackets:"
     head, symbol, grid = (
         spec.headline,
         spec.head_panel.problem.traits.size_symbol,

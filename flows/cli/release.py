@@ -169,6 +169,7 @@ def _leave_release(sentence: str) -> NoReturn:
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
+    from dpalgos.central.preconditioned.releases import ROBUST
     from flows.progress import say
     from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
@@ -183,11 +184,17 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > MOST_LIKELY_NONE and not none_expected:
         minimum = needed_epsilon(request.study, release_request)
-        enough = f"about {minimum:.2g}" if minimum else f"more than {16_384 * request.epsilon:.2g}"
+        enough = (
+            f"half of the coefficients have one at epsilon about {minimum:.2g}"
+            if minimum
+            else f"no epsilon up to {16_384 * request.epsilon:,.7g} gives half of the coefficients one"
+        )
+        is_robust = getattr(plan.params, "interval_target", ROBUST) == ROBUST
+        remedies = ["that epsilon"] * bool(minimum) + ["a robust interval_target"] * (not is_robust)
         raise SpecError(
-            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval. Half of the "
-            f"coefficients have one at epsilon {enough}, on synthetic tables of {_sizes(request)}; use that "
-            "epsilon, more rows, or no --interval, or pass --none-expected to release anyway"
+            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; {enough}, on "
+            f"synthetic tables of {_sizes(request)}; use {', '.join([*remedies, 'more rows'])}, or no "
+            "--interval, or pass --none-expected to release anyway"
         )
     if yes:
         return
@@ -220,6 +227,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
     import numpy as np
 
+    from dpalgos.central.preconditioned.releases import ROBUST
     from dpalgos.coefficients import covered
 
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
@@ -228,12 +236,15 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     yield "forecast from public declarations, on simulated tables:"
     if target := str(getattr(plan.params, "interval_target", "")):
         yield covered(target, request.family)
+        if target != ROBUST and not request.family:
+            yield "the forecast assumes that positive responses have a long tail; dpcost advise does not"
     guesses = request.study.guesses if request.study else None
     is_sure = bool(guesses and guesses.std)
     for name, (low, expected, high) in zip(names, widths.T, strict=True):
-        text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
+        least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))
+        text = f"± {least} to {most}" + f", about {about}" * is_sure
         if math.isnan(low):
-            text = f"about ± {expected:.2g}; a rare level has more, state its share for a range"
+            text = f"about ± {about}, more if the category is rare; for a range, state its share"
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
         yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"

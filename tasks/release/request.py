@@ -200,7 +200,7 @@ def with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, Re
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None, list[str]]:
     """Return a release file and its study with columns from the formula, and all that is wrong in the two."""
     _, plain = read_toml(path)
-    undeclared = [*undeclared_keys(plain)]
+    undeclared = dict(undeclared_keys(plain))
     config, study, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)

@@ -2,6 +2,7 @@
 
 import hashlib
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     plain = {"name": path.stem, **with_collections(plain)}
     if isinstance(plain.get("data"), dict):
         plain["data"] = _with_label(plain)
-    undeclared = [*undeclared_keys(plain)]
+    undeclared = dict(undeclared_keys(plain))
     spec, faults = None, undeclared_fault(undeclared)
     try:
         spec = StudySpec(**{**_with_analyst_table(plain, path), "sha256": digest.hexdigest()})
@@ -70,7 +71,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     return spec, list(dict.fromkeys(faults))
 
 
-def _faults_of_the_rest(plain: dict[str, Any], undeclared: list[str]) -> list[str]:
+def _faults_of_the_rest(plain: dict[str, Any], undeclared: Iterable[str]) -> list[str]:
     """Return the faults of a file outside its tables and panels."""
     rest = {key: value for key, value in plain.items() if key not in ("data", "panels")}
     try:

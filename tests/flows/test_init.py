@@ -58,12 +58,12 @@ def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
     init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
     said = refusal(find_study, str(file))
     assert "data.privacy_unit" in said
-    for place, column in enumerate(tomllib.loads(file.read_text())["data"]["columns"]):
+    for column in tomllib.loads(file.read_text())["data"]["columns"]:
         for key in column.keys() - {"name"}:
-            assert f"data.columns.{place}.{key}" in said
+            assert f"data.columns.{column['name']}.{key}" in said
     completed(file, BOUNDS, CATEGORIES)
     edited(file, "upper = 120", 'upper = "?"')
-    assert refusal(find_study, str(file)).endswith("public value in: data.columns.0.upper")
+    assert refusal(find_study, str(file)).endswith("public value in: data.columns.age.upper")
 
 
 STUDIES = [("region", "multinomial", "glm", 5), ("", "", "mean", 6), ("cost", "", "linear_regression", 6)]
@@ -179,7 +179,7 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     edited(file, "n = [9, 25, 90]", "n = [9, 25, -90]")
     status, _, said = command_line("check", file)
     assert status == 2
-    wanted = ("data.privacy_unit", "'age': lower", "data.columns.1.categories", "data.missing", "grid.n")
+    wanted = ("data.privacy_unit", "'age': lower", "data.columns.sex.categories", "data.missing", "grid.n")
     for text in (said, refusal(find_study, str(file))):
         assert [words for words in wanted if words not in text] == []
     (tmp_path / "other").mkdir()

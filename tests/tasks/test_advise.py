@@ -124,7 +124,10 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == Guesses().model_dump(mode="json")
     command(str(tmp_path / "mine.toml"), 0.1, None, False)
-    assert "no data were read" in capsys.readouterr().out
+    assert "sampling error" not in (said := capsys.readouterr().out)
+    assert "no data were read" in said
+    command(str(tmp_path / "mine.toml"), None, None, False)
+    assert "(twice the sampling error without privacy)" in capsys.readouterr().out
     assert "--error" in refusal(command, "housing", -1.0, None, False)
 
 
@@ -176,7 +179,7 @@ def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):
     assert np.isfinite(known.ends).all()
 
 
-def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line):
+def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line, monkeypatch):
     study(tmp_path, people(4000), response="cost")
     spec = find_study(str(tmp_path / "mine.toml"))
     asked = regression(1e-3, 1e-7, params={"interval": 0.95, "interval_target": "least squares"})
@@ -193,3 +196,21 @@ def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, co
     assert status == 2
     assert f"epsilon about {needed:.2g}" in err
     assert "4,000 rows" in err
+    assert "dpcost advise does not" in err  # of long tails
+    assert "use that epsilon, a robust interval_target, more rows" in err
+    monkeypatch.setattr(releases, "needed_epsilon", lambda *_: None)
+    _, _, err = command_line(*words, "--interval", 0.95)
+    assert "no epsilon up to 16.384 gives half" in err
+    assert "that epsilon," not in err
+
+
+def test_forecast_half_widths_have_no_exponents(tmp_path, home, few_tables, command_line):
+    study(tmp_path, people(4000), response="cost", target="robust")
+    command_line("ledger", "open", "mine", "--epsilon", 1, "--delta", 1e-6)
+    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    words = release_words("preconditioned_regression", *files, 1.0, 1e-7)
+    status, _, err = command_line(*words, "--interval", 0.95, "--yes")
+    assert status == 0, err
+    assert re.search(r"smoker=yes +about ± \d+, more if the category is rare", err)
+    assert "e+0" not in err
+    assert "long tail" not in err

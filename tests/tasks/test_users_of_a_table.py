@@ -1,5 +1,7 @@
 """An analyst's tables of users, whom a study protects whole, and of rates, whose offset is declared."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +18,15 @@ from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
 from tests.builders import visits
-from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
+from tests.tasks.analyst_tables import (
+    computed,
+    drawn_from_a_seed,
+    edited,
+    initialized,
+    release,
+    reported,
+    study_of,
+)
 
 study = study_of(visits, bounds={"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}, user_id="patient")
 
@@ -92,7 +102,31 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
     asked = ledger.account("mine").charges[0].question.parameters["keywords"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
-    assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
+    assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize("form", ["clipped", "winsorized"])
+def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch, form):
+    """In units of its bounds, its values are ±2: steps of 2/d would swing around the minimum."""
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"person": range(4000), "age": rng.uniform(20, 85, 4000), "ill": np.arange(4000) % 2}
+    )
+    table["visits"] = 3 + 2 * table.ill + 0.03 * table.age + rng.normal(0, 1, 4000)
+    bounds = {"age": (18, 100), "visits": (-5, 35)}
+    file = initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
+    if form == "winsorized":  # in comments
+        text = file.read_text()
+        block = text[text.index("# [[estimators]]") : text.index("# Guesses")]
+        edited(file, block, re.sub("^# ", "", block, flags=re.MULTILINE))
+        edited(tmp_path / "mine-release.toml", "clipped per user", form)
+    ledger = open_ledger(home)
+    ledger.open_dataset("mine", 100.0, 1e-6)
+    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    answer = release(ledger, "user_level_regression", *files, epsilon=10.0, delta=1e-7)
+    assert answer.estimate["ill"] == pytest.approx(2, abs=0.5)
+    assert answer.estimate["age"] == pytest.approx(0.03, abs=0.02)
 
 
 FORMULA = "visits ~ age + C(smoker) + exposure(days)"
