@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, cached_property
 from typing import Any, cast
 
 import pandas as pd
@@ -63,7 +64,7 @@ class Entry:
         """The part of the manifest that `render_study` wrote."""
         return cast("Mapping[str, Any]", self.manifest["page"])
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The data source of the headline's panel, or of all panels if that one did not run."""
         at_headline = self.summary[self.summary["panel"] == self.page.get("panel", "")]
@@ -74,10 +75,10 @@ class Entry:
     def datasets(self) -> list[str]:
         return [one["name"] for one in self.manifest.get("data", ())]
 
-    @property
+    @cached_property
     def estimators(self) -> list[str]:
         """The titles of the estimators that ran."""
-        titles = {entry.name: entry.title for entry in dpalgos.catalog()}
+        titles = _titles()
         return [titles.get(name, name) for name in sorted(self.summary["estimator"].unique())]
 
     @property
@@ -158,6 +159,11 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
         others=[each for each in ordered if drawn and not each.is_compared],
     )
     return {"index.html": page}
+
+
+@cache
+def _titles() -> dict[str, str]:
+    return {entry.name: entry.title for entry in dpalgos.catalog()}
 
 
 def _same(values: Iterable[str]) -> dict[str, str]:
