@@ -24,6 +24,7 @@ from data.datasets import add_dataset, load
 from data.errors import DataError
 from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
+from reports.writing import short
 from tasks.cells import Cell, Replicates
 from tasks.external.environments import make_environment, python_of
 from tasks.external.libraries import methods
@@ -146,7 +147,8 @@ def facts_of(rows: pd.DataFrame, tables: dict[str, dict[str, Any]]) -> dict[str,
         family = GROUPS[about.get("family", "")]
         facts[f"{name}/table"] = f"{' '.join(about['source'])}: {family}, {about['rows']:,} rows"
     for cell, mean in means.items():
-        facts["/".join([*cell[:2], f"{cell[2]:g}"])] = f"{shown(mean, 2)} ± {shown(LEVEL * spreads[cell], 1)}"
+        error = float(f"{LEVEL * spreads[cell]:.1g}")
+        facts["/".join([*cell[:2], f"{cell[2]:g}"])] = f"{short(mean)} ± {short(error)}"
     for other in sorted({method for _, method, _ in means.index} - {"dpcost", NONPRIVATE}):
         settings = [(table, epsilon) for table, method, epsilon in means.index if method == other]
         pairs = [((table, "dpcost", epsilon), (table, other, epsilon)) for table, epsilon in settings]
@@ -154,8 +156,3 @@ def facts_of(rows: pd.DataFrame, tables: dict[str, dict[str, Any]]) -> dict[str,
         better, worse = sum(gain > 1 for gain in gains), sum(gain < -1 for gain in gains)
         facts[f"against/{other}"] = f"smaller in {better}, larger in {worse} of {len(gains)}"
     return facts
-
-
-def shown(number: float, digits: int) -> str:
-    """Return a number to some significant digits, without an exponent up to a million."""
-    return f"{float(f'{number:.{digits}g}'):g}"
