@@ -45,6 +45,12 @@ def test_what_is_a_files_own_is_read_there():
     assert [name for text, name in private if len(re.findall(rf"\b{name}\b", text)) == 1] == []
 
 
+def test_tables_of_tests_are_read_beside_them():
+    tables = [path for path in (PROJECT / "tests").rglob("*.toml") if "made_by_1_1" not in path.parts]
+    readers = {path.parent for path in (PROJECT / "tests").rglob("*.py") if ".toml" in path.read_text()}
+    assert [relative(path) for path in tables if path.parent not in readers] == []
+
+
 def test_no_two_classes_share_a_name():
     classes = [node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
     names = Counter(node.name for node in classes if not node.name.startswith("_"))
