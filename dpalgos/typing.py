@@ -11,7 +11,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 Number = float | FloatArray
 
+_NUMBERS = (int, float, np.integer, np.floating)
+
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number; a truth value is none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)

@@ -235,13 +235,13 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     start_variance = 0.0
     if family.is_linear:
         coef, start_variance = white.ridge_start()
-        state = replace(state, theta=np.linalg.solve(white.matrix, coef), unit=origin.unit)
+        state = state._replace(theta=np.linalg.solve(white.matrix, coef), unit=origin.unit)
     elif mean is not None:
         state = state.about(mean)
     elif RESPONSES_ABOVE in spend:
         unit = released_typical_response(spend, sample)
         theta = np.linalg.solve(white.matrix, white.ridge_start()[0]) * (np.log(unit) - offset)
-        state = replace(state, theta=theta, unit=unit)
+        state = state._replace(theta=theta, unit=unit)
     state, rows, clipped_share = released_steps(spend, plan, rows, state)
     spend.note(UNRESOLVED, state.white.n_unresolved)
     if params.interval is not None:
@@ -307,7 +307,7 @@ def released_steps(
             largest = state.mean.largest
             value = mean_response(rows.sample, family, largest)
             released = spend(STEP, value, largest, n_rows, lemma=interval)
-            state = replace(state.about(state.mean.after(released)), threshold=threshold)
+            state = state.about(state.mean.after(released))._replace(threshold=threshold)
         elif whitens:
             moments = rows.clipped_moments(threshold)
             released = spend.symmetric(STEP, moments, threshold, n_rows, lemma=outer_product)
@@ -329,8 +329,7 @@ def planned_spend(
         budget = params.split_budget(shares)
         pure = {part: Allowance(epsilon=budget.split_epsilon(part)) for part in shares}
         return Spend(transcript, pure)
-    first = {} if params.interval is None else interval_shares(params, n_rows, d)
-    budget = params.split_budget(shares, first)
+    budget = params.split_budget(shares, interval_shares(params, n_rows, d))
     return Spend.of_budget(transcript, budget, times)
 
 

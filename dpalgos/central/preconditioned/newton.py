@@ -20,7 +20,7 @@ direction matters. Otherwise a direction in which only a rare group differs woul
 The decision follows from released numbers.
 """
 
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,7 @@ _SHORT = 0.6  # in white units
 _TINY = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class State:
+class State(NamedTuple):
     """The state between releases: released numbers only.
 
     Attributes
@@ -91,7 +90,7 @@ class State:
     steps: tuple[FloatArray, ...] = ()
     stds: tuple[float, ...] = ()
     step_stds: tuple[float, ...] = ()
-    curvature: FloatArray = field(default_factory=lambda: np.eye(0))
+    curvature: FloatArray = np.eye(0)
     scales: tuple[tuple[FloatArray, float], ...] = ()
     threshold: float | None = None
     is_whitened: bool = False
@@ -108,8 +107,7 @@ class State:
     def about(self, mean: MeanResponse) -> "State":
         """Return the state after a release of the mean response."""
         change = mean.predictor - (mean if self.mean is None else self.mean).predictor
-        return replace(
-            self,
+        return self._replace(
             theta=self.theta + change * self.white.one if change else self.theta,
             mean=mean,
             unit=mean.residual_unit,
@@ -126,8 +124,7 @@ class State:
         """Return the state after a release of the moments (d, d) of white rows."""
         white = self.white.refined(released)
         transform = np.linalg.solve(white.matrix, self.white.matrix)
-        return replace(
-            self,
+        return self._replace(
             white=white,
             theta=transform @ self.theta,
             is_whitened=True,
@@ -148,8 +145,7 @@ class State:
         step = tuning.step_size * full
         if self.family.has_counts:
             step = step / max(float(np.linalg.norm(step)), 1.0)
-        return replace(
-            state,
+        return state._replace(
             theta=self.theta + step,
             points=(*self.points, self.theta),
             scores=(*self.scores, score),
@@ -216,7 +212,7 @@ def _with_curvature(state: State, released: Noisy) -> State:
         return state
     curvature = _model_curvature(state, state.theta)
     if not state.scores:
-        return replace(state, curvature=curvature)
+        return state._replace(curvature=curvature)
     is_linear, before = state.family.is_linear, state.curvature
     move, std = state.theta - state.points[-1], float(state.stds[-1])
     followed = len(move) * tuning_of(state.family).step_size * state.step_stds[-1] * std
@@ -225,10 +221,10 @@ def _with_curvature(state: State, released: Noisy) -> State:
     is_sure = abs(decrease - expected) > _SURE * np.hypot(std, float(released.std)) * length
     is_flatter = decrease < expected / _OFF and (is_linear or length < _SHORT)
     if not is_sure or length == 0 or not (decrease > expected * _OFF or is_flatter):
-        return replace(state, curvature=curvature)
+        return state._replace(curvature=curvature)
     unit, factor = move / length, float(np.clip(decrease / max(expected, _TINY), *_SCALES))
     scales = ((unit, factor),) if is_linear or factor > 1 else ()
-    return replace(state, curvature=_scaled(curvature, unit, factor), scales=(*state.scales, *scales))
+    return state._replace(curvature=_scaled(curvature, unit, factor), scales=(*state.scales, *scales))
 
 
 def _scaled(curvature: FloatArray, unit: FloatArray, factor: float) -> FloatArray:
