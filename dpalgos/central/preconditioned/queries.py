@@ -21,7 +21,6 @@ from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
-_ROWS_OF_A_BLOCK = 2**14  # numbers of a block of rows in the processor's cache
 _CACHED_ROWS = 2**12
 
 
@@ -148,20 +147,15 @@ def counts_by_place(
     ``center`` times the constant, the column before the last, is subtracted first. A row has one place in
     each of the p columns: each count of a column moves by at most 1.
     """
-    n_places, p, shift = int(table.max()) + 1, len(columns), 65 - len(table).bit_length()
+    n_places, shift = int(table.max()) + 1, 65 - len(table).bit_length()
 
-    def part(group: Group, values: FloatArray) -> FloatArray:
-        counts = np.zeros(p * n_places)
-        step = max(1, _ROWS_OF_A_BLOCK // p)
-        for start in range(0, len(values), step):
-            block = slice(start, start + step)
-            numbers = values[block].T[columns]  # np.take would copy all columns first
-            if center is not None:
-                numbers = numbers - center * group.X[block, -1]
-            places = table[numbers.view(np.int64) >> shift]
-            places += np.arange(0, p * n_places, n_places)[:, None]
-            counts += np.bincount(places.ravel(), minlength=p * n_places)
-        return counts.reshape(p, n_places)[:, 1:]
+    def part(_: Group, values: FloatArray) -> FloatArray:
+        counts = np.zeros((len(columns), n_places))
+        for block in _blocks(values):
+            for own, column in zip(counts, columns, strict=True):
+                numbers = block[:, column] if center is None else block[:, column] - center * block[:, -2]
+                own += np.bincount(table[numbers.view(np.int64) >> shift], minlength=n_places)
+        return counts[:, 1:]
 
     return rows.sum(part)
 
