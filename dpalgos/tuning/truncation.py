@@ -50,8 +50,13 @@ def truncation_choice() -> Any:
     )
 
 
-def check_truncation(truncation: str, calibration: str) -> None:
-    """Refuse to leave out truncation, except for an algorithm as printed."""
+def check_truncation(truncation: str, calibration: str, *, prints_quantiles: bool = True) -> None:
+    """Refuse to leave out truncation, except for an algorithm as printed, which may have no quantiles."""
+    if not prints_quantiles and truncation == "private_quantiles" and calibration == "paper":
+        raise InputError(
+            "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; use "
+            "calibration='tight'"
+        )
     if truncation == "none" and calibration != "paper":
         raise InputError(
             "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
