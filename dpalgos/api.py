@@ -15,7 +15,7 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
 from dpalgos.params import Params, PrivateParams
-from dpalgos.release.checks import check_count
+from dpalgos.release.checks import check_how_many
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
@@ -244,5 +244,5 @@ def replicate_generators(rng: object, replicates: object) -> list[np.random.Gene
             f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
             "pass e.g. rng=np.random.default_rng(0)"
         )
-    n_replicates = check_count("replicates", replicates)
+    n_replicates = check_how_many("replicates", replicates)
     return [rng] if n_replicates == 1 else rng.spawn(n_replicates)

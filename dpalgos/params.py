@@ -14,8 +14,7 @@ from typing import Any
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.release.checks import check_bound, check_for_columns, check_how_many
-from dpalgos.typing import is_number
+from dpalgos.release.checks import check_bound, check_for_columns, check_how_many, check_probability
 
 Check = Callable[[str, Any], Any]
 _MOST = 1_000_000  # the maximum number of rounds, rows or columns of a keyword
@@ -111,19 +110,10 @@ class PrivateParams(Params):
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
 
 
-def check_level(name: str, value: Any) -> float:
-    """Return a confidence level, or refuse what is none."""
-    if not is_number(value) or not 0 < value < 1:
-        raise InputError(
-            f"{name} must be a confidence level above 0 and below 1, got {value!r}; pass e.g. {name}=0.95"
-        )
-    return float(value)
-
-
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
     what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
-    return checked(what, check_level, default=None, optional=True)
+    return checked(what, check_probability, default=None, optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
-from dpalgos.params import check_level
+from dpalgos.release.checks import check_probability
 from dpalgos.typing import FloatArray
 
 NESTED = (
@@ -194,7 +194,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def means(self, rows: FloatArray, offset: FloatArray, interval: float | None = None) -> Any:
         """Return the result of :meth:`predict` for rows of the terms, (n, k), and an offset (n,)."""
-        level = None if interval is None else check_level("interval", interval)
+        level = None if interval is None else check_probability("interval", interval)
         limits = _limits(self._along(rows, level)) + offset
         mean = self.released.family.mean
         lower, middle, upper = (

@@ -44,7 +44,7 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import rehearse_release
 from dpalgos.params import Params
-from dpalgos.release.checks import check_count
+from dpalgos.release.checks import check_how_many
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
@@ -216,7 +216,7 @@ def audit(
     ``hardened`` holds the keywords of a release, whose noise is drawn run by run. The other arguments are
     those of :func:`audit_estimator`.
     """
-    n_trials, n_features = check_count("n_trials", n_trials), check_count("n_features", n_features)
+    n_trials, n_features = check_how_many("n_trials", n_trials), check_how_many("n_features", n_features)
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
     bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)))

@@ -78,11 +78,9 @@ def epsilon_lower_bound(
         return np.asarray(np.maximum(0.0, np.log(np.maximum(low - delta, 0.0)) - np.log(high)))
 
 
-def mu_lower_bound(
-    hits: float | FloatArray, false_hits: float | FloatArray, n_trials: float, confidence: float = CONFIDENCE
-) -> FloatArray:
+def mu_lower_bound(hits: float | FloatArray, false_hits: float | FloatArray, n_trials: float) -> FloatArray:
     """Return the μ of Gaussian DP that the counts of one event prove; see :func:`epsilon_lower_bound`."""
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = _lower_limit(hits, n_trials, tail), _upper_limit(false_hits, n_trials, tail)
     return np.asarray(np.maximum(0.0, scipy.special.ndtri(low) - scipy.special.ndtri(high)))
 
@@ -113,19 +111,19 @@ def gaussian_audit(mu: float, n_trials: int, delta: float, *, power: float = 0.9
 
 
 @lru_cache(typed=True)
-def detectable_fault(n_trials: int, epsilon: float, delta: float, *, power: float = 0.95) -> float:
+def detectable_fault(n_trials: int, epsilon: float, delta: float) -> float:
     """Return the smallest factor of missing noise that is detectable; infinite above 1000.
 
     A Gaussian release claims exactly (ε, δ), its neighbors attain the sensitivity, and its noise is divided
     by this factor. Then ``n_trials`` trials on each of two neighbors give a lower bound above ε with
-    probability ``power``. Smaller faults need a proof or an analytic test, not an audit.
+    probability 0.95. Smaller faults need a proof or an analytic test, not an audit.
     """
     if isinstance(n_trials, bool) or n_trials < 1:
         raise InputError(f"n_trials must be a whole number of at least 1, got {n_trials!r}; pass e.g. 100000")
     mu = gaussian_mu(epsilon, delta)
 
     def excess(log_factor: float) -> float:
-        return gaussian_audit(float(np.exp(log_factor)) * mu, n_trials, delta, power=power) - epsilon
+        return gaussian_audit(float(np.exp(log_factor)) * mu, n_trials, delta) - epsilon
 
     highest = float(np.log(_LARGEST_FAULT))
     if excess(highest) < 0:

@@ -52,6 +52,7 @@ from dpalgos.tuning.truncation import (
     RESPONSE_RELEASES,
     RESPONSE_SHARE,
     check_response_truncation,
+    check_truncation,
     response_truncation,
     symmetric_bound,
     truncation_choice,
@@ -105,11 +106,7 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.truncation == "private_quantiles" and self.calibration == "paper":
-            raise InputError(
-                "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
-                "use calibration='tight'"
-            )
+        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
         if self.interval is not None and (self.truncation != "bound" or self.residual_bound is not None):
             raise InputError(
                 f"interval must be None where residuals are clipped or responses cut at quantiles, got "

@@ -122,8 +122,7 @@ def rows_off_support(
 
 def _opposite_rows(params: DPSparseGLMParams, d: int, _: Published) -> Neighbors:
     """Return rows of the first round, where predictors are 0 in every family."""
-    far = 0.0 if params.response_bound is None else float(np.ceil(2 * params.response_bound) + 2)
-    return rows_off_support(params, d, [], far, of_values=False)
+    return rows_off_support(params, d, [], params.far_response, of_values=False)
 
 
 SELECTION = Release("step: selection", "half; 0.3 of the last round", ball_mean, witness=_opposite_rows)

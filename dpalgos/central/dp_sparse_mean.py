@@ -38,7 +38,6 @@ import numpy as np
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.central.dp_mean import opposite_rows
-from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
@@ -76,12 +75,7 @@ class DPSparseMeanParams(SparsityParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_truncation(self.truncation, self.calibration)
-        if self.calibration == "paper" and self.truncation == "private_quantiles":
-            raise InputError(
-                "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
-                "use calibration='tight'"
-            )
+        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
 
 
 def _rows_along_dropped(params: DPSparseMeanParams, d: int, published: Published) -> Neighbors:

@@ -122,13 +122,9 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     )
 
 
-def _far_response(params: ScreenedSparseGLMParams) -> float:
-    return 0.0 if params.response_bound is None else float(np.ceil(2 * params.response_bound) + 2)
-
-
 def _opposite_rows(params: ScreenedSparseGLMParams, d: int, _: Published) -> Neighbors:
     ones = np.full(d, params.covariate_bound)
-    return pair(ones, -ones, _far_response(params))
+    return pair(ones, -ones, params.far_response)
 
 
 def _opposite_selected_rows(params: ScreenedSparseGLMParams, d: int, published: Published) -> Neighbors:
@@ -139,7 +135,7 @@ def _opposite_selected_rows(params: ScreenedSparseGLMParams, d: int, published: 
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
     row = np.zeros(d)
     row[selected] = params.radius / np.sqrt(params.sparsity)
-    return pair(row, -row, _far_response(params))
+    return pair(row, -row, params.far_response)
 
 
 SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=_opposite_rows)

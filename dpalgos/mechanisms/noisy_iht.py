@@ -49,7 +49,6 @@ from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k, release_laplace
-from dpalgos.release.checks import check_columns, check_how_many, check_positive, check_sensitivity
 from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
@@ -97,11 +96,8 @@ def peeling(
     for the selection: one coordinate up, another down; for the values: all up. ``noise_multiplier`` is b/λ;
     :func:`printed_multiplier` is the papers' own.
     """
-    values = check_columns("values", values, transcript.n_replicates)
     d, n_replicates = values.shape
-    sparsity = check_how_many("sparsity", sparsity, d)
-    noise_multiplier = check_positive("noise_multiplier", noise_multiplier)
-    scale = noise_multiplier * check_sensitivity("linf_sensitivity", linf_sensitivity)
+    scale = noise_multiplier * np.asarray(linf_sensitivity)
 
     def draw() -> IntArray:
         left = np.array(np.abs(values).T, order="C")

@@ -25,7 +25,6 @@ import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
-from dpalgos.release.checks import check_positive
 from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
@@ -51,7 +50,7 @@ def private_range(
     Public: ``bound`` B, to which values are truncated, and ``bin_width`` w; more than 2^52 bins are refused.
     ``epsilon`` is that of each column: k events of this bounded range.
     """
-    epsilon, column = check_positive("epsilon", epsilon), _Columns(values, bound, bin_width)
+    column = _Columns(values, bound, bin_width)
     k, n_replicates = values.shape[1], transcript.n_replicates
     event = BoundedRangeEvent(
         label=release.label,
@@ -86,7 +85,7 @@ def repeated_ranges(
 
 def count_bins(bound: float, bin_width: float) -> int:
     """Return the number ⌈2B/w⌉ of bins that cover [−B, B], or refuse more than floats can distinguish."""
-    n_bins = np.ceil(2 * check_positive("bound", bound) / check_positive("bin_width", bin_width))
+    n_bins = np.ceil(2 * bound / bin_width)
     if not n_bins <= MOST_BINS:
         raise InputError(
             f"a range of ±{bound:g} in bins of {bin_width:g} must have at most 2^52 bins, got {n_bins:.3g}; "

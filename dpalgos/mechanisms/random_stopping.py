@@ -25,7 +25,6 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.release.checks import check_positive, check_probability
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -51,15 +50,13 @@ def select_by_random_stopping(
     ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
     the record alone. ``stop_probability`` is γ: 1/γ draws on average.
     """
-    epsilon = SCORE_FACTOR * check_positive("score_epsilon", score_epsilon)
-    stop = check_probability("stop_probability", stop_probability)
     n_candidates = len(mean_scores)
 
     def draw() -> FloatArray:
         released = np.empty((2, transcript.n_replicates))
         for r in range(transcript.n_replicates):
             noise = transcript.noise.select(slice(r, r + 1))
-            n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop)
+            n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop_probability)
             uniforms = scipy.special.ndtr(noise.normal(n_draws))[:, 0]
             which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
             drawn = scores(which, noise)
@@ -67,9 +64,8 @@ def select_by_random_stopping(
             released[:, r] = which[best], drawn[best]
         return released
 
-    return transcript.publish(
-        mean_scores, draw, ApproximateEvent(label=release.label, epsilon=epsilon, delta=0.0)
-    )
+    event = ApproximateEvent(label=release.label, epsilon=SCORE_FACTOR * score_epsilon, delta=0.0)
+    return transcript.publish(mean_scores, draw, event)
 
 
 def number_of_draws(uniform: float, stop_probability: float) -> int:

@@ -33,6 +33,7 @@ Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,6 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.mechanisms.sensitivity import lemma
-from dpalgos.release.checks import (
-    check_columns,
-    check_how_many,
-    check_positive,
-    check_sensitivity,
-)
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript, plain_sensitivity
@@ -92,10 +87,7 @@ def gumbel_top_k(
     Gumbel scale over it, g/λ: k events of bounded range ε₀ = 2/noise_multiplier. With ``by_magnitude``,
     |score| decides. It moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
     """
-    scores = check_columns("scores", scores, transcript.n_replicates)
-    k = check_how_many("k", k, len(scores))
-    noise_multiplier = check_positive("noise_multiplier", noise_multiplier)
-    scale = noise_multiplier * check_sensitivity("sensitivity", sensitivity)
+    scale = noise_multiplier * np.asarray(sensitivity)
 
     def draw() -> IntArray:
         # Replicates are rows here: a few at a time stay in the cache.
@@ -131,12 +123,8 @@ def exponential_mechanism(
 
     ``epsilon`` is the ε₀ of the choice. Witness: one score up by λ, another down by λ.
     """
-    multiplier = 2 / check_positive("epsilon", epsilon)
-    return np.asarray(
-        gumbel_top_k(transcript, release, scores, sensitivity=sensitivity, noise_multiplier=multiplier, k=1)[
-            0
-        ]
-    )
+    settings: Any = {"sensitivity": sensitivity, "noise_multiplier": 2 / epsilon}
+    return np.asarray(gumbel_top_k(transcript, release, scores, k=1, **settings)[0])
 
 
 def noisy_top_k(
@@ -157,7 +145,6 @@ def noisy_top_k(
     standard deviation over √k λ, k the ``sparsity``. With the two multipliers z₁ and z₂, ρ is
     (k/z₁² + 1/z₂²)/2.
     """
-    values = check_columns("values", values, transcript.n_replicates)
     selection, release = releases
     support = gumbel_top_k(
         transcript,
@@ -168,8 +155,7 @@ def noisy_top_k(
         k=sparsity,
         by_magnitude=True,
     )
-    multiplier = check_positive("release_multiplier", release_multiplier)
-    spend = Spend.of_multipliers(transcript, {release.label: multiplier})
+    spend = Spend.of_multipliers(transcript, {release.label: release_multiplier})
     selected = np.take_along_axis(values, support, axis=0)
     released, std = spend(release, selected, linf_sensitivity, sparsity)
     return SparseRelease(support=support, values=released, n_features=len(values), noise_std=std)
@@ -197,9 +183,7 @@ def release_laplace(
     The charge is k releases of ``epsilon`` each: k ε²/2 in zCDP. One release of ℓ1 sensitivity kλ would cost
     (kε)²/2. Witness: a neighbor that moves every coordinate by λ.
     """
-    values = check_columns("values", values, transcript.n_replicates)
-    epsilon = check_positive("epsilon", epsilon)
-    scale = check_sensitivity("linf_sensitivity", linf_sensitivity) / epsilon
+    scale = np.asarray(linf_sensitivity) / epsilon
     event = PureEvent(
         label=release.label,
         epsilon=epsilon,

@@ -15,11 +15,10 @@ def prune_noise(values: FloatArray, noise_std: float | FloatArray) -> FloatArray
     )
 
 
-def shrinkage_choice(default: str | None = None) -> Any:
+def shrinkage_choice() -> Any:
     """Declare the keyword ``shrinkage``."""
-    return choice(
-        "'james_stein' (with the known noise level) or None", ("james_stein", None), default=default
-    )
+    what = "'james_stein' (with the known noise level) or None"
+    return choice(what, ("james_stein", None), default=None)
 
 
 def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> FloatArray:

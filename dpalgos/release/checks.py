@@ -52,6 +52,18 @@ def check_bound(name: str, value: object) -> float:
     return number
 
 
+def check_bound_pair(name: str, value: Any) -> tuple[float, float]:
+    """Return public bounds (low, high), the first at most the second."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        low, high = check_bound(name, value[0]), check_bound(name, value[1])
+        if low <= high:
+            return low, high
+    raise InputError(
+        f"{name} must be a pair (low, high) of positive numbers, low at most high, got {value!r}; pass e.g. "
+        f"{name}=(1.0, 2.0)"
+    )
+
+
 def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
     """Return a public number, or one per column, as a tuple."""
     array = np.asarray(value)
@@ -92,44 +104,16 @@ def check_event(event: Event) -> Event:
     return event
 
 
-def check_sensitivity(name: str, value: object) -> FloatArray:
-    """Return a sensitivity, () or one per replicate (R,): positive and finite."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "iuf" or array.ndim > 1 or not (np.isfinite(array) & (array > 0)).all():
-        raise InputError(
-            f"{name} must be positive and finite, one number or one per replicate, got {value!r}"
-        )
-    return array.astype(float)
-
-
-def check_probability(name: str, value: Any, *, example: str = "1e-6") -> float:
+def check_probability(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:  # compared as it is: it may be too long for a float
-        raise InputError(
-            f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}={example}"
-        )
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=0.1")
     return float(value)
 
 
-def check_count(name: str, value: object) -> int:
-    """Return a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}; pass e.g. {name}=5")
-    return int(value)
-
-
-def check_how_many(name: str, value: object, most: int) -> int:
+def check_how_many(name: str, value: object, most: float = np.inf) -> int:
     """Return a whole number between 1 and ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-        raise InputError(f"{name} must be a whole number from 1 to {most}, got {value!r}")
+        allowed = "of at least 1" if most == np.inf else f"from 1 to {most}"
+        raise InputError(f"{name} must be a whole number {allowed}, got {value!r}")
     return int(value)
-
-
-def check_columns(name: str, values: FloatArray, n_replicates: int) -> FloatArray:
-    """Return private quantities with one column per replicate, (k, R): finite numbers."""
-    array = np.asarray(values)
-    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != n_replicates:
-        raise InputError(f"{name} must have shape (k, replicates = {n_replicates}), got {array.shape}")
-    if array.dtype.kind not in "iufb" or not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite numbers; clip or repair them first")
-    return array.astype(float, copy=False)

@@ -388,7 +388,7 @@ class Grouped(Generic[T]):
     def sum(self, part: Callable[[Group, T], Any]) -> FloatArray:
         """Return the sum over all rows of an array per group and its value, of one replicate."""
         if self.pairs is not None:
-            return np.asarray(sum(part(group, value) for group, value in self.pairs), dtype=float)
+            return _plain_sum(self.pairs, part)
         function = self.function
         return self.sample.total(lambda part_rows: _plain_sum(part_rows.map_groups(function), part))
 

@@ -20,7 +20,6 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.release.checks import check_positive
 from dpalgos.release.declared import Release
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -59,7 +58,6 @@ def exponential_quantiles(
     """
     n_replicates = transcript.n_replicates
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
-    epsilon = check_positive("epsilon", epsilon)
     if columns is None:
         columns = np.asarray(np.repeat(np.arange(values.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)

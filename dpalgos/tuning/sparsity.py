@@ -46,11 +46,11 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import PrivateParams, choice, count
+from dpalgos.params import PrivateParams, checked, choice, count
+from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.truncation import share_setting
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 N_FOLDS = 5
@@ -76,7 +76,9 @@ class SparsityParams(PrivateParams):
         _CHOICES,
         default=None,
     )
-    sparsity_share: float = share_setting("the choice (with its folds' models)", default=0.1)
+    sparsity_share: float = checked(
+        "share of the budget that the choice (with its folds' models) takes", check_probability, default=0.1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,8 +26,7 @@ import numpy as np
 from dpalgos.catalog import Neighbors, Published, Release
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
-from dpalgos.params import checked, choice
-from dpalgos.release.checks import check_probability
+from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.quantiles import exponential_quantiles
@@ -51,13 +50,13 @@ def truncation_choice() -> Any:
     )
 
 
-def share_setting(what: str, *, default: float) -> Any:
-    """Declare a share of the budget, in (0, 1)."""
-    return checked(f"share of the budget that {what} takes", _check_share, default=default)
-
-
-def check_truncation(truncation: str, calibration: str) -> None:
-    """Refuse to leave out truncation, except for an algorithm as printed."""
+def check_truncation(truncation: str, calibration: str, *, prints_quantiles: bool = True) -> None:
+    """Refuse to leave out truncation, except for an algorithm as printed, which may have no quantiles."""
+    if not prints_quantiles and truncation == "private_quantiles" and calibration == "paper":
+        raise InputError(
+            "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; use "
+            "calibration='tight'"
+        )
     if truncation == "none" and calibration != "paper":
         raise InputError(
             "truncation must be 'bound' or 'private_quantiles' for calibration='tight', got 'none', which "
@@ -166,10 +165,6 @@ def quantile_witness(bound: float, d: int) -> Neighbors:
     other_rows, other_responses = rows.copy(), responses.copy()
     other_rows[0], other_responses[0] = -bound, -bound
     return rows, responses, other_rows, other_responses
-
-
-def _check_share(name: str, value: Any) -> float:
-    return check_probability(name, value, example="0.1")
 
 
 def _truncates(choice: str) -> Callable[[Any], bool]:

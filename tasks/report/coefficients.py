@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
@@ -49,29 +49,17 @@ class _Release(BaseModel):
     covers: str = ""
 
 
-class _Parameters(BaseModel):
-    epsilon: Number
-    delta: Number
-
-
-class _Loss(BaseModel):
-    privacy_unit: str
-    privacy_parameters: _Parameters
-
-
-class _Product(BaseModel):
-    name: str
-
-
-class _Deployment(BaseModel):
-    product: _Product
-    privacy_loss: _Loss
+def _deployed(*path: str) -> Any:
+    return Field(validation_alias=AliasPath("deployment", *path))
 
 
 class _Record(BaseModel):
     """The part of a record that a table needs."""
 
-    deployment: _Deployment
+    name: str = _deployed("product", "name")
+    unit: str = _deployed("privacy_loss", "privacy_unit")
+    epsilon: Number = _deployed("privacy_loss", "privacy_parameters", "epsilon")
+    delta: Number = _deployed("privacy_loss", "privacy_parameters", "delta")
     release: _Release
 
 

@@ -245,3 +245,8 @@ class SparseFamilyParams(PrivateFamilyParams):
     family: str = choice("distribution of the responses", SPARSE_FAMILIES)
     covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
     sparsity: int = count("s, number of coefficients that are selected")
+
+    @property
+    def far_response(self) -> float:
+        """Return a response of a largest residual where predictors are 0, for witnesses."""
+        return 0.0 if self.response_bound is None else float(np.ceil(2 * self.response_bound) + 2)
