@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.cli.options import argument
+
 
 def toml(value: Any) -> str:
     if isinstance(value, dict):
@@ -18,7 +20,7 @@ def toml(value: Any) -> str:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file or release file.")],
+    file: Annotated[Path, argument("FILE", "Study file or release file.")],
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes

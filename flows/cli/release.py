@@ -15,7 +15,7 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, NoneExpected, Workers, Yes
+from flows.cli import options as given
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
@@ -27,44 +27,38 @@ _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 
 def release(
-    estimator: Annotated[
-        str, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
-    ],
-    data: Annotated[str, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")],
-    config: Annotated[
-        Path, typer.Option(metavar=FILE, help="TOML file with [dataset], [columns], [bounds], [params].")
-    ],
-    epsilon: Epsilon,
-    delta: Annotated[
-        float, typer.Option(metavar=NUMBER, help="δ, above 0 and well below 1 / number of rows.")
-    ],
+    estimator: Annotated[str, given.argument("ESTIMATOR", "Private estimator; see dpcost estimators.")],
+    data: Annotated[str, given.option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[Path, given.option("FILE", "TOML file with [dataset], [columns], [bounds], [params].")],
+    epsilon: given.Epsilon,
+    delta: Annotated[float, given.option("NUMBER", "δ, above 0 and well below 1 / number of rows.")],
     interval: Annotated[
         float | None,
-        typer.Option(
-            metavar=NUMBER, help="Confidence level of intervals, e.g. 0.95, paid from ε; default: none."
-        ),
+        given.option("NUMBER", "Confidence level of intervals, e.g. 0.95, paid from ε; default: none."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Charge again after a release that failed.")] = False,
+    again: Annotated[bool, given.flag("--again", "Charge again after a release that failed.")] = False,
     new_content: Annotated[
-        bool, typer.Option("--new-content", help="Accept changed data; they share this budget.")
+        bool, given.flag("--new-content", "Accept changed data; they share this budget.")
     ] = False,
-    yes: Yes = False,
-    none_expected: NoneExpected = False,
+    yes: given.Yes = False,
+    none_expected: Annotated[
+        bool,
+        given.flag(
+            "--none-expected", "Release even if more than 25% of simulated releases have no interval."
+        ),
+    ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(metavar=FOLDER, help="Folder for release.json and release.html, a record to publish."),
+        given.option("FOLDER", "Folder for release.json and release.html, a record to publish."),
     ] = None,
     table: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar=FILE,
-            help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable.",
-        ),
+        given.option("FILE", "File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable."),
     ] = None,
-    engine: Engine = "local",
-    force: Force = False,
-    as_json: AsJson = False,
-    workers: Workers = None,
+    engine: given.Engine = "local",
+    force: given.Force = False,
+    as_json: given.AsJson = False,
+    workers: given.Workers = None,
 ) -> None:
     """Make one private release about your own data, charged to the budget of the dataset.
 
