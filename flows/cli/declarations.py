@@ -36,7 +36,7 @@ def check(
     is_release = "dataset" in content and "panels" not in content
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
-        raise SpecError("\n  ".join([f"{file}: {len(faults)} to correct", *faults]))
+        raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
     typer.echo(f"{file}: complete and valid; no row was read")
     declared = (
         [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []

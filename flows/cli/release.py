@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from data.store.folders import home
+from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options as given
 
@@ -71,17 +71,24 @@ def release(
     from data.ledger import open_ledger
     from data.tables.sources import is_address
     from flows.progress import counter
+    from reports.pages.coefficient_table import render_coefficients
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
-    from tasks.report.coefficients import table_format, write_table
+    from tasks.report.coefficients import model_of_record, table_format
 
     source = data if is_address(data) else Path(data)
     for each in table or ():
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
-    check_outputs(files, inputs=[data, *files_named_by(config)], force=force)
+    check_files = partial(check_outputs, files, inputs=[data, *files_named_by(config)])
+    check_files(force=force or not again)  # a repeated request may write the same again
+
+    def before_charge(plan: "PlannedRelease") -> None:
+        check_files(force=force)
+        _confirm_intervals(yes, none_expected, plan)
+
     with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
@@ -90,15 +97,20 @@ def release(
             charging=Charging(
                 again=again,
                 allow_new_content=new_content,
-                before_charge=partial(_confirm_intervals, yes, none_expected),
+                before_charge=before_charge,
             ),
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
         made = record_of(released)
+        tables = {
+            each: render_coefficients([model_of_record(made)], table_format(each)) for each in table or ()
+        }
+        same = [each for each in tables if each.exists() and each.read_bytes() == tables[each]]
+        check_outputs([each for each in files if each not in same], force=force)
         if record:
             write_record(made, record)
-        for each in table or ():
-            write_table([made], each)
+        for each, content in tables.items():
+            atomic_write(each, content)
     typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
 
 

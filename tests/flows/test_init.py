@@ -179,6 +179,7 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     edited(file, "n = [9, 25, 90]", "n = [9, 25, -90]")
     status, _, said = command_line("check", file)
     assert status == 2
+    assert not any(each.isdigit() for each in said.partition("\n")[0].replace(str(file), ""))  # no count
     wanted = ("data.privacy_unit", "'age': lower", "data.columns.sex.categories", "data.missing", "grid.n")
     for text in (said, refusal(find_study, str(file))):
         assert [words for words in wanted if words not in text] == []
