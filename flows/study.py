@@ -158,7 +158,8 @@ def rerun(
     study: given.StudyName,
     task: TaskName,
     cell: given.CellKey = None,
-    options: given.RerunOptions = given.AS_LAST,
+    out: given.Folder = None,
+    offline: bool = False,
 ) -> Path:
     """Repeat the last run of a study, computing one task, or the block of one cell, again.
 
@@ -167,15 +168,14 @@ def rerun(
         task: The task to run again; tasks that depend on it follow.
         cell: For the task run_block, the cell whose block runs again, from the column cell of summary.csv.
             Default: all blocks.
-        options: Missing options are those of the last run.
+        out: The folder below reports/out that has the last run; reports/out by default.
+        offline: No network access.
     """
     given.check_studies(study)
-    parameters, command = rerun_options(
-        study, task, cell, options.model_dump(), given.reports_folder(options.out)
-    )
+    options, command = rerun_options(study, task, cell, given.reports_folder(out), out=out, offline=offline)
     given.TYPED.set(command)
     with computed_again(task, cell):
-        return _study(study, parameters)
+        return _study(study, options)
 
 
 @flow(name="report")

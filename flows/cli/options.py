@@ -41,27 +41,21 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text)
 
 
-def of_run(name: str, metavar: str = "", default: str = "") -> Any:
-    """Return an option of a run as typer reads it; `default` describes what None means."""
+def of_run(name: str, metavar: str = "") -> Any:
+    """Return an option of a run as typer reads it."""
     field = RunOptions.model_fields[name]
-    text = f"{field.description} {default}".strip()
+    text = str(field.description)
     if field.annotation is bool:
-        return typer.Option(f"--{name}", help=text)
-    parser = parser_of(Annotated[field.annotation, Field(), *field.metadata])
-    return typer.Option(parser=parser, metavar=metavar, help=text)
+        return flag(f"--{name}", text)
+    return option(metavar, text, parser=parser_of(Annotated[field.annotation, Field(), *field.metadata]))
 
 
-_PROFILES = f"[{'|'.join(PROFILES)}]"
-_LAST = "Without it: that of the last run."
-ProfileOption = Annotated[Any, of_run("profile", _PROFILES)]
+ProfileOption = Annotated[Any, of_run("profile", f"[{'|'.join(PROFILES)}]")]
 Reps = Annotated[Any, of_run("reps", "INTEGER")]
 Seed = Annotated[Any, of_run("seed", "INTEGER")]
 Workers = Annotated[Any, of_run("workers", "INTEGER")]
 Out = Annotated[Any, of_run("out", "FOLDER")]
 Offline = Annotated[bool, of_run("offline")]
-LastProfile = Annotated[Any, of_run("profile", _PROFILES, _LAST)]
-LastReps = Annotated[Any, of_run("reps", "INTEGER", _LAST)]
-LastSeed = Annotated[Any, of_run("seed", "INTEGER", _LAST)]
 DEFAULTS = RunOptions()
 AsJson = Annotated[bool, flag("--json", "Print one JSON document and nothing else.")]
 StudyArgument = Annotated[str, argument("STUDY", "Study name, or path of a study file.")]

@@ -50,11 +50,10 @@ def figure(
 ) -> None:
     """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
     given.use_plugins(plugins or [])
-    from flows.studies.results import file_of_report, stored_page
+    from flows.studies.results import stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
     from tasks.errors import SpecError
 
-    study = file_of_report(study, reports)
     page, results = stored_page(study, reports)
     path = out or Path(f"{page.name}.{form}")
     data_path = path.with_name(f"{path.stem}-figure.csv")

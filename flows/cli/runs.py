@@ -74,9 +74,6 @@ def rerun(
     cell: Annotated[
         str | None, given.option("KEY", "Cell whose block runs again, with --task run_block; default: all.")
     ] = None,
-    profile: given.LastProfile = None,
-    reps: given.LastReps = None,
-    seed: given.LastSeed = None,
     out: given.Out = None,
     offline: given.Offline = False,
 ) -> None:
@@ -85,10 +82,10 @@ def rerun(
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
 
-    settings = {"profile": profile, "reps": reps, "seed": seed, "out": out, "offline": offline}
-    again, command = rerun_options(study, task, cell, settings)
+    reports = Path(out or REPORTS).resolve()
+    options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
     with computed_again(task, cell):
-        typer.echo(launch([study], again, command=command))
+        typer.echo(launch([study], options, command=command))
 
 
 def reproduce(

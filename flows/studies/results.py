@@ -1,9 +1,8 @@
 """Work on the results in a folder: options of a rerun, pages written again, runs compared."""
 
 import os
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,25 +34,18 @@ def folder_of_run(folder: Path, study: str, profile: str) -> Path:
 
 
 def rerun_options(
-    study: str, task: str, cell: str | None, given: Mapping[str, Any], reports: Path | None = None
+    study: str, task: str, cell: str | None, reports: Path, *, out: str | None, offline: bool
 ) -> tuple[RunOptions, str]:
-    """Return the options and the command of a run that repeats the last one, with what is given changed.
-
-    The last run is that of the folder of reports, which follows from `out` if it is not said.
-    """
-    spec, profile, out = find_study(study), given.get("profile"), given.get("out")
+    """Return the options and the command of a run that repeats the last one in a folder of reports."""
+    spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
-    check_cell(spec, task, cell, None)
-    last = last_manifest(spec, reports or out)
-    if not last and profile is None:
-        raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
-    options = (last and RunOptions.of_manifest(last).model_dump()) or {}
-    if profile is not None:
-        options.pop("reps", None)  # those of the last run's profile
-    options |= {name: value for name, value in given.items() if value is not None}
-    check_cell(spec, task, cell, options.get("profile"))
-    return RunOptions(**options), last.get("command", "")
+    last = last_manifest(spec, reports)
+    if not last:
+        raise SpecError(f"{spec.name} has not run in {reports} yet; run: {_command(study, out)}")
+    options = RunOptions.of_manifest(last)
+    check_cell(spec, task, cell, options.profile)
+    return RunOptions(**{**options.model_dump(), "out": out, "offline": offline}), last["command"]
 
 
 def finished_report(study: str, options: RunOptions) -> Path | None:
@@ -87,17 +79,6 @@ def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataF
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
     spec = find_study(study)
     return page_of(spec, *_stored(spec, out))
-
-
-def file_of_report(study: str, out: str | Path | None) -> str:
-    """Return the file of a study of one's own that is named as its report is; any other name as it is."""
-    if study.endswith(".toml") or study in study_names() or not re.fullmatch(r"[\w-]+", study):
-        return study
-    files = [f"{study}.toml"]
-    with suppress(OSError, ValueError, TypeError, KeyError, IndexError):
-        manifest = read_json(_reports(out) / study / "manifest.json")
-        files.insert(0, shlex.split(manifest["rerun_commands"][0])[2])
-    return next((file for file in files if file.endswith(".toml") and Path(file).is_file()), study)
 
 
 def report_of(run: Path) -> Path:
