@@ -86,7 +86,8 @@ def init(
     from data.tables.schema import table_schema
     from tasks.release.rows import known_as
 
-    files = _files(name, force=force)
+    files = _files(name)
+    check_outputs(files, inputs=[data], force=force)
     marks = _marks(decimal, thousands)
     found = table_schema(data, marks)
     schema: Mapping[str, str] = found.types
@@ -113,7 +114,6 @@ def init(
         "codes": [toml(column) for column in found.codes if column in used],
         "dates": [toml(column) for column in found.dates if column in used],
     }
-    check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
     typer.echo("\n".join(_summary(facts, files, known, len(schema))))
 
@@ -141,22 +141,18 @@ def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_colu
     yield f"read the names and types of {n_columns} columns; {counted}were counted, no value is stored"
 
 
-def _files(name: str, *, force: bool) -> list[Path]:
-    """Return the files to write; refuse an invalid study name and existing files."""
+def _files(name: str) -> list[Path]:
+    """Return the files to write; refuse an invalid study name."""
     from flows.studies.find_study import study_names
     from tasks.errors import SpecError
     from tasks.study.spec import SCORECARD
 
-    files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
         raise SpecError(
             "NAME must be lower-case letters, digits, '_' and '-', begin with a letter, and not name a study "
             f"of the project, got {name!r}; pass e.g. my-study"
         )
-    for file in files:
-        if file.exists() and not force:
-            raise SpecError(f"{file} already exists; pass --force to overwrite it and lose your changes")
-    return files
+    return [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
 
 
 def _marks(decimal: str, thousands: str) -> "Marks":
