@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -33,7 +32,7 @@ from tasks.prepare import prepare
 from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
-from tasks.run.tables import Tables, dropped_rows, notes_on
+from tasks.run.tables import Tables, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.block import Block
 from tasks.study.spec import SCORECARD, StudySpec
@@ -218,17 +217,4 @@ def ingest(
         offline: No network access.
     """
     with exclusive_run(home()):
-        tables = list(bring_datasets(datasets, again=again, offline=offline))
-    rows = [
-        {
-            "dataset": table.name,
-            "rows": table.n_rows,
-            "of": table.rows_read,
-            "source": table.data_source,
-            "left out": dropped_rows(table),
-            "why not real": "; ".join(table.reasons),
-        }
-        for table in tables
-    ]
-    create_table_artifact(key="ingest", table=rows, description="The datasets in the store")
-    return [Path(table.path) for table in tables]
+        return [Path(table.path) for table in bring_datasets(datasets, again=again, offline=offline)]
