@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
+from flows.history import last_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
 from flows.studies.scorecard import write_scorecard
@@ -26,11 +27,9 @@ from tasks.study.spec import SCORECARD, StudySpec
 
 def folder_of_run(folder: Path, study: str, profile: str) -> Path:
     """Return where a run's report goes: next to one of a richer profile, in a folder named by its own."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        last = read_json(folder / study / "manifest.json")["profile"]
-        if PROFILES.index(profile) < PROFILES.index(last):
-            return folder / profile
-    return folder
+    last = last_run(folder / study).get("profile")
+    is_poorer = last in PROFILES and PROFILES.index(profile) < PROFILES.index(last)
+    return folder / profile if is_poorer else folder
 
 
 def rerun_options(
@@ -92,10 +91,10 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     Copies of one study file are one study, whatever their names.
     """
     first, *others = (read_results(run) for run in runs)
-    differences, file = [], _digest_of_study(runs[0])
+    differences, file = [], _study_of(runs[0]).get("sha256")
     for run, other in zip(runs[1:], others, strict=True):
         names = [str(next(iter(table["study"]), "")) for table in (first, other)]
-        renamed = other.assign(study=names[0]) if file and file == _digest_of_study(run) else other
+        renamed = other.assign(study=names[0]) if file and file == _study_of(run).get("sha256") else other
         change = compare_results(first, renamed)
         if not change["cells"] and not change["identical"]:
             raise SpecError(
@@ -106,11 +105,11 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     return differences
 
 
-def _digest_of_study(run: Path) -> str:
-    """Return the digest of a run's study file, "" where no manifest says it."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(read_json(report_of(run) / "manifest.json")["study"]["sha256"])
-    return ""
+def _study_of(run: Path) -> dict[str, Any]:
+    """Return what the manifest of a run says of its study file, or nothing."""
+    with suppress(ValueError, TypeError):
+        return dict(last_run(report_of(run)).get("study", {}))
+    return {}
 
 
 def comparison_page(runs: Sequence[Path]) -> bytes:
@@ -120,17 +119,14 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     compared: list[ComparedRun] = []
     names = _shortest_ends(runs)
     for run, name in zip(runs, names, strict=True):
-        folder = report_of(run)
-        try:
-            manifest = read_json(folder / "manifest.json")
-            study = str(manifest["study"]["name"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise SpecError(
-                f"{folder} must hold the manifest.json of a run; pass folders of reports"
-            ) from None
+        folder, study = report_of(run), _study_of(run).get("name")
+        if study is None:
+            raise SpecError(f"{folder} must hold the manifest.json of a run; pass folders of reports")
         if compared and compared[0].page.name != study:
             raise SpecError(f"runs must be of one study, got {compared[0].page.name} and {study}")
-        compared.append(ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", manifest)))
+        compared.append(
+            ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", last_run(folder)))
+        )
     return render_comparison(compared)
 
 
