@@ -153,7 +153,9 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch):
     sent = Mock()
     monkeypatch.setattr(artifacts, "create_markdown_artifact", sent)
-    artifacts.attach_report(Mock(analyst_table=object()), tmp_path / "report.html", "a headline")
+    spec = Mock(analyst_table=object())
+    spec.name = "mine"  # Mock takes a name for itself
+    artifacts.attach_report(spec, tmp_path / "report.html", "a headline")
     sent.assert_not_called()
 
 
