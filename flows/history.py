@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from data.store.folders import read_json
 from flows.lock import holder
@@ -18,10 +19,17 @@ def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, st
     return [_row(study=f"process {process}", status="running"), *newest] if process else newest
 
 
+def last_run(report: Path) -> dict[str, Any]:
+    """Return the manifest in the folder of a report, or an empty one if it is missing or damaged."""
+    with suppress(OSError, ValueError, TypeError):
+        return dict(read_json(report / "manifest.json"))
+    return {}
+
+
 def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
     for path in reports.glob("*/manifest.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # skip a damaged one
-            manifest = read_json(path)
+        manifest = last_run(path.parent)
+        if {"started", "finished", "profile"} <= manifest.keys():  # skip a damaged one
             yield _row(
                 started=str(manifest["started"]),
                 ended=str(manifest["finished"]),

@@ -115,18 +115,13 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
 
 
 def prepare_process() -> None:
-    """Let Prefect print nothing, and signals end this process."""
+    """Let Prefect print nothing, and Ctrl-C, SIGTERM and SIGHUP end this process at once.
+
+    File writes are atomic. A signal that is ignored stays ignored.
+    """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines
-    end_on_signals()
-
-
-def end_on_signals() -> None:
-    """Let Ctrl-C, SIGTERM and SIGHUP end this process at once; file writes are atomic.
-
-    A signal that is ignored stays ignored.
-    """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, lambda *_: leave("interrupted"))
@@ -170,7 +165,7 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
     """Run studies one after another with a server and workers; a failed study does not stop the others."""
     with (
         prefect_server(home(), meanwhile=partial(_load, options)),
-        _cluster(options.workers, engine) as at_once,
+        workers_of(options.workers, engine, leave) as at_once,
     ):
         from flows.studies.parameters import TYPED
 
@@ -211,20 +206,15 @@ def run_recorded(run: Callable[[], Any]) -> Any:
 def workers_of(
     workers: int | None, engine: str, when_lost: Callable[[str], object]
 ) -> AbstractContextManager[int]:
-    """Provide Dask workers, one per core by default, and yield the number of concurrent blocks."""
+    """Provide the workers of an engine, one per core by default, and yield the number of parallel blocks."""
+    number = workers or os.cpu_count() or 1
+    if engine == "local":  # each study starts its own processes
+        return nullcontext(number)
     from tasks.dask_cluster import own_cluster, standing_cluster
 
-    scheduler = engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None
-    return (
-        standing_cluster(scheduler, when_lost) if scheduler else own_cluster(workers or os.cpu_count() or 1)
-    )
-
-
-def _cluster(workers: int | None, engine: str) -> AbstractContextManager[int]:
-    """Provide Dask workers if the engine needs them; each study starts its own local processes."""
-    if engine == "local":
-        return nullcontext(workers or os.cpu_count() or 1)
-    return workers_of(workers, engine, leave)
+    if engine.startswith("dask://"):
+        return standing_cluster(engine.replace("dask://", "tcp://"), when_lost)
+    return own_cluster(number)
 
 
 def _load(options: RunOptions) -> None:

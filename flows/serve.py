@@ -44,12 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("studies", nargs="*", type=Path, help="your own study files to serve as well")
     parser.add_argument("--port", type=int, default=4200, help="port; default: 4200")
     parser.add_argument("--host", default=HOST, help=f"network interface; default: {HOST}")
-    parser.add_argument(
-        "--known-as",
-        action="append",
-        default=[],
-        help="host name of the server for other machines; repeatable",
-    )
+    others = "host name of the server for other machines; repeatable"
+    parser.add_argument("--known-as", action="append", default=[], help=others)
     options = parser.parse_args(arguments)
     os.umask(0o077)
     # A shell starts background jobs with Ctrl-C ignored; this process must still end with it.
@@ -70,10 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(home: Path, options: argparse.Namespace) -> None:
     """Start a server, deploy every study, and run due studies until a signal."""
     print("starting the server and the deployments …", flush=True)
-    path = [
-        str(PROJECT_ROOT),
-        *filter(None, [os.environ.get("PYTHONPATH")]),
-    ]  # runs import the flows from there
+    path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # of the flows, for runs
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     os.environ |= {
         "DPCOST_HOME": str(home),
@@ -95,9 +88,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
                 signal.raise_signal(signal.SIGINT)
 
         pages = address.removesuffix("/api")
-        os.environ.setdefault(
-            "DPCOST_REPORTS_URL", f"{pages}/reports"
-        )  # the address of the reports, for runs
+        os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
         served = {runner.add_deployment(each) for each in deployments(home_tag(home), options.studies)}
         end_unfinished(home_tag(home), served, commands=bool(holder(home)))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -33,7 +32,7 @@ from tasks.prepare import prepare
 from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
-from tasks.run.tables import Tables, dropped_rows, notes_on
+from tasks.run.tables import Tables, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.block import Block
 from tasks.study.spec import SCORECARD, StudySpec
@@ -158,7 +157,8 @@ def rerun(
     study: given.StudyName,
     task: TaskName,
     cell: given.CellKey = None,
-    options: given.RerunOptions = given.AS_LAST,
+    out: given.Folder = None,
+    offline: bool = False,
 ) -> Path:
     """Repeat the last run of a study, computing one task, or the block of one cell, again.
 
@@ -167,15 +167,14 @@ def rerun(
         task: The task to run again; tasks that depend on it follow.
         cell: For the task run_block, the cell whose block runs again, from the column cell of summary.csv.
             Default: all blocks.
-        options: Missing options are those of the last run.
+        out: The folder below reports/out that has the last run; reports/out by default.
+        offline: No network access.
     """
     given.check_studies(study)
-    parameters, command = rerun_options(
-        study, task, cell, options.model_dump(), given.reports_folder(options.out)
-    )
+    options, command = rerun_options(study, task, cell, given.reports_folder(out), out=out, offline=offline)
     given.TYPED.set(command)
     with computed_again(task, cell):
-        return _study(study, parameters)
+        return _study(study, options)
 
 
 @flow(name="report")
@@ -218,17 +217,4 @@ def ingest(
         offline: No network access.
     """
     with exclusive_run(home()):
-        tables = list(bring_datasets(datasets, again=again, offline=offline))
-    rows = [
-        {
-            "dataset": table.name,
-            "rows": table.n_rows,
-            "of": table.rows_read,
-            "source": table.data_source,
-            "left out": dropped_rows(table),
-            "why not real": "; ".join(table.reasons),
-        }
-        for table in tables
-    ]
-    create_table_artifact(key="ingest", table=rows, description="The datasets in the store")
-    return [Path(table.path) for table in tables]
+        return [Path(table.path) for table in bring_datasets(datasets, again=again, offline=offline)]

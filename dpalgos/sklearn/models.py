@@ -52,6 +52,8 @@ class _LinearPredictor(UnitModel):
         declared = y if response is None else response.apply(y[:, None])[:, 0]
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
             settings["intercept"] = True
+        if self._family:
+            settings["family"] = self._family
         self._result = result = self._released(rows, declared, moved, **settings)
         answer = result.estimate
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
@@ -114,11 +116,8 @@ class _LinearPredictor(UnitModel):
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
     def fit(self, X: object, y: object) -> Self:
         """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release."""
-        return self._fitted(X, y)
-
-    def _fitted(self, X: object, y: object, **settings: object) -> Self:
         rows, column = checked_pair(self, self._coded(X), y)
-        self._fit_coef(rows, column, self._response_units(), **settings)
+        self._fit_coef(rows, column, self._response_units())
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
 
@@ -181,10 +180,6 @@ class DPPoissonRegressor(_PrivateRegressor):
     _estimator = "preconditioned_glm"
     _family = "poisson"
 
-    def fit(self, X: object, y: object) -> Self:
-        """Fit to X (n, d) and counts y (n,)."""
-        return self._fitted(X, y, family="poisson")
-
     def predict(self, X: object) -> FloatArray:
         """Return expected counts, (n,)."""
         return np.exp(np.minimum(self._predictor(X), 700.0))
@@ -207,12 +202,28 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
             )
         return rows, codes
 
+    def _predictors(self, X: object) -> FloatArray:
+        """Return the linear predictor of each label, (n, K)."""
+        predictor = self._predictor(X)
+        return predictor if predictor.ndim == 2 else np.column_stack([np.zeros(len(predictor)), predictor])
+
+    def decision_function(self, X: object) -> FloatArray:
+        """Return the linear predictors, (n, K), or with two labels the log-odds of the second, (n,)."""
+        predictors = self._predictors(X)
+        return predictors[:, 1] - predictors[:, 0] if len(self.classes_) == 2 else predictors
+
+    def predict_proba(self, X: object) -> FloatArray:
+        """Return the probability of each label, (n, K)."""
+        return np.asarray(scipy.special.softmax(self._predictors(X), axis=1))
+
     def predict_log_proba(self, X: object) -> FloatArray:
         """Return the logarithms of the probabilities of each label, (n, K)."""
-        predictor = self._predictor(X)
-        if predictor.ndim == 1:
-            predictor = np.column_stack([np.zeros(len(predictor)), predictor])
-        return np.asarray(scipy.special.log_softmax(predictor, axis=1))
+        return np.asarray(scipy.special.log_softmax(self._predictors(X), axis=1))
+
+    def predict(self, X: object) -> np.ndarray:
+        """Return the most probable labels, (n,)."""
+        likeliest = self._predictors(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of rows with the right label, which is not private."""
@@ -252,23 +263,9 @@ class DPLogisticRegression(_PrivateClassifier):
                 f"Only binary classification is supported: y must hold two labels, got {len(self.classes_)} "
                 "classes; take DPMultinomialRegression"
             )
-        self._fit_coef(rows, codes, family="logistic")
+        self._fit_coef(rows, codes)
         self.coef_, self.intercept_ = self._coef[None, :], np.array([float(self._intercept)])
         return self
-
-    def decision_function(self, X: object) -> FloatArray:
-        """Return log-odds of the second label, (n,)."""
-        return self._predictor(X)
-
-    def predict_proba(self, X: object) -> FloatArray:
-        """Return the probabilities of both labels, (n, 2)."""
-        chance = scipy.special.expit(self._predictor(X))
-        return np.column_stack([1 - chance, chance])
-
-    def predict(self, X: object) -> np.ndarray:
-        """Return the more probable labels, (n,)."""
-        likelier = (self._predictor(X) > 0).astype(int)
-        return np.asarray(self.classes_[likelier])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -298,20 +295,6 @@ class DPMultinomialRegression(_PrivateClassifier):
         self.coef_ = self._coef.T
         self.intercept_ = np.broadcast_to(self._intercept, (len(self.classes_),)).astype(float)
         return self
-
-    def decision_function(self, X: object) -> FloatArray:
-        """Return the linear predictors, (n, K), or with two labels their difference, (n,)."""
-        predictor = self._predictor(X)
-        return predictor[:, 1] - predictor[:, 0] if len(self.classes_) == 2 else predictor
-
-    def predict_proba(self, X: object) -> FloatArray:
-        """Return the probability of each label, (n, K)."""
-        return np.asarray(scipy.special.softmax(self._predictor(X), axis=1))
-
-    def predict(self, X: object) -> np.ndarray:
-        """Return the most probable labels, (n,)."""
-        likeliest = self._predictor(X).argmax(axis=1)
-        return np.asarray(self.classes_[likeliest])
 
     def _rows(self) -> list[tuple[str, float]]:
         names = [*self._names(), "intercept"] if self.fit_intercept else self._names()

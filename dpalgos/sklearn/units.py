@@ -55,7 +55,7 @@ def units_of_bounds(
     """
     if bounds is None:
         return Units(np.zeros(d), np.ones(d), np.full(d, -np.inf), np.full(d, np.inf))
-    ends = _by_position(name, bounds, columns, "(0, 100)")
+    ends = _by_position(name, bounds, columns)
     if isinstance(ends, list) and len(ends) == d and all(np.shape(pair) == (2,) for pair in ends):
         ends = tuple(zip(*ends, strict=True))
     if not isinstance(ends, tuple | list) or len(ends) != 2:
@@ -68,7 +68,7 @@ def units_of_bounds(
     return Units(np.array(center), np.array(scale), lower, upper)
 
 
-def _by_position(name: str, value: object, columns: Sequence[str] | None, example: str) -> object:
+def _by_position(name: str, value: object, columns: Sequence[str] | None) -> object:
     """Return a dictionary by column as a list in the order of columns; other values unchanged."""
     if not isinstance(value, Mapping):
         return value
@@ -79,8 +79,7 @@ def _by_position(name: str, value: object, columns: Sequence[str] | None, exampl
     if missing or unknown:
         wrong = f"no {missing[0]!r}" if missing else f"{unknown[0]!r}, which is no column"
         raise InputError(
-            f"{name} must name every column of X, got {wrong}; pass e.g. {{{columns[0]!r}: {example}, …}} "
-            f"for {', '.join(map(repr, columns))}"
+            f"{name} must name every column of X, got {wrong}; name each of {', '.join(map(repr, columns))}"
         )
     return [value[column] for column in columns]
 
@@ -123,10 +122,9 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         units = units_of_bounds(d, self.bounds, columns=columns)
         if self.bounds is not None and (self.center is not None or self.scale is not None):
             raise InputError("bounds replace center and scale, got both; leave out one of them")
-        for name, example in (("center", "50"), ("scale", "15")):
+        for name in ("center", "scale"):
             if (given := getattr(self, name)) is not None:
-                numbers = _constants(name, _by_position(name, given, columns, example), d)
-                units = replace(units, **{name: numbers})
+                units = replace(units, **{name: _constants(name, _by_position(name, given, columns), d)})
         if not (units.scale > 0).all():
             raise InputError(f"scale must be positive, got {self.scale!r}")
         self._units = units

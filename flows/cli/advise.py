@@ -9,7 +9,7 @@ import typer
 from pydantic_core import to_json
 
 from data.store.folders import home
-from flows.cli.options import NAME, NUMBER, AsJson, StudyArgument
+from flows.cli.options import AsJson, StudyArgument, option
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 def advise(
     study: StudyArgument,
     error: Annotated[
-        float | None,
-        typer.Option(metavar=NUMBER, help="Target error; default: twice the sampling error without privacy."),
+        float | None, option("NUMBER", "Target error; default: twice the sampling error without privacy.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(metavar=NAME, help="Dataset name in the ledger; default: the study's name.")
+        str | None, option("NAME", "Dataset name in the ledger; default: the study's name.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

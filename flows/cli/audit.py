@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import INTEGER, NUMBER, AsJson, Plugins, use_plugins, whole_number
+from flows.cli.options import AsJson, Epsilon, Plugins, argument, flag, option, use_plugins
 from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
@@ -28,59 +28,40 @@ _OTHERS = {
 def audit(
     context: typer.Context,
     estimator: Annotated[
-        str | None, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
+        str | None, argument("ESTIMATOR", "Private estimator; see dpcost estimators.")
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number(1000, MAX_TRIALS),
-            metavar=INTEGER,
-            help="Runs per dataset; default: 100,000, with --callable 10,000, with --hardened 2,000.",
+        option(
+            "INTEGER",
+            "Runs per dataset; default: 100,000, with --callable 10,000, with --hardened 2,000.",
+            min=1000,
+            max=MAX_TRIALS,
         ),
     ] = None,
-    epsilon: Annotated[float, typer.Option(metavar=NUMBER, help="ε, above 0.")] = 0.5,
-    delta: Annotated[
-        float, typer.Option(metavar=NUMBER, help="δ, below 1; with --callable also 0, for pure ε.")
-    ] = 1e-5,
-    seed: Annotated[
-        int, typer.Option(parser=whole_number(), metavar=INTEGER, help="Random seed of the trials.")
-    ] = 0,
+    epsilon: Epsilon = 0.5,
+    delta: Annotated[float, option("NUMBER", "δ, below 1; with --callable also 0, for pure ε.")] = 1e-5,
+    seed: Annotated[int, option("INTEGER", "Random seed of the trials.", min=0)] = 0,
     interval: Annotated[
-        float | None,
-        typer.Option(
-            metavar=NUMBER, help="Confidence level, e.g. 0.95; audits the releases of intervals too."
-        ),
+        float | None, option("NUMBER", "Confidence level, e.g. 0.95; audits the releases of intervals too.")
     ] = None,
     param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Setting of the estimator, e.g. intercept=true. Repeatable."),
+        list[str] | None, option("NAME=VALUE", "Setting of the estimator, e.g. intercept=true. Repeatable.")
     ] = None,
     hardened: Annotated[
-        bool,
-        typer.Option("--hardened", help="Attack the floating-point-safe noise of releases."),
+        bool, flag("--hardened", "Attack the floating-point-safe noise of releases.")
     ] = False,
     foreign: Annotated[
-        str | None,
-        typer.Option(
-            "--callable", metavar="MODULE:FUNCTION", help="Function of a table and a seed, to attack."
-        ),
+        str | None, option("MODULE:FUNCTION", "Function of a table and a seed, to attack.", "--callable")
     ] = None,
     columns: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number(1),
-            metavar=INTEGER,
-            help="Columns of the table for --callable; the response is the last.",
-        ),
+        int, option("INTEGER", "Columns of the table for --callable; the response is the last.", min=1)
     ] = 2,
     mu: Annotated[
-        float | None,
-        typer.Option(metavar=NUMBER, help="Claimed μ of Gaussian DP, for --callable; replaces --epsilon."),
+        float | None, option("NUMBER", "Claimed μ of Gaussian DP, for --callable; replaces --epsilon.")
     ] = None,
     plugins: Plugins = None,
-    label: Annotated[
-        bool, typer.Option("--label", help="Values 0 and 1 in the last column of this table.")
-    ] = False,
+    label: Annotated[bool, flag("--label", "Values 0 and 1 in the last column of this table.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Attack an estimator: print an empirical lower bound on ε next to the certified ε.
@@ -111,10 +92,10 @@ def _check_options(context: typer.Context, estimator: str | None, foreign: str |
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
     how = "an estimator" if foreign is None else "a mechanism by --callable"
-    for name, option in _OTHERS[how].items():
+    for name, words in _OTHERS[how].items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise SpecError(f"{option} does not apply to an audit of {how}; leave it out")
+            raise SpecError(f"{words} does not apply to an audit of {how}; leave it out")
 
 
 def _of_mu(mu: float | None, delta: float) -> dict[str, float]:

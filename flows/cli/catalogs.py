@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import NAME, AsJson, print_rows
+from flows.cli.options import AsJson, argument, option, print_rows
 
 _FLOWS = Path(__file__).resolve().parents[1]
 RELEASE_COLUMNS = ("release", "budget share", "sensitivity", "when")
@@ -38,15 +38,10 @@ def _listed(name: str, study: dict[str, Any]) -> dict[str, Any]:
 
 
 def estimators(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Estimator to explain; default: list all.")
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar=NAME, help="Only estimators for this task, e.g. mean.")
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Estimator to explain; default: list all.")] = None,
+    task: Annotated[str | None, option("NAME", "Only estimators for this task, e.g. mean.")] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="[none|central|local|user]", help="Only estimators with this privacy model."),
+        str | None, option("[none|central|local|user]", "Only estimators with this privacy model.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,10 +56,10 @@ def estimators(
             typer.echo(_explained(entry.to_dict()))
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
-    for field, option, value in (("task", "--task", task), ("privacy_model", "--model", model)):
+    for field, words, value in (("task", "--task", task), ("privacy_model", "--model", model)):
         known = sorted({row[field] for row in rows})
         if value is not None and value not in known:
-            raise dpalgos.InputError(f"{option} must be one of {', '.join(known)}, got {value!r}")
+            raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
     print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
 

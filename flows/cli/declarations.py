@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.cli.options import argument
+
 
 def toml(value: Any) -> str:
     if isinstance(value, dict):
@@ -18,7 +20,7 @@ def toml(value: Any) -> str:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file or release file.")],
+    file: Annotated[Path, argument("FILE", "Study file or release file.")],
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes
@@ -34,7 +36,7 @@ def check(
     is_release = "dataset" in content and "panels" not in content
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
-        raise SpecError("\n  ".join([f"{file}: {len(faults)} to correct", *faults]))
+        raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
     typer.echo(f"{file}: complete and valid; no row was read")
     declared = (
         [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []

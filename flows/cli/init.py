@@ -10,7 +10,7 @@ import typer
 
 from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
-from flows.cli.options import COLUMN, FILE, INTEGER, Force, whole_number
+from flows.cli.options import Force, argument, option
 
 if TYPE_CHECKING:
     from data.dataset import Marks
@@ -52,43 +52,30 @@ _MODELS = {
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Study name; writes NAME.toml in this folder.")],
-    data: Annotated[
-        Path, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")
-    ],
+    name: Annotated[str, argument("NAME", "Study name; writes NAME.toml in this folder.")],
+    data: Annotated[Path, option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
     response: Annotated[
-        str, typer.Option(metavar=COLUMN, help="Response of a regression; default: means of all columns.")
+        str, option("COLUMN", "Response of a regression; default: means of all columns.")
     ] = "",
     family: Annotated[
         str,
-        typer.Option(
-            metavar="[linear|logistic|poisson|multinomial]",
-            help="Regression family; default: by the type of the response.",
+        option(
+            "[linear|logistic|poisson|multinomial]",
+            "Regression family; default: by the type of the response.",
         ),
     ] = "",
     user_id: Annotated[
-        str,
-        typer.Option(metavar=COLUMN, help="Column of user ids; each user is protected with all their rows."),
+        str, option("COLUMN", "Column of user ids; each user is protected with all their rows.")
     ] = "",
     sparsity: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number(1), metavar=INTEGER, help="Number of nonzero coefficients; default: all."
-        ),
+        int | None, option("INTEGER", "Number of nonzero coefficients; default: all.", min=1)
     ] = None,
     formula: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMULA",
-            help='Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.',
-        ),
+        str, option("FORMULA", 'Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.')
     ] = "",
-    decimal: Annotated[str, typer.Option(metavar="MARK", help="Decimal mark of a CSV file: . or ,")] = "",
+    decimal: Annotated[str, option("MARK", "Decimal mark of a CSV file: . or ,")] = "",
     thousands: Annotated[
-        str,
-        typer.Option(
-            metavar="MARK", help="Thousands separator of a CSV file: . , ' or a blank. Default: none."
-        ),
+        str, option("MARK", "Thousands separator of a CSV file: . , ' or a blank. Default: none.")
     ] = "",
     force: Force = False,
 ) -> None:
@@ -99,7 +86,8 @@ def init(
     from data.tables.schema import table_schema
     from tasks.release.rows import known_as
 
-    files = _files(name, force=force)
+    files = _files(name)
+    check_outputs(files, inputs=[data], force=force)
     marks = _marks(decimal, thousands)
     found = table_schema(data, marks)
     schema: Mapping[str, str] = found.types
@@ -126,7 +114,6 @@ def init(
         "codes": [toml(column) for column in found.codes if column in used],
         "dates": [toml(column) for column in found.dates if column in used],
     }
-    check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
     typer.echo("\n".join(_summary(facts, files, known, len(schema))))
 
@@ -154,22 +141,18 @@ def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_colu
     yield f"read the names and types of {n_columns} columns; {counted}were counted, no value is stored"
 
 
-def _files(name: str, *, force: bool) -> list[Path]:
-    """Return the files to write; refuse an invalid study name and existing files."""
+def _files(name: str) -> list[Path]:
+    """Return the files to write; refuse an invalid study name."""
     from flows.studies.find_study import study_names
     from tasks.errors import SpecError
     from tasks.study.spec import SCORECARD
 
-    files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
         raise SpecError(
             "NAME must be lower-case letters, digits, '_' and '-', begin with a letter, and not name a study "
             f"of the project, got {name!r}; pass e.g. my-study"
         )
-    for file in files:
-        if file.exists() and not force:
-            raise SpecError(f"{file} already exists; pass --force to overwrite it and lose your changes")
-    return files
+    return [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
 
 
 def _marks(decimal: str, thousands: str) -> "Marks":
@@ -305,13 +288,13 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         raise SpecError(f"--family must be {', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}, got {family!r}")
     if family and not response:
         raise SpecError(f"--family {family} needs --response; name the response column")
-    for option, column in (("--response", response), ("--user-id", user_id)):
+    for words, column in (("--response", response), ("--user-id", user_id)):
         if column and column not in schema:
             raise SpecError(
-                f"{option} must be one of the {len(schema)} columns of the file, got {column!r}; check it"
+                f"{words} must be one of the {len(schema)} columns of the file, got {column!r}; check it"
             )
         if column and schema[column] == "empty":
-            raise SpecError(f"{option} must be a column with values, got {column!r}, which is empty")
+            raise SpecError(f"{words} must be a column with values, got {column!r}, which is empty")
     if response and response == user_id:
         raise SpecError(f"--user-id must be another column than --response, got {user_id!r} for both")
     kind = schema.get(response, "")
@@ -320,12 +303,12 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     if user_id and sparsity is not None:
         raise SpecError("--sparsity and --user-id cannot be combined; leave one out")
-    for option, is_given, prefix in (
+    for words, is_given, prefix in (
         ("--user-id", bool(user_id), "user"),
         ("--sparsity", sparsity is not None, "sparse"),
     ):
         if is_given and f"{prefix} {chosen}" not in _MODELS:
-            raise SpecError(f"{option} is for means and linear regression, got {chosen}; leave it out")
+            raise SpecError(f"{words} is for means and linear regression, got {chosen}; leave it out")
         if is_given:
             return f"{prefix} {chosen}"
     return chosen

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import FILE, NUMBER, AsJson, Epsilon
+from flows.cli.options import AsJson, Epsilon, argument, flag, option
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
@@ -26,15 +26,11 @@ ledger_app = typer.Typer(
 
 @ledger_app.command("open")
 def ledger_open(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Dataset name.")],
+    name: Annotated[str, argument("NAME", "Dataset name.")],
     epsilon: Epsilon,
-    delta: Annotated[
-        float,
-        typer.Option(metavar=NUMBER, help="δ, well below 1 / number of rows; 0 allows pure ε only."),
-    ],
+    delta: Annotated[float, option("NUMBER", "δ, well below 1 / number of rows; 0 allows pure ε only.")],
     data: Annotated[
-        Path | None,
-        typer.Option(metavar=FILE, help="Data file; default: the one that NAME.toml declares, if it exists."),
+        Path | None, option("FILE", "Data file; default: the one that NAME.toml declares, if it exists.")
     ] = None,
 ) -> None:
     """Set the total privacy budget of a dataset, once; the same rows get no second budget."""
@@ -65,9 +61,7 @@ def _file_of(study: Path) -> Path | None:
 
 @ledger_app.command("show")
 def ledger_show(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Dataset name; default: all datasets.")
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Dataset name; default: all datasets.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show budgets and charges."""
@@ -104,10 +98,8 @@ def ledger_show(
 
 @ledger_app.command("give-back")
 def ledger_give_back(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Dataset name.")],
-    reserve: Annotated[
-        str, typer.Argument(metavar="RESERVE", help="Name of the reserve: PLAN/QUESTION, as show prints it.")
-    ],
+    name: Annotated[str, argument("NAME", "Dataset name.")],
+    reserve: Annotated[str, argument("RESERVE", "Name of the reserve: PLAN/QUESTION, as show prints it.")],
 ) -> None:
     """Give back the reserve of a question of a plan, unless its noise may have been drawn."""
     from data.errors import LedgerError
@@ -125,9 +117,7 @@ def ledger_give_back(
 
 
 @ledger_app.command("backup")
-def ledger_backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file.")], as_json: AsJson = False
-) -> None:
+def ledger_backup(file: Annotated[Path, argument("FILE", "Backup file.")], as_json: AsJson = False) -> None:
     """Copy the ledger with its key into one file; overwrites only an earlier backup."""
     from data.ledger import open_ledger
 
@@ -137,13 +127,10 @@ def ledger_backup(
 
 @ledger_app.command("restore")
 def ledger_restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file.")],
-    noted: Annotated[
-        str | None, typer.Option(metavar="HEAD", help="Last head that you noted; FILE must contain it.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "Backup file.")],
+    noted: Annotated[str | None, option("HEAD", "Last head that you noted; FILE must contain it.")] = None,
     forget_newer: Annotated[
-        bool,
-        typer.Option("--forget-newer", help="Accept an older state; later charges are lost."),
+        bool, flag("--forget-newer", "Accept an older state; later charges are lost.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -162,9 +149,7 @@ def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
 
 @ledger_app.command("verify")
 def ledger_verify(
-    noted: Annotated[
-        str | None, typer.Option(metavar="HEAD", help="Head that an earlier verify printed.")
-    ] = None,
+    noted: Annotated[str | None, option("HEAD", "Head that an earlier verify printed.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check that the chain of charges is complete; exit status 1 if it is not."""

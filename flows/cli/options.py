@@ -29,57 +29,49 @@ def parser_of(kind: Any) -> Callable[[str], Any]:
     return parse
 
 
-def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], Any]:
-    return parser_of(Annotated[int, Field(ge=least, le=most)])
+def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
-def of_run(name: str, metavar: str = "", default: str = "") -> Any:
-    """Return an option of a run as typer reads it; `default` describes what None means."""
+def flag(name: str, text: str) -> Any:
+    return typer.Option(name, help=text)
+
+
+def argument(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=text)
+
+
+def of_run(name: str, metavar: str = "") -> Any:
+    """Return an option of a run as typer reads it."""
     field = RunOptions.model_fields[name]
-    text = f"{field.description} {default}".strip()
+    text = str(field.description)
     if field.annotation is bool:
-        return typer.Option(f"--{name}", help=text)
-    parser = parser_of(Annotated[field.annotation, Field(), *field.metadata])
-    return typer.Option(parser=parser, metavar=metavar, help=text)
+        return flag(f"--{name}", text)
+    return option(metavar, text, parser=parser_of(Annotated[field.annotation, Field(), *field.metadata]))
 
 
-# What --help shows in place of a value.
-INTEGER, NUMBER, NAME, COLUMN, FILE, FOLDER = "INTEGER", "NUMBER", "NAME", "COLUMN", "FILE", "FOLDER"
-_PROFILES = f"[{'|'.join(PROFILES)}]"
-_LAST = "Without it: that of the last run."
-ProfileOption = Annotated[Any, of_run("profile", _PROFILES)]
-Reps = Annotated[Any, of_run("reps", INTEGER)]
-Seed = Annotated[Any, of_run("seed", INTEGER)]
-Workers = Annotated[Any, of_run("workers", INTEGER)]
-Out = Annotated[Any, of_run("out", FOLDER)]
+ProfileOption = Annotated[Any, of_run("profile", f"[{'|'.join(PROFILES)}]")]
+Reps = Annotated[Any, of_run("reps", "INTEGER")]
+Seed = Annotated[Any, of_run("seed", "INTEGER")]
+Workers = Annotated[Any, of_run("workers", "INTEGER")]
+Out = Annotated[Any, of_run("out", "FOLDER")]
 Offline = Annotated[bool, of_run("offline")]
-LastProfile = Annotated[Any, of_run("profile", _PROFILES, _LAST)]
-LastReps = Annotated[Any, of_run("reps", INTEGER, _LAST)]
-LastSeed = Annotated[Any, of_run("seed", INTEGER, _LAST)]
 DEFAULTS = RunOptions()
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="Study name, or path of a study file.")]
-Epsilon = Annotated[float, typer.Option(metavar=NUMBER, help="ε, above 0.")]
+AsJson = Annotated[bool, flag("--json", "Print one JSON document and nothing else.")]
+StudyArgument = Annotated[str, argument("STUDY", "Study name, or path of a study file.")]
+Epsilon = Annotated[float, option("NUMBER", "ε, above 0.")]
 Engine = Annotated[
     str,
-    typer.Option(
-        metavar="[local|dask|dask://HOST:PORT]",
-        help="Where blocks run: processes of this machine, Dask processes, or a Dask cluster.",
+    option(
+        "[local|dask|dask://HOST:PORT]",
+        "Where blocks run: processes of this machine, Dask processes, or a Dask cluster.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")]
-NoneExpected = Annotated[
-    bool,
-    typer.Option(
-        "--none-expected", help="Release even if more than 25% of simulated releases have no interval."
-    ),
-]
+Force = Annotated[bool, flag("--force", "Overwrite existing files.")]
+Yes = Annotated[bool, flag("--yes", "Skip the confirmation prompt.")]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--with", metavar=FILE, help="Python file with your own estimator, dataset or problem. Repeatable."
-    ),
+    option("FILE", "Python file with your own estimator, dataset or problem. Repeatable.", "--with"),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import FOLDER, Yes
+from flows.cli.options import Yes, argument, flag, option
 
 if TYPE_CHECKING:
     from data.ledger import Account
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 protocol_app = typer.Typer(
     help="Check and release an analysis plan: several questions within one budget.", no_args_is_help=True
 )
-PlanArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="TOML file with [plan], [[question]] and [[table]].")
-]
+PlanArgument = Annotated[Path, argument("FILE", "TOML file with [plan], [[question]] and [[table]].")]
 
 
 @protocol_app.command("check")
@@ -41,16 +39,11 @@ protocol_app.command("advise", hidden=True)(check)
 def release(
     file: PlanArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar=FOLDER, help="Folder for page, tables and records; default: the name of FILE."),
+        Path | None, option("FOLDER", "Folder for page, tables and records; default: the name of FILE.")
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Charge again the questions whose estimates were lost.")
-    ] = False,
+    again: Annotated[bool, flag("--again", "Charge again the questions whose estimates were lost.")] = False,
     yes: Yes = False,
-    methods: Annotated[
-        bool, typer.Option("--methods", help="Print paragraphs for a methods section.")
-    ] = False,
+    methods: Annotated[bool, flag("--methods", "Print paragraphs for a methods section.")] = False,
 ) -> None:
     """Reserve the budget of a plan, release its questions, and write one page.
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,6 +10,8 @@ from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options as given
 from flows.progress import say
+
+_FORMATS = given.parser_of(Literal["pdf", "svg", "png"])
 
 
 def _inches(text: str) -> float:
@@ -23,63 +25,35 @@ def _inches(text: str) -> float:
     return width
 
 
-def _format(text: str) -> str:
-    from reports.charts.figure import FORMATS
-
-    if text not in FORMATS:
-        raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}, got {text!r}")
-    return text
-
-
 def figure(
-    study: Annotated[
-        str,
-        typer.Argument(metavar="STUDY", help="Study name, or path of a study file; it needs a report."),
-    ],
-    metric: Annotated[
-        str, typer.Option(metavar=given.NAME, help="Metric; default: that of the headline.")
-    ] = "",
-    panel: Annotated[
-        str, typer.Option(metavar=given.NAME, help="Panel; default: that of the headline.")
-    ] = "",
+    study: Annotated[str, given.argument("STUDY", "Study name, or path of a study file; it needs a report.")],
+    metric: Annotated[str, given.option("NAME", "Metric; default: that of the headline.")] = "",
+    panel: Annotated[str, given.option("NAME", "Panel; default: that of the headline.")] = "",
     axis: Annotated[
-        str, typer.Option(metavar="[n|d|s|steps|epsilon]", help="Horizontal axis; default: that of the page.")
+        str, given.option("[n|d|s|steps|epsilon]", "Horizontal axis; default: that of the page.")
     ] = "",
-    epsilon: Annotated[
-        float | None, typer.Option(metavar=given.NUMBER, help="ε; default: that of the headline.")
-    ] = None,
+    epsilon: Annotated[float | None, given.option("NUMBER", "ε; default: that of the headline.")] = None,
     delta: Annotated[
-        str, typer.Option(metavar="RULE", help="Rule for δ, e.g. 1/n^2; default: that of the headline.")
+        str, given.option("RULE", "Rule for δ, e.g. 1/n^2; default: that of the headline.")
     ] = "",
     lines: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES", help="Labels of lines, separated by semicolons; default: as on the page."
-        ),
+        str, given.option("NAMES", "Labels of lines, separated by semicolons; default: as on the page.")
     ] = "",
-    form: Annotated[
-        str, typer.Option("--format", parser=_format, metavar="[pdf|svg|png]", help="File format.")
-    ] = "pdf",
+    form: Annotated[Any, given.option("[pdf|svg|png]", "File format.", "--format", parser=_FORMATS)] = "pdf",
     width: Annotated[
-        float,
-        typer.Option(parser=_inches, metavar="LENGTH", help="Width of the figure, e.g. 3.3in or 8.4cm."),
+        float, given.option("LENGTH", "Width of the figure, e.g. 3.3in or 8.4cm.", parser=_inches)
     ] = "6.5in",  # type: ignore[assignment]
-    out: Annotated[
-        Path | None, typer.Option(metavar=given.FILE, help="Output file; default: STUDY.FORMAT.")
-    ] = None,
-    reports: Annotated[
-        Path | None, typer.Option(metavar=given.FOLDER, help="Report folder; default: reports/out.")
-    ] = None,
+    out: Annotated[Path | None, given.option("FILE", "Output file; default: STUDY.FORMAT.")] = None,
+    reports: Annotated[Path | None, given.option("FOLDER", "Report folder; default: reports/out.")] = None,
     plugins: given.Plugins = None,
     force: given.Force = False,
 ) -> None:
     """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
     given.use_plugins(plugins or [])
-    from flows.studies.results import file_of_report, stored_page
+    from flows.studies.results import stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
     from tasks.errors import SpecError
 
-    study = file_of_report(study, reports)
     page, results = stored_page(study, reports)
     path = out or Path(f"{page.name}.{form}")
     data_path = path.with_name(f"{path.stem}-figure.csv")
@@ -91,7 +65,7 @@ def figure(
         epsilon=epsilon,
         delta_rule=delta,
         lines=tuple(name.strip() for name in lines.split(";") if name.strip()),
-        format=form,  # type: ignore[arg-type]
+        format=form,
         width=width,
     )
     stored = [folder / "results.parquet", folder / "manifest.json"]
@@ -109,9 +83,7 @@ def figure(
 
 
 def publish(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="Folder, or address such as s3://bucket/folder.")
-    ],
+    target: Annotated[str, given.argument("TARGET", "Folder, or address such as s3://bucket/folder.")],
     force: given.Force = False,
     out: given.Out = None,
 ) -> None:
@@ -126,15 +98,11 @@ def publish(
 
 def submodel(
     record: Annotated[
-        Path,
-        typer.Argument(metavar="RECORD", help="release.json of a release with intervals, or its folder."),
+        Path, given.argument("RECORD", "release.json of a release with intervals, or its folder.")
     ],
-    formula: Annotated[
-        str, typer.Option(metavar="FORMULA", help="Nested model, e.g. 'cost ~ age + C(region)'.")
-    ],
+    formula: Annotated[str, given.option("FORMULA", "Nested model, e.g. 'cost ~ age + C(region)'.")],
     test: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HYPOTHESIS", help="Hypothesis, e.g. 'age - 10 * smoker = 0'. Repeatable."),
+        list[str] | None, given.option("HYPOTHESIS", "Hypothesis, e.g. 'age - 10 * smoker = 0'. Repeatable.")
     ] = None,
 ) -> None:
     """Compute a model nested in a release, and tests, from its record; spends no ε."""
@@ -150,24 +118,18 @@ def submodel(
 
 def table(
     records: Annotated[
-        list[Path],
-        typer.Argument(metavar="RECORD", help="release.json of one or several releases, or their folders."),
+        list[Path], given.argument("RECORD", "release.json of one or several releases, or their folders.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar=given.FILE,
-            help="Output file: .txt, .md, .csv, .tex, .html or .docx; default: the terminal.",
-        ),
+        given.option("FILE", "Output file: .txt, .md, .csv, .tex, .html or .docx; default: the terminal."),
     ] = None,
-    methods: Annotated[
-        bool, typer.Option("--methods", help="Print a paragraph for a methods section.")
-    ] = False,
+    methods: Annotated[bool, given.flag("--methods", "Print a paragraph for a methods section.")] = False,
     models: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FORMULA...",
-            help="Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
+        given.option(
+            "FORMULA...",
+            "Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
         ),
     ] = None,
     force: given.Force = False,

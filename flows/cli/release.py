@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from data.store.folders import home
+from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import FILE, FOLDER, NUMBER, AsJson, Engine, Epsilon, Force, NoneExpected, Workers, Yes
+from flows.cli import options as given
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
@@ -27,44 +27,38 @@ _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 
 def release(
-    estimator: Annotated[
-        str, typer.Argument(metavar="ESTIMATOR", help="Private estimator; see dpcost estimators.")
-    ],
-    data: Annotated[str, typer.Option(metavar=FILE, help="CSV or Parquet file, or folder of Parquet files.")],
-    config: Annotated[
-        Path, typer.Option(metavar=FILE, help="TOML file with [dataset], [columns], [bounds], [params].")
-    ],
-    epsilon: Epsilon,
-    delta: Annotated[
-        float, typer.Option(metavar=NUMBER, help="δ, above 0 and well below 1 / number of rows.")
-    ],
+    estimator: Annotated[str, given.argument("ESTIMATOR", "Private estimator; see dpcost estimators.")],
+    data: Annotated[str, given.option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[Path, given.option("FILE", "TOML file with [dataset], [columns], [bounds], [params].")],
+    epsilon: given.Epsilon,
+    delta: Annotated[float, given.option("NUMBER", "δ, above 0 and well below 1 / number of rows.")],
     interval: Annotated[
         float | None,
-        typer.Option(
-            metavar=NUMBER, help="Confidence level of intervals, e.g. 0.95, paid from ε; default: none."
-        ),
+        given.option("NUMBER", "Confidence level of intervals, e.g. 0.95, paid from ε; default: none."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Charge again after a release that failed.")] = False,
+    again: Annotated[bool, given.flag("--again", "Charge again after a release that failed.")] = False,
     new_content: Annotated[
-        bool, typer.Option("--new-content", help="Accept changed data; they share this budget.")
+        bool, given.flag("--new-content", "Accept changed data; they share this budget.")
     ] = False,
-    yes: Yes = False,
-    none_expected: NoneExpected = False,
+    yes: given.Yes = False,
+    none_expected: Annotated[
+        bool,
+        given.flag(
+            "--none-expected", "Release even if more than 25% of simulated releases have no interval."
+        ),
+    ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(metavar=FOLDER, help="Folder for release.json and release.html, a record to publish."),
+        given.option("FOLDER", "Folder for release.json and release.html, a record to publish."),
     ] = None,
     table: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar=FILE,
-            help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable.",
-        ),
+        given.option("FILE", "File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable."),
     ] = None,
-    engine: Engine = "local",
-    force: Force = False,
-    as_json: AsJson = False,
-    workers: Workers = None,
+    engine: given.Engine = "local",
+    force: given.Force = False,
+    as_json: given.AsJson = False,
+    workers: given.Workers = None,
 ) -> None:
     """Make one private release about your own data, charged to the budget of the dataset.
 
@@ -77,17 +71,24 @@ def release(
     from data.ledger import open_ledger
     from data.tables.sources import is_address
     from flows.progress import counter
+    from reports.pages.coefficient_table import render_coefficients
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
-    from tasks.report.coefficients import table_format, write_table
+    from tasks.report.coefficients import model_of_record, table_format
 
     source = data if is_address(data) else Path(data)
     for each in table or ():
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
-    check_outputs(files, inputs=[data, *files_named_by(config)], force=force)
+    check_files = partial(check_outputs, files, inputs=[data, *files_named_by(config)])
+    check_files(force=force or not again)  # a repeated request may write the same again
+
+    def before_charge(plan: "PlannedRelease") -> None:
+        check_files(force=force)
+        _confirm_intervals(yes, none_expected, plan)
+
     with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
@@ -96,15 +97,20 @@ def release(
             charging=Charging(
                 again=again,
                 allow_new_content=new_content,
-                before_charge=partial(_confirm_intervals, yes, none_expected),
+                before_charge=before_charge,
             ),
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
         made = record_of(released)
+        tables = {
+            each: render_coefficients([model_of_record(made)], table_format(each)) for each in table or ()
+        }
+        same = [each for each in tables if each.exists() and each.read_bytes() == tables[each]]
+        check_outputs([each for each in files if each not in same], force=force)
         if record:
             write_record(made, record)
-        for each in table or ():
-            write_table([made], each)
+        for each, content in tables.items():
+            atomic_write(each, content)
     typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
 
 

@@ -20,9 +20,7 @@ from tasks.run_options import DAYS, TASKS, RunOptions
 
 
 def run(
-    studies: Annotated[
-        list[str], typer.Argument(metavar="STUDY", help="Study names, or paths of study files.")
-    ],
+    studies: Annotated[list[str], given.argument("STUDY", "Study names, or paths of study files.")],
     engine: given.Engine = "local",
     plugins: given.Plugins = None,
     profile: given.ProfileOption = given.DEFAULTS.profile,
@@ -72,14 +70,10 @@ def plan(
 
 def rerun(
     study: given.StudyArgument,
-    task: Annotated[str, typer.Option(metavar=f"[{'|'.join(TASKS)}]", help="Task to run again.")],
+    task: Annotated[str, given.option(f"[{'|'.join(TASKS)}]", "Task to run again.")],
     cell: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Cell whose block runs again, with --task run_block; default: all."),
+        str | None, given.option("KEY", "Cell whose block runs again, with --task run_block; default: all.")
     ] = None,
-    profile: given.LastProfile = None,
-    reps: given.LastReps = None,
-    seed: given.LastSeed = None,
     out: given.Out = None,
     offline: given.Offline = False,
 ) -> None:
@@ -88,23 +82,21 @@ def rerun(
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
 
-    settings = {"profile": profile, "reps": reps, "seed": seed, "out": out, "offline": offline}
-    again, command = rerun_options(study, task, cell, settings)
+    reports = Path(out or REPORTS).resolve()
+    options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
     with computed_again(task, cell):
-        typer.echo(launch([study], again, command=command))
+        typer.echo(launch([study], options, command=command))
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Studies and figures to measure again; default: all."),
+        list[str] | None, given.argument("NAME", "Studies and figures to measure again; default: all.")
     ] = None,
     only_list: Annotated[
-        bool,
-        typer.Option("--list", help="List them with their duration; mark those measured with other code."),
+        bool, given.flag("--list", "List them with their duration; mark those measured with other code.")
     ] = False,
     update: Annotated[
-        bool, typer.Option("--update", help="Store the new measurements in docs; needs committed code.")
+        bool, given.flag("--update", "Store the new measurements in docs; needs committed code.")
     ] = False,
 ) -> None:
     """Measure the figures of the documentation again; list differences with their standard errors."""
@@ -118,14 +110,9 @@ def reproduce(
 
 
 def ingest(
-    datasets: Annotated[
-        list[str] | None, typer.Argument(metavar="DATASET", help="Dataset names; default: all.")
-    ] = None,
+    datasets: Annotated[list[str] | None, given.argument("DATASET", "Dataset names; default: all.")] = None,
     again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Download and convert again; stored data are kept if the download fails."
-        ),
+        bool, given.flag("--again", "Download and convert again; stored data are kept if the download fails.")
     ] = False,
     offline: given.Offline = False,
 ) -> None:
@@ -146,7 +133,7 @@ def ingest(
 
 def report(
     studies: Annotated[
-        list[str] | None, typer.Argument(metavar="STUDY", help="Study names; default: all with results.")
+        list[str] | None, given.argument("STUDY", "Study names; default: all with results.")
     ] = None,
     out: given.Out = None,
 ) -> None:
@@ -162,13 +149,9 @@ def report(
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN", help="Report folders or results.parquet of one study; the first is the reference."
-        ),
+        given.argument("RUN", "Report folders or results.parquet of one study; the first is the reference."),
     ],
-    page: Annotated[
-        Path | None, typer.Option(metavar=given.FILE, help="HTML page that overlays the runs.")
-    ] = None,
+    page: Annotated[Path | None, given.option("FILE", "HTML page that overlays the runs.")] = None,
     force: given.Force = False,
     as_json: given.AsJson = False,
 ) -> None:
@@ -256,10 +239,9 @@ def cache_verify(as_json: given.AsJson = False) -> None:
 
 @cache_app.command("prune")
 def cache_prune(
-    everything: Annotated[bool, typer.Option("--all", help="Also delete current results.")] = False,
+    everything: Annotated[bool, given.flag("--all", "Also delete current results.")] = False,
     days: Annotated[
-        int,
-        typer.Option(min=0, metavar=given.INTEGER, help="Days without use after which a result is deleted."),
+        int, given.option("INTEGER", "Days without use after which a result is deleted.", min=0)
     ] = DAYS,
     out: given.Out = None,
 ) -> None:

@@ -10,7 +10,7 @@ from data.errors import DataError
 from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
 from tasks.errors import SpecError
-from tasks.run_options import PROFILES, Profile
+from tasks.run_options import Profile
 from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
@@ -70,14 +70,11 @@ def with_outside_estimators(spec: StudySpec) -> StudySpec:
     return spec.model_copy(update={"estimators": (*spec.estimators, *added)}) if added else spec
 
 
-def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
+def check_cell(spec: StudySpec, task: str, cell: str | None, profile: Profile) -> None:
     if cell is None:
         return
     if task != "run_block":
-        got = f"--task {task}" if task else "no --task"
-        raise SpecError(f"--cell needs --task run_block, got {got}; leave --cell out")
-    if profile not in PROFILES:
-        return
+        raise SpecError(f"--cell needs --task run_block, got --task {task}; leave --cell out")
     keys = [item.key for block in spec.blocks(profile, replicates=1, seed=0) for item in block.cells]
     if cell not in keys:
         raise SpecError(

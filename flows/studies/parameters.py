@@ -20,7 +20,7 @@ from flows.studies.results import folder_of_run
 from tasks.cache import clear_leftovers
 from tasks.errors import SpecError
 from tasks.report.manifest import RunOfStudy
-from tasks.run_options import BELOW_REPORTS, Profile, RunOptions
+from tasks.run_options import BELOW_REPORTS, RunOptions
 from tasks.study.spec import SCORECARD, StudySpec
 
 _STUDIES = study_names()
@@ -37,16 +37,7 @@ CellKey = Annotated[str | None, Field(max_length=300)]
 Folder = Annotated[str | None, Field(json_schema_extra={"pattern": BELOW_REPORTS})]
 
 
-class RerunOptions(RunOptions):
-    """The options of a rerun; missing options are those of the last run."""
-
-    profile: Profile | None = Field(  # type: ignore[assignment]
-        default=None, description="Amount of computation; default: that of the last run."
-    )
-    seed: int | None = Field(default=None, ge=0, description="Random seed; default: that of the last run.")  # type: ignore[assignment]
-
-
-STANDARD, AS_LAST = RunOptions(), RerunOptions()
+STANDARD = RunOptions()
 TYPED: ContextVar[str] = ContextVar("typed", default="")
 """The typed command, for the record; empty for a run from the server. No form has this field."""
 

@@ -1,9 +1,8 @@
 """Work on the results in a folder: options of a rerun, pages written again, runs compared."""
 
 import os
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
+from flows.history import last_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
 from flows.studies.scorecard import write_scorecard
@@ -27,33 +27,24 @@ from tasks.study.spec import SCORECARD, StudySpec
 
 def folder_of_run(folder: Path, study: str, profile: str) -> Path:
     """Return where a run's report goes: next to one of a richer profile, in a folder named by its own."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        last = read_json(folder / study / "manifest.json")["profile"]
-        if PROFILES.index(profile) < PROFILES.index(last):
-            return folder / profile
-    return folder
+    last = last_run(folder / study).get("profile")
+    is_poorer = last in PROFILES and PROFILES.index(profile) < PROFILES.index(last)
+    return folder / profile if is_poorer else folder
 
 
 def rerun_options(
-    study: str, task: str, cell: str | None, given: Mapping[str, Any], reports: Path | None = None
+    study: str, task: str, cell: str | None, reports: Path, *, out: str | None, offline: bool
 ) -> tuple[RunOptions, str]:
-    """Return the options and the command of a run that repeats the last one, with what is given changed.
-
-    The last run is that of the folder of reports, which follows from `out` if it is not said.
-    """
-    spec, profile, out = find_study(study), given.get("profile"), given.get("out")
+    """Return the options and the command of a run that repeats the last one in a folder of reports."""
+    spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
-    check_cell(spec, task, cell, None)
-    last = last_manifest(spec, reports or out)
-    if not last and profile is None:
-        raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
-    options = (last and RunOptions.of_manifest(last).model_dump()) or {}
-    if profile is not None:
-        options.pop("reps", None)  # those of the last run's profile
-    options |= {name: value for name, value in given.items() if value is not None}
-    check_cell(spec, task, cell, options.get("profile"))
-    return RunOptions(**options), last.get("command", "")
+    last = last_manifest(spec, reports)
+    if not last:
+        raise SpecError(f"{spec.name} has not run in {reports} yet; run: {_command(study, out)}")
+    options = RunOptions.of_manifest(last)
+    check_cell(spec, task, cell, options.profile)
+    return RunOptions(**{**options.model_dump(), "out": out, "offline": offline}), last["command"]
 
 
 def finished_report(study: str, options: RunOptions) -> Path | None:
@@ -89,17 +80,6 @@ def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataF
     return page_of(spec, *_stored(spec, out))
 
 
-def file_of_report(study: str, out: str | Path | None) -> str:
-    """Return the file of a study of one's own that is named as its report is; any other name as it is."""
-    if study.endswith(".toml") or study in study_names() or not re.fullmatch(r"[\w-]+", study):
-        return study
-    files = [f"{study}.toml"]
-    with suppress(OSError, ValueError, TypeError, KeyError, IndexError):
-        manifest = read_json(_reports(out) / study / "manifest.json")
-        files.insert(0, shlex.split(manifest["rerun_commands"][0])[2])
-    return next((file for file in files if file.endswith(".toml") and Path(file).is_file()), study)
-
-
 def report_of(run: Path) -> Path:
     """Return the folder of a report that is named by itself or by its results.parquet."""
     return run if run.is_dir() else run.parent
@@ -111,10 +91,10 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     Copies of one study file are one study, whatever their names.
     """
     first, *others = (read_results(run) for run in runs)
-    differences, file = [], _digest_of_study(runs[0])
+    differences, file = [], _study_of(runs[0]).get("sha256")
     for run, other in zip(runs[1:], others, strict=True):
         names = [str(next(iter(table["study"]), "")) for table in (first, other)]
-        renamed = other.assign(study=names[0]) if file and file == _digest_of_study(run) else other
+        renamed = other.assign(study=names[0]) if file and file == _study_of(run).get("sha256") else other
         change = compare_results(first, renamed)
         if not change["cells"] and not change["identical"]:
             raise SpecError(
@@ -125,11 +105,11 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     return differences
 
 
-def _digest_of_study(run: Path) -> str:
-    """Return the digest of a run's study file, "" where no manifest says it."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(read_json(report_of(run) / "manifest.json")["study"]["sha256"])
-    return ""
+def _study_of(run: Path) -> dict[str, Any]:
+    """Return what the manifest of a run says of its study file, or nothing."""
+    with suppress(ValueError, TypeError):
+        return dict(last_run(report_of(run)).get("study", {}))
+    return {}
 
 
 def comparison_page(runs: Sequence[Path]) -> bytes:
@@ -139,17 +119,14 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     compared: list[ComparedRun] = []
     names = _shortest_ends(runs)
     for run, name in zip(runs, names, strict=True):
-        folder = report_of(run)
-        try:
-            manifest = read_json(folder / "manifest.json")
-            study = str(manifest["study"]["name"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise SpecError(
-                f"{folder} must hold the manifest.json of a run; pass folders of reports"
-            ) from None
+        folder, study = report_of(run), _study_of(run).get("name")
+        if study is None:
+            raise SpecError(f"{folder} must hold the manifest.json of a run; pass folders of reports")
         if compared and compared[0].page.name != study:
             raise SpecError(f"runs must be of one study, got {compared[0].page.name} and {study}")
-        compared.append(ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", manifest)))
+        compared.append(
+            ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", last_run(folder)))
+        )
     return render_comparison(compared)
 
 

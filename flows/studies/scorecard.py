@@ -1,12 +1,12 @@
 """The scorecard: a page that evaluates the claims of papers on the results in a report folder."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from data.store.folders import REPORTS, home, read_json, sha256_file
+from data.store.folders import REPORTS, home, sha256_file
 from data.store.output_files import claim_report
+from flows.history import last_run
 from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import readable_studies
@@ -31,11 +31,8 @@ def folder_of_scorecard(studies: Sequence[str], profile: str, out: str | None) -
             "note: profile smoke only checks that everything works; three repetitions decide few claims; "
             "use --profile standard to test them"
         )
-    folder, others = Path(out or REPORTS).resolve(), []
-    for study in studies:
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            if read_json(folder / study / "manifest.json")["profile"] != profile:
-                others.append(study)
+    folder = Path(out or REPORTS).resolve()
+    others = [study for study in studies if last_run(folder / study).get("profile", profile) != profile]
     if not others:
         return out
     say(f"note: {folder} has reports of another profile, of {others[0]} for example; see {folder / profile}")
@@ -58,12 +55,8 @@ def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[s
     specs = [readable[name] for name in load_scorecard().studies if name in readable]
     evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
     for name in (spec.name for spec in specs):
-        table = folder / name / "results.parquet"
-        try:
-            manifest, sha256 = read_json(folder / name / "manifest.json"), sha256_file(table)
-        except (OSError, ValueError):
-            continue
-        if manifest.get("results_sha256") == sha256:
+        table, manifest = folder / name / "results.parquet", last_run(folder / name)
+        if table.exists() and manifest.get("results_sha256") == (sha256 := sha256_file(table)):
             facts = {key: manifest.get(key) for key in ("profile", "seed", "commit")}
             evidence[name] = {"sha256": sha256, **facts}
             tables[name] = table

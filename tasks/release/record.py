@@ -22,7 +22,7 @@ from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
-from tasks.release.release import EVENT_FIELDS, StoredRelease
+from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
 
@@ -37,10 +37,8 @@ _REPLACED = {
 def record_of(released: StoredRelease) -> dict[str, Any]:
     """Return what can be published of a release."""
     request, plan, charge, answer = released.request, released.plan, released.charge, released.answer
-    facts = released.facts
+    facts, events = released.facts, answer["events"]
     estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
-    planned = facts["events"]  # an earlier version stored no others; they have sensitivities of made-up rows
-    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in answer.get("events", planned)]
     covers = _covers(released)
     release = {
         "estimator": estimator.name,
@@ -101,10 +99,9 @@ def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[s
     of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
     of += f", with the offset {model['offset']}," if model["offset"] else ""
     references = words([f"{name} against {level}" for name, level in model["references"].items()])
-    version = software.get("dpcost", "")
     sentences = (
         f"We estimated {of} from {model['n']:,} {model['counted']} by {estimator.title} "
-        f"({estimator.reference}; dpcost {version}).",
+        f"({estimator.reference}; dpcost {software['dpcost']}).",
         model["preparation"],
         f"Reference levels: {references}." if references else "",
         "Columns, bounds, levels and settings were fixed before the program read the data.",

@@ -39,36 +39,15 @@ def spent_of(account: Account) -> dict[str, Any]:
     }
 
 
-def why_more(charges: Sequence[Charge], delta: float) -> str:
-    """Say why charges cost more together than their ε add up to; empty where they do not."""
-    total, added = spent_epsilon(charges, delta), sum(charge.epsilon for charge in charges)
-    n_pure = sum(charge.cost.pure_epsilon < float("inf") for charge in charges)
-    if not 0 < n_pure < len(charges) or total <= added * (1 + 1e-9):
-        return ""
-    return (
-        f"together the charges cost epsilon {total:.4g}, more than their sum {added:.4g}. "
-        f"{n_pure} of {len(charges)} are of pure ε, which next to Gaussian ones counts as ρ = ε²/2; use "
-        "one kind of noise only"
-    )
-
-
 def why_another(charges: Sequence[Charge], delta: float) -> str:
     """Say why charges cost another ε together than their ε add up to; empty where they do not."""
     total, added = spent_epsilon(charges, delta), sum(charge.epsilon for charge in charges)
-    if more := why_more(charges, delta):
-        return more
     if f"{total:.4g}" == f"{added:.4g}":
         return ""
-    deltas = sorted({charge.question.delta for charge in charges})
-    reasons = []
-    if deltas != [delta]:
-        side = "larger" if deltas[0] < delta else "smaller"
-        others = " and ".join(f"{each:g}" for each in deltas)
-        reasons.append(f"the budget is counted at its own delta, {side} than {others}")
-    if len(charges) > 1 or not reasons:
-        reasons.append("releases add up in ρ of zero-concentrated privacy, not in epsilon")
-    side = "less" if total < added else "more"
-    return f"that is {side} than the {added:.4g} charged, since {', and since '.join(reasons)}"
+    return (
+        f"the charges add up to epsilon {added:.4g} and cost {total:.4g} together. They are added in ρ of "
+        "zero-concentrated privacy, at the delta of the budget; next to Gaussian noise, pure ε is ρ = ε²/2"
+    )
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:
@@ -89,7 +68,7 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
         all_charges, spent = [*charges, new], spent_epsilon(charges, budget.delta)
         if spent_epsilon(all_charges, budget.delta) <= budget.epsilon * (1 + 1e-9):
             return
-        note = f"; {more}" if (more := why_more(all_charges, budget.delta)) else ""
+        note = f"; {why}" if (why := why_another(all_charges, budget.delta)) else ""
         if new.cost.failure > 0:
             note += (
                 f"; it may fail with probability {new.cost.failure:g}, for which a budget sets aside only "

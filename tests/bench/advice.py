@@ -22,6 +22,7 @@ from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import LEVEL, advise
 from tasks.cells import Cell, Replicates
+from tasks.errors import SpecError
 from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.block import compute_block
@@ -184,7 +185,15 @@ def _frame(package: str, item: str) -> pd.DataFrame:
         return loaded(as_frame=True, **raw).frame
     if package == "statsmodels":
         return getattr(sm.datasets, item).load_pandas().data
-    if folder := os.environ.get("R_DATASETS"):
+    folder = os.environ.get("R_DATASETS")
+    try:
+        if folder is None:
+            return sm.datasets.get_rdataset(item, package).data
         file = Path(folder) / "csv" / package / f"{item}.csv"
         return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])
-    return sm.datasets.get_rdataset(item, package).data
+    except OSError as error:
+        raise SpecError(
+            f"R_DATASETS must name a folder with the tables of R, or the network must have {package}/{item}, "
+            f"got R_DATASETS={folder} and {error}; clone https://github.com/vincentarelbundock/Rdatasets and "
+            "set R_DATASETS to its folder"
+        ) from None

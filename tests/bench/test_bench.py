@@ -2,12 +2,16 @@
 
 import json
 import sys
+from unittest.mock import Mock
+from urllib.error import URLError
 
 import numpy as np
 import pytest
 
 from data.store.folders import PROJECT_ROOT
+from tasks.errors import SpecError
 from tests.bench import __main__ as bench
+from tests.bench import advice
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
 from tests.bench.speed import Speed, judged, measured_ratio
@@ -25,6 +29,16 @@ def test_a_benchmark_runs_at_its_smallest_size(name):
     assert measured.figure
     assert measured.data
     assert all(goal.cells() for goal in measured.goals)
+
+
+@pytest.mark.parametrize("folder", ["/nowhere", None])
+def test_a_table_of_r_that_cannot_be_had_names_the_variable_of_its_folder(folder, monkeypatch):
+    monkeypatch.setattr(advice.sm.datasets, "get_rdataset", Mock(side_effect=URLError("no such host")))
+    monkeypatch.delenv("R_DATASETS", raising=False)
+    if folder:
+        monkeypatch.setenv("R_DATASETS", folder)
+    with pytest.raises(SpecError, match=r"^R_DATASETS .*\bdatasets/quakes\b"):
+        advice._frame("datasets", "quakes")
 
 
 def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, monkeypatch, capsys):

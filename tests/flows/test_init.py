@@ -153,8 +153,9 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch):
     sent = Mock()
     monkeypatch.setattr(artifacts, "create_markdown_artifact", sent)
-    monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")
-    artifacts.attach_report(Mock(analyst_table=object()), tmp_path / "report.html", "a headline")
+    spec = Mock(analyst_table=object())
+    spec.name = "mine"  # Mock takes a name for itself
+    artifacts.attach_report(spec, tmp_path / "report.html", "a headline")
     sent.assert_not_called()
 
 
@@ -179,6 +180,7 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     edited(file, "n = [9, 25, 90]", "n = [9, 25, -90]")
     status, _, said = command_line("check", file)
     assert status == 2
+    assert not any(each.isdigit() for each in said.partition("\n")[0].replace(str(file), ""))  # no count
     wanted = ("data.privacy_unit", "'age': lower", "data.columns.sex.categories", "data.missing", "grid.n")
     for text in (said, refusal(find_study, str(file))):
         assert [words for words in wanted if words not in text] == []

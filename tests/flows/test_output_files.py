@@ -80,7 +80,8 @@ def test_an_output_replaces_a_file_that_is_there_with_force_alone(name, record, 
     words, file, _ = WRITERS[name]
     assert command_line(*words, file)[0] == 0
     first = Path(file).read_bytes()
-    assert "--force" in sentence(command_line(*words, file))
+    if name != "release --table":
+        assert "--force" in sentence(command_line(*words, file))
     Path(file).write_bytes(MINE)
     assert Path(file).name in sentence(command_line(*words, file))
     assert Path(file).read_bytes() == MINE
@@ -112,6 +113,20 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
     _, out, _ = command_line("ledger", "show", "--json")
     assert json.loads(out)[0]["charges"] == []
     assert (place / "release.json").read_bytes() == MINE
+
+
+def test_a_repeated_release_writes_the_same_table_again(place, command_line):
+    assert command_line(*OPEN)[0] == 0
+    words = [*RELEASE, "--table", "answer.tex"]
+    status, out, _ = command_line(*words)
+    first = Path("answer.tex").read_bytes()
+    status, again, _ = command_line(*words)
+    assert (status, Path("answer.tex").read_bytes()) == (0, first)
+    assert again != out  # it says that the result was stored
+    other = release_words("dp_mean", "people.csv", "release.toml", 0.25)
+    assert "answer.tex" in sentence(command_line(*other, "--table", "answer.tex"))
+    charges = json.loads(command_line("ledger", "show", "--json")[1])[0]["charges"]
+    assert (len(charges), Path("answer.tex").read_bytes()) == (1, first)
 
 
 def test_a_backup_replaces_no_other_file(place, command_line, home):

@@ -31,8 +31,8 @@ def out(tmp_path):
     return tmp_path
 
 
-def rerun(out, task="collect", cell=None, **given):
-    return rerun_options("housing", task, cell, {"out": str(out), **given})
+def rerun(out, task="collect", cell=None):
+    return rerun_options("housing", task, cell, out, out=str(out), offline=False)
 
 
 def test_a_rerun_repeats_the_last_run(out):

@@ -61,7 +61,7 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     assert server.run_deployment("study/fair", "--watch", options=smoke).returncode == 0
     results, first = project.out / "fair" / "results.parquet", project.computed()
     before = results.read_bytes()
-    rerun = {"study": "fair", "task": "run_block", "cell": "glm:public:n=500", "options": out}
+    rerun = {"study": "fair", "task": "run_block", "cell": "glm:public:n=500", **out}
     assert server.run_deployment("rerun/rerun", "--watch", **rerun).returncode == 0
     second = project.computed()
     assert len({name.partition(".")[0] for name in second if second[name] != first[name]}) == 1

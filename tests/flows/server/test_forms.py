@@ -26,7 +26,7 @@ def options(**given):
 RIGHT = {
     "the least": (study, HOUSING),
     "all": (study, options(profile="paper", reps=3, seed=7, out="trial-1", workers=2, offline=True)),
-    "a cell": (rerun, CELL | {"cell": "ols:public:n=100", "options": {"profile": "paper"}}),
+    "a cell": (rerun, CELL | {"cell": "ols:public:n=100", "out": "trial-1"}),
     "all datasets": (ingest, {"datasets": []}),
 }
 WRONG = {
