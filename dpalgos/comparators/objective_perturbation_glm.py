@@ -25,7 +25,7 @@ The solver is deterministic. It ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻
 nothing is released. A refusal is outside the guarantee, as every refusal of data is. F is Λ/n-strongly
 convex. Therefore the estimate is within nγ/Λ of θ on either dataset. Given θ, it is a Gaussian release with
 μ₂ = 2nγ/(Λτ). Its privacy loss adds to that of every corner: μ² + μ₂² instead of μ², and H_μ₂ for the corner
-0. Projecting the release is post-processing.
+0. Projecting the release, and keeping its ``sparsity`` largest entries, are post-processing.
 
 Calibrations
     ``tight``: κ = min(ε/10, ½). It is smaller if that ridge Λ would be below :func:`useful_ridge`. μ₂² is a
@@ -60,7 +60,9 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
+from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
@@ -85,13 +87,16 @@ class ObjectivePerturbationGLMParams(RegressionIntervalParams, PrivateFamilyPara
         "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
         default=None,
     )
+    sparsity: int | None = count(
+        "s: only the s largest entries of the estimate are kept; None: all", default=None
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.interval is not None and self.coef_bound is not None:
+        if self.interval is not None and (self.sparsity is not None or self.coef_bound is not None):
             raise InputError(
-                f"interval must be None where coefficients are projected, got {self.interval!r}; leave out "
-                "coef_bound"
+                f"interval must be None where coefficients are selected or projected, got {self.interval!r}; "
+                "leave out sparsity and coef_bound"
             )
 
 
@@ -129,6 +134,8 @@ def objective_perturbation_glm(
     sample: Sample, params: ObjectivePerturbationGLMParams, transcript: Transcript
 ) -> FloatArray:
     """Return the coefficients, (d, R)."""
+    if params.sparsity is not None:
+        check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.family_object(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
     epsilon, delta = rest(params, sample)
@@ -153,6 +160,8 @@ def objective_perturbation_glm(
     if params.interval is not None:
         budget = rest_budget(params, sample, lambda: [event])
         transcript.interval = interval_from(transcript, params, budget, sample, released)
+    if params.sparsity is not None:
+        released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
 
 

@@ -28,14 +28,23 @@ Of = Callable[[FloatArray, FloatArray], FloatArray]
 class LinearLoss:
     """A loss ℓ(z, y) of a linear predictor z = x'θ, its ``slope`` ∂ℓ/∂z, by which x is multiplied.
 
-    ``curvature`` bounds its ``bend`` ∂²ℓ/∂z² ≥ 0: the loss is (curvature · ‖x‖²)-smooth in θ. A new loss is
-    one more entry of LINEAR_LOSSES.
+    ``curvature`` bounds |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ; ``bend`` is ∂²ℓ/∂z² ≥ 0, where
+    there is one everywhere. A new loss is one more entry of LINEAR_LOSSES.
     """
 
     value: Of
     slope: Of
     curvature: float
-    bend: Of
+    bend: Of | None = None
+
+
+def _residual_slope(z: FloatArray, y: FloatArray) -> FloatArray:
+    return np.clip(z - y, -1.0, 1.0)
+
+
+def _huber(z: FloatArray, y: FloatArray) -> FloatArray:
+    size = np.abs(z - y)
+    return np.where(size <= 1, size**2 / 2, size - 0.5)
 
 
 LINEAR_LOSSES = {
@@ -52,6 +61,7 @@ LINEAR_LOSSES = {
         curvature=0.25,
         bend=lambda z, y: scipy.special.expit(z) * scipy.special.expit(-z),
     ),
+    "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0),
 }
 
 
@@ -74,6 +84,7 @@ class UserObjective:
 
     def curvatures(self, coef: FloatArray) -> FloatArray:
         """Return every user's mean of ∂²ℓ/∂z² x x' at (d, 1) as svec, (n_users, d(d + 1)/2)."""
+        assert self.loss.bend is not None
         users, d = self.users, len(coef)
         weights = self.loss.bend(users.X @ coef[:, 0], users.y)
         packed = []

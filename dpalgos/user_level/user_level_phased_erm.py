@@ -10,11 +10,12 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. The users of a phase are
 drawn in public.
 
-Phases are equal: n_t = n / T'. The printed ones, n_t = n / 2^t for T = ⌈log₂(G n ε / (τ√d))⌉, end with less
-than one user. Equal phases have the same rate from ⌈T/2⌉ on. Fewer are better in practice, and one if the
-loss is strongly convex. Otherwise the pull makes each phase stable.
+``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
+phases. It stops if n_t users cannot find a range any more, because printed phases end with less than one
+user. Equal phases have the same rate from ⌈T/2⌉ on. Fewer are better in practice, and one if the loss is
+strongly convex. Otherwise the pull makes each phase stable.
 
-Reference: Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; equal phases are ours.
+Reference: Levy et al., Learning with User-Level Privacy, Algorithm 4, Theorem 5; the equal schedule is ours.
 """
 
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import register
-from dpalgos.params import count, positive
+from dpalgos.errors import InputError
+from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GRADIENT_RELEASES, GradientStepParams
 
@@ -38,7 +40,8 @@ class UserLevelPhasedERMParams(GradientStepParams):
 
     n_iterations: int = count("gradient steps of a phase", default=6)
     step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
-    n_phases: int = count("T', of one user at least", default=4)
+    schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
+    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
 
 
 @register(
@@ -67,9 +70,9 @@ def user_level_phased_erm(
 ) -> FloatArray:
     """Return the iterate at the end of the last phase, (d, 1)."""
     users, d = params.users(sample), sample.n_features
-    n_phases = min(params.n_phases, sample.planned_users)
+    n_phases = len(phase_sizes(sample.planned_users, d, params))
     ridge = printed_regularization(sample.planned_users, d, params)
-    groups = _groups(users.n_users, n_phases)
+    groups = _groups(users.n_users, phase_sizes(users.n_users, d, params))
     coef: FloatArray = np.zeros((d, 1))
     for t in range(n_phases):
         pull = 4.0 ** (t + 1) * ridge
@@ -83,6 +86,27 @@ def user_level_phased_erm(
     return coef
 
 
+def phase_sizes(n_users: int, d: int, params: UserLevelPhasedERMParams) -> list[int]:
+    """Return the public numbers of users of the phases; too few users for the first are refused."""
+    if params.schedule == "equal":
+        n_phases = min(params.n_phases or 4, n_users)
+        return [n_users // n_phases] * n_phases
+    ratio = params.gradient_bound * n_users * params.epsilon / (params.concentration_radius * np.sqrt(d))
+    n_phases = params.n_phases or max(1, int(np.ceil(np.log2(ratio))))
+    sizes = [n_users >> t for t in range(1, n_phases + 1)]
+    aggregation = params.aggregation_of_gradients(d)
+    aggregation.check(max(sizes[0], 1))
+    return [size for size in sizes if size and _is_enough(aggregation, size)] or [n_users]
+
+
+def _is_enough(aggregation: UserAggregation, n_users: int) -> bool:
+    try:
+        aggregation.check(n_users)
+    except InputError:
+        return False
+    return True
+
+
 def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParams) -> float:
     """Return λ = √(G̲ G/(nm) + G̃²d/(n²mε²)) / radius, where τ = G̃/√m = σ√(d/m) and G̲ = min(G, G̃)."""
     tau, m = params.concentration_radius, params.samples_per_user or 1
@@ -91,10 +115,10 @@ def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParam
     return float(np.sqrt(statistical + d * (tau / (n_users * params.epsilon)) ** 2) / params.radius)
 
 
-def _groups(n_users: int, n_phases: int) -> IntArray:
-    """Return the phase of every user, drawn in public; ``n_phases`` and more for the rest of a division."""
-    groups = np.empty(n_users, dtype=int)
-    groups[np.random.default_rng(PUBLIC_SEED).permutation(n_users)] = np.arange(n_users) // (
-        n_users // n_phases
-    )
+def _groups(n_users: int, sizes: list[int]) -> IntArray:
+    """Return the phase of every user, −1 for those of none, drawn in public."""
+    groups = np.full(n_users, -1)
+    order = np.random.default_rng(PUBLIC_SEED).permutation(n_users)
+    for t, part in enumerate(np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])):
+        groups[part] = t
     return groups

@@ -18,7 +18,7 @@ Each user counts once, for any number of rows. Users' rows may follow different 
 variation from those of other users. For losses within B, Theorem 10 adds B(mn + 2)Δ to the bound on the
 excess risk for equal laws. This is useful for tiny Δ only.
 
-Interval (``interval=0.95``; tight, clipped gradients). The steps get 0.4 of μ². A
+Interval (``interval=0.95``; tight, clipped gradients, a smooth convex loss). The steps get 0.4 of μ². A
 Newton step follows from the last iterate, with the mean of users' curvatures. Its result is not projected.
 
     β̃ = θ − Ĥ⁻¹ ĝ,   Ĥ the mean of users' curvatures + noise,  ĝ that of their gradients, at the last θ
@@ -99,12 +99,20 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_interval()
+
+    def _check_interval(self) -> None:
         if self.interval is None:
             return
         if self.aggregation != "clipped":
             raise InputError(
                 f"interval must be None for aggregation={self.aggregation!r}, got {self.interval!r}: the "
                 "distance of a few steps from the minimum is not known; pass aggregation='clipped'"
+            )
+        if LINEAR_LOSSES[self.loss].bend is None:
+            raise InputError(
+                f"interval must be None for loss={self.loss!r}, got {self.interval!r}: this loss has no "
+                "second derivative everywhere; pass loss='squared' or 'logistic'"
             )
         if self.curvature_bound is None:
             raise InputError(
@@ -174,6 +182,7 @@ INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
         "interval": Form(
             keywords={"aggregation": "clipped", "interval": 0.95, "curvature_bound": 2.0, "n_iterations": 2}
         ),
+        "Huber loss": Form(keywords={"loss": "huber", "n_iterations": 3}),
     },
 )
 def user_level_regression(
@@ -210,7 +219,7 @@ def interval_by_users(
 ) -> Interval:
     """Release what the interval around the last iterate (d, 1) needs, and return it; bounds are (G, K).
 
-    There is no ridge.
+    The loss has a second derivative, and there is no ridge.
     """
     d, n_users = len(end), np.array([float(objective.users.n_users)])
     sizes, (gradient_bound, curvature_bound) = np.zeros(objective.users.n_users), bounds

@@ -57,7 +57,7 @@ BAD = {
         **{"aggregation": ["group_privacy"], "range_failure": [0]},
     },
     "user_level_regression": {"loss": ["absolute"], **INTERVAL},
-    "user_level_regression: interval": {"curvature_bound": [None]},
+    "user_level_regression: interval": {"loss": ["huber"], "curvature_bound": [None]},
     "user_level_selection": {
         "candidates": [np.ones(3), [[1.0, np.nan, 0], [0, 0, 0]], np.eye(2)],
         "miss_probability": [1.0],
@@ -82,7 +82,7 @@ NEXT_TO_OTHERS = [
     ("glm", {"family": "multinomial"}, {"n_classes": [1]}),
     ("dp_glm", {"family": "poisson"}, {"response_bound": [None]}),
     ("dp_glm", CLASSES, INTERVAL),
-    ("objective_perturbation_glm", {"coef_bound": 1.0}, INTERVAL),
+    ("objective_perturbation_glm", {"sparsity": 1}, INTERVAL),
     ("preconditioned_glm", {"family": "poisson"}, {"response_bound": [3.0]}),
     ("preconditioned_glm", {**CLASSES, "response_bound": LEFT_OUT}, INTERVAL),
     ("binned_fit", {"family": "gaussian"}, {"residual_bound": [None]}),

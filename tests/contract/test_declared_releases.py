@@ -75,7 +75,7 @@ def test_the_table_has_a_row_for_each_release(estimator):
         ("preconditioned_regression", "curvature", "with an interval"),  # of any target
         ("dp_linear_regression", "untruncated responses", "with no truncation"),  # in one calibration anyway
         ("user_level_mean", "first mean", "by default (tight); with an interval"),
-        ("clipped_mean", "center", "except with public center"),
+        ("user_level_regression", "range of the gradient", "except with clipped"),
     ],
 )
 def test_the_table_says_when_a_release_is_made(estimator, release, when):

@@ -177,6 +177,14 @@ def test_phases_are_of_different_users_and_do_not_add_up():
     assert spending(result.events).rho == pytest.approx(spending(one).rho)
 
 
+def test_printed_phases_stop_before_they_run_out_of_users():
+    settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
+    result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)
+    assert len({event.group for event in result.events}) >= 2
+    with pytest.raises(dpalgos.InputError, match="from 10 users: about"):
+        fitted("user_level_phased_erm", linear(20, 2, 1), **settings)
+
+
 @pytest.mark.parametrize("name", LINEAR_LOSSES)
 def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
     loss, rng = LINEAR_LOSSES[name], np.random.default_rng(3)
