@@ -44,6 +44,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ReleasedOffset,
@@ -55,7 +56,7 @@ from dpalgos.intervals.means import (
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
-from dpalgos.release.checks import check_bound_pair, check_for_columns, for_columns
+from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
@@ -82,7 +83,7 @@ class ClippedMeanParams(IntervalParams):
     )
     std_bounds: tuple[float, float] | None = checked(
         "(low, high) of the columns' standard deviations; equal if known (private center)",
-        check_bound_pair,
+        check_std_bounds,
         default=None,
         optional=True,
     )

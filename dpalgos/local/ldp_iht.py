@@ -125,6 +125,7 @@ class GradientRounds:
 
     params: LDPIHTParams
     n_features: int
+    response_level: float
     n_rounds: int
     working_sparsity: int
     step_size: float
@@ -135,7 +136,7 @@ class GradientRounds:
 
         def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
             X = self.params.clipped(X)
-            residual: FloatArray = X @ state.coef - truncate(y, self.params.response_bound)[:, None]
+            residual: FloatArray = X @ state.coef - truncate(y, self.response_level)[:, None]
             if self.params.calibration == "tight":
                 residual = truncate(residual, self._residual_bound)
             return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
@@ -167,14 +168,14 @@ class GradientRounds:
         tau = self.params.covariate_bound
         longest = float(np.linalg.norm(self.params.longest_row(self.n_features)))
         if self.params.calibration == "paper":
-            worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.params.response_bound
+            worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.response_level
             return np.full(coef.shape[1], longest * worst)
         predictor = np.minimum(tau * np.abs(coef).sum(axis=0), longest * np.linalg.norm(coef, axis=0))
-        return np.asarray(longest * np.minimum(self._residual_bound, predictor + self.params.response_bound))
+        return np.asarray(longest * np.minimum(self._residual_bound, predictor + self.response_level))
 
     @property
     def _residual_bound(self) -> float:
-        return self.params.residual_bound or self.params.response_bound
+        return self.params.residual_bound or self.response_level
 
     @property
     def _randomizer(self) -> Randomizer:
@@ -184,7 +185,7 @@ class GradientRounds:
         return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
 
 
-def algorithm(params: LDPIHTParams, n_features: int) -> GradientRounds:
+def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
     """Return the computations of devices and server."""
     defaults = params.defaults(n_features)
     check_how_many("sparsity", params.sparsity, n_features)
@@ -192,6 +193,7 @@ def algorithm(params: LDPIHTParams, n_features: int) -> GradientRounds:
     return GradientRounds(
         params=params,
         n_features=n_features,
+        response_level=params.response_level(n_features, n_people),
         n_rounds=params.n_rounds or defaults.n_rounds,
         working_sparsity=check_how_many("working_sparsity", working, n_features),
         step_size=params.step_size or defaults.step_size,
@@ -205,13 +207,13 @@ def _person_of_the_last_round(params: LDPIHTParams, d: int, published: Published
     All rounds must be published: the group of a person depends on the number of people.
     """
     n_people = sum(len(reports) // d for reports in published)
-    rounds, state = algorithm(params, d), first_state(d)
+    rounds, state = algorithm(params, d, n_people), first_state(d)
     if len(published) < rounds.n_rounds:
         raise IndexError("needs the history of a whole run")
     groups = public_groups(n_people, rounds.n_rounds)
     for people, reports in zip(groups[:-1], published, strict=False):
         state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
-    row, far = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d), params.response_bound
+    row, far = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d), rounds.response_level
     return neighbors(n_people, (row, -far), (-row, -far), who=int(groups[-1][-1]))
 
 

@@ -58,17 +58,20 @@ _LEAST_SHARE = 0.01
 def _opposite_reports(params: MomentParams, d: int, published: Published) -> Neighbors:
     n = len(published[0]) // (d * (d + 1) // 2 + d)
     row = least_noise_scaling(d, params.row_norm(d), params.covariate_bound).longest_row
-    return neighbors(n, (row, params.response_bound), (row, -params.response_bound))
+    response = params.response_level(d, n)
+    return neighbors(n, (row, response), (row, -response))
 
 
 def _orthogonal_rows(params: MomentParams, d: int, published: Published) -> Neighbors:
     n, axes = len(published[0]) // (d * (d + 1) // 2), params.row_norm(d) * np.eye(d)
-    return neighbors(n, (axes[0], params.response_bound), (axes[-1], params.response_bound))
+    response = params.response_level(d, n)
+    return neighbors(n, (axes[0], response), (axes[-1], response))
 
 
 def _opposite_responses(params: MomentParams, d: int, published: Published) -> Neighbors:
     n, row = len(published[0]) // (d * (d + 1) // 2), np.full(d, params.covariate_bound)
-    return neighbors(n, (row, params.response_bound), (row, -params.response_bound))
+    response = params.response_level(d, n)
+    return neighbors(n, (row, response), (row, -response))
 
 
 def _is_gaussian(params: MomentParams) -> bool:
@@ -87,10 +90,10 @@ RELEASES = (
 )
 
 
-def algorithm(params: MomentParams, n_features: int) -> LocalAlgorithm:
+def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
     """Return the computations of devices and server."""
     kind = GaussianMoments if params.gaussian else PureMoments
-    return kind.of(params, n_features)
+    return kind.of(params, n_features, n_people)
 
 
 @register(
@@ -109,6 +112,9 @@ def algorithm(params: MomentParams, n_features: int) -> LocalAlgorithm:
         "interval": Form(keywords={"interval": 0.95}),
         "rows clipped": Form(keywords={"row_bound": 1.2}),
         "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
+        "heavy-tailed responses": Form(
+            keywords={"response_bound": None, "response_moment": (4.0, 20.0)}, calibrations=("tight", "paper")
+        ),
     },
 )
 def ldp_nldp(sample: Sample, params: MomentParams, transcript: Transcript) -> FloatArray:
@@ -130,7 +136,7 @@ class _Moments(MomentRound):
         return self.params.row_norm(self.n_features)
 
     def _answer(self, moments: NoisyMoments) -> PublicState:
-        sampling = partial(score_variance_bound, moments, self.params)
+        sampling = partial(score_variance_bound, moments, self.params, self.response_level)
         return regression(moments, self.params, sampling)
 
 
@@ -174,7 +180,7 @@ class PureMoments(_Moments):
     def _cross_bound(self) -> float:
         """Rτ₂, the largest ‖x̃ỹ‖."""
         box = np.sqrt(self.n_features) * self.params.covariate_bound
-        return float(min(self._row, box) * self.params.response_bound)
+        return float(min(self._row, box) * self.response_level)
 
     @property
     def _gram_share(self) -> float:
@@ -218,7 +224,7 @@ class GaussianMoments(_Moments):
     @property
     def _cross_bound(self) -> float:
         """√d τ₁τ₂, the largest ‖x̃ỹ‖."""
-        return float(np.sqrt(self.n_features)) * self.params.covariate_bound * self.params.response_bound
+        return float(np.sqrt(self.n_features)) * self.params.covariate_bound * self.response_level
 
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:

@@ -65,16 +65,16 @@ class LDPNLDPPublicParams(MomentParams):
 def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Published) -> Neighbors:
     """Return inputs with opposite responses."""
     n = len(published[0]) // d
-    row, response = params.longest_row(d), params.response_bound
+    row, response = params.longest_row(d), params.response_level(d, n)
     return neighbors(n, (row, response), (row, -response))
 
 
 PRODUCTS = Release("xy", 1.0, report_sensitivity, witness=_opposite_responses)
 
 
-def algorithm(params: LDPNLDPPublicParams, n_features: int) -> LocalAlgorithm:
+def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
     """Return the computations of devices and server."""
-    return PublicMoments.of(params, n_features)
+    return PublicMoments.of(params, n_features, n_people)
 
 
 @register(
@@ -131,7 +131,7 @@ class PublicMoments(MomentRound):
     def _sampling(self, rows: FloatArray, n_reports: int, coef: FloatArray, lever: FloatArray) -> FloatArray:
         """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
         by_column = np.ascontiguousarray(rows.T)
-        private = self.params.response_bound**2 * lever @ (by_column @ rows / len(rows)) / n_reports
+        private = self.response_level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
         bound: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
         for r, predicted in enumerate(coef.T @ by_column):
             bound[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(rows)
@@ -142,7 +142,7 @@ class PublicMoments(MomentRound):
 
     @cached_property
     def _bound(self) -> float:
-        return float(np.linalg.norm(self.params.longest_row(self.n_features)) * self.params.response_bound)
+        return float(np.linalg.norm(self.params.longest_row(self.n_features)) * self.response_level)
 
     @cached_property
     def _randomizer(self) -> Randomizer:

@@ -95,17 +95,19 @@ class MomentRound:
 
     params: MomentParams
     n_features: int
+    response_level: float
     n_rounds: int = 1
 
     @classmethod
-    def of(cls, params: MomentParams, n_features: int) -> Self:
-        """Return the computations for so many columns."""
+    def of(cls, params: MomentParams, n_features: int, n_people: int) -> Self:
+        """Return the computations for so many columns and people."""
         params.check_columns(n_features)
-        return cls(params=params, n_features=n_features)
+        level = params.response_level(n_features, n_people)
+        return cls(params=params, n_features=n_features, response_level=level)
 
     def crosses(self, X: FloatArray, y: FloatArray, bound: float) -> FloatArray:
         """Return x̃ỹ of clipped rows over a bound on its norm, (m, d, 1)."""
-        return np.asarray(X * (truncate(y, self.params.response_bound) / bound)[:, None])[:, :, None]
+        return np.asarray(X * (truncate(y, self.response_level) / bound)[:, None])[:, :, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +197,7 @@ def _interval(
 def score_variance_bound(
     moments: NoisyMoments,
     params: MomentParams,
+    response_level: float,
     coef: FloatArray,
     lever: FloatArray,
 ) -> FloatArray:
@@ -210,7 +213,7 @@ def score_variance_bound(
     spread = np.einsum("rij,rjk,rik->ir", lever, gram, lever)
     unsure = 2 * max(noise.diagonal, np.sqrt(2) * noise.off_diagonal) / np.sqrt(n_reports) * length
     along = np.minimum(np.maximum(spread, 0) + unsure, row**2 * length)
-    return np.asarray((params.response_bound + size) ** 2 * along / n_reports)
+    return np.asarray((response_level + size) ** 2 * along / n_reports)
 
 
 def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:

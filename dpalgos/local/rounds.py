@@ -26,7 +26,7 @@ from dpalgos.errors import InputError
 from dpalgos.interval import Interval
 from dpalgos.local.randomizers import PureRandomizer, Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
-from dpalgos.release.checks import check_bound_pair
+from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
@@ -34,8 +34,29 @@ from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20
 _PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
+_HIGHEST_MOMENT = 100.0
 
 Notes = Mapping[str, FloatArray | str]
+
+
+def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float]:
+    low, high = _two_bounds(name, value)
+    if not low <= high:
+        raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}; swap them")
+    return low, high
+
+
+def _moment(name: str, value: Any) -> tuple[float, float]:
+    order, bound = _two_bounds(name, value)
+    if not 2 < order <= _HIGHEST_MOMENT:
+        raise InputError(f"{name} must be (q, M) with 2 < q ≤ {_HIGHEST_MOMENT:g}, got {value!r}")
+    return order, bound
+
+
+def _two_bounds(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InputError(f"{name} must be a pair of positive numbers, got {value!r}; pass e.g. (1.0, 2.0)")
+    return check_bound(name, value[0]), check_bound(name, value[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +65,29 @@ class LocalParams(PrivateParams):
 
     covariate_bound: float = positive("τ₁: every entry of a row is truncated to ±τ₁")
     row_bound: float | None = positive("r: rows are clipped to this ℓ2 norm; None: √d τ₁", default=None)
-    response_bound: float = positive("τ₂: responses are truncated to ±τ₂")
-    covariance_eigenvalue_bounds: tuple[float, float] | None = checked(
-        "(low, high): eigenvalues of the covariates' second moments; None: (τ₁², τ₁²)",
-        check_bound_pair,
+    response_bound: float | None = positive(
+        "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given", default=None
+    )
+    response_moment: tuple[float, float] | None = checked(
+        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n",
+        _moment,
         default=None,
         optional=True,
     )
+    covariance_eigenvalue_bounds: tuple[float, float] | None = checked(
+        "(low, high): eigenvalues of the covariates' second moments; None: (τ₁², τ₁²)",
+        _eigenvalue_bounds,
+        default=None,
+        optional=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.response_bound is None) == (self.response_moment is None):
+            raise InputError(
+                "response_bound or response_moment must be given, one of the two, got "
+                + ("none" if self.response_bound is None else "both")
+            )
 
     @property
     def eigenvalue_bounds(self) -> tuple[float, float]:
@@ -68,6 +105,37 @@ class LocalParams(PrivateParams):
     def longest_row(self, n_features: int) -> FloatArray:
         """Return a clipped row of the largest norm, (d,)."""
         return np.asarray(self.clipped(np.full((1, n_features), self.covariate_bound))[0])
+
+    def response_level(self, n_features: int, n_people: int) -> float:
+        if self.response_bound is not None:
+            return self.response_bound
+        assert self.response_moment is not None
+        moment, printed = self.response_moment, self.calibration == "paper"
+        return heavy_tail_level(
+            n_people, n_features, self.epsilon, self.delta, moment=moment, printed=printed
+        )
+
+
+def heavy_tail_level(
+    n_people: int,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    *,
+    moment: tuple[float, float],
+    printed: bool,
+) -> float:
+    """Return τ₂ for responses with E|y|^(2p) ≤ M, ``moment`` = (2p, M), 2p > 2.
+
+    ``printed``, Theorem 5 (there M = 1): (nε²/(log d log(1/δ)))^(1/(2p)), of rate (p − 1)/(2p) in nε².
+    Else balanced against the noise: M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order
+    τ₂^(1 − 2p), is of the size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
+    """
+    order, bound = moment
+    signal = n_people * epsilon**2 / np.log(1 / delta)
+    if printed:
+        return float((signal / np.log(max(n_features, 2))) ** (1 / order))
+    return float(bound ** (1 / order) * (signal / n_features) ** (1 / (2 * order)))
 
 
 def mechanism_choice(*more: str) -> Any:
@@ -128,7 +196,7 @@ class PublicState:
 
 
 class LocalAlgorithm(Protocol):
-    """An estimator under local privacy, given its public settings and the number of columns."""
+    """An estimator under local privacy, given its public settings, the columns and the number of people."""
 
     @property
     def n_rounds(self) -> int:
@@ -167,15 +235,16 @@ def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
 
 
 def run_rounds(
-    sample: Sample, params: P, transcript: Transcript, algorithm: Callable[[P, int], LocalAlgorithm]
+    sample: Sample, params: P, transcript: Transcript, algorithm: Callable[[P, int, int], LocalAlgorithm]
 ) -> FloatArray:
     """Simulate devices and server on the rows of a sample, and return the final estimate, (d, R).
 
-    ``algorithm`` maps parameters and the number of columns to what devices and server compute.
+    ``algorithm`` maps parameters, columns and people to what devices and server compute. Notes state what
+    shuffling the reports, or showing only their sum, would give centrally at δ.
     """
 
     def simulate(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
-        return _simulate(X, y, transcript, algorithm(params, X.shape[1]))
+        return _simulate(X, y, transcript, algorithm(params, X.shape[1], len(X)))
 
     y = sample.response()
     if sample.row_mask is None:

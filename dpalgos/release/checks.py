@@ -52,18 +52,6 @@ def check_bound(name: str, value: object) -> float:
     return number
 
 
-def check_bound_pair(name: str, value: Any) -> tuple[float, float]:
-    """Return public bounds (low, high), the first at most the second."""
-    if isinstance(value, tuple | list) and len(value) == 2:
-        low, high = check_bound(name, value[0]), check_bound(name, value[1])
-        if low <= high:
-            return low, high
-    raise InputError(
-        f"{name} must be a pair (low, high) of positive numbers, low at most high, got {value!r}; pass e.g. "
-        f"{name}=(1.0, 2.0)"
-    )
-
-
 def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
     """Return a public number, or one per column, as a tuple."""
     array = np.asarray(value)

@@ -43,7 +43,7 @@ BAD = {
     "screened_sparse_glm": {"family": ["probit"], "n_averaged": [9], "selection_share": [1.0]},
     "binned_fit": {"coef": [(0.5, 1.0), "released"], "family": ["multinomial"]},
     "ldp_nldp": {
-        **{"response_bound": [None], "threshold": ["hard", "harder"]},
+        **{"response_bound": [None], "response_moment": [(4.0, 1.0)], "threshold": ["hard", "harder"]},
         **{"sparsity": [9], "mechanism": ["laplace"]},
         "covariance_eigenvalue_bounds": [(0.0, 1.0), (-1.0, 1.0), (2.0, 1.0), 1.0],
     },
@@ -87,6 +87,7 @@ NEXT_TO_OTHERS = [
     ("preconditioned_glm", {**CLASSES, "response_bound": LEFT_OUT}, INTERVAL),
     ("binned_fit", {"family": "gaussian"}, {"residual_bound": [None]}),
     ("binned_fit", {"family": "logistic"}, {"residual_bound": [4.0]}),
+    ("ldp_nldp", {"response_bound": None}, {"response_moment": [(2.0, 1.0)]}),
     ("ldp_nldp", {"sparsity": 1}, INTERVAL),
     ("ldp_nldp", PAPER, {"mechanism": ["l2"]}),
     ("ldp_iht", PAPER, {"residual_bound": [1.0], "mechanism": ["privunit"]}),

@@ -101,7 +101,7 @@ def planned(name, **keywords):
 
 
 def moments(mechanism="auto"):
-    return ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism=mechanism), 3), first_state(3)
+    return ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism=mechanism), 3, 100), first_state(3)
 
 
 NO_SAMPLER = "no floating-point-safe sampler"

@@ -78,6 +78,18 @@ def test_printed_noise_is_the_printed_formula():
     assert cross.l2_sensitivity == 2
 
 
+TAILS = [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)]
+
+
+@pytest.mark.parametrize(("order", "n", "paper", "balanced"), TAILS)
+def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper, balanced):
+    for printed, level in ((True, paper), (False, balanced)):
+        found = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
+        assert found == pytest.approx(level, rel=0.03)
+    doubled = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
+    assert doubled == pytest.approx(2 * balanced, rel=0.03)
+
+
 @pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7), (1003, 4)])
 def test_every_person_is_asked_once(n, n_rounds):
     groups = rounds.public_groups(n, n_rounds)
@@ -101,12 +113,12 @@ BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 
 def moments(**keywords):
     params = ldp_nldp.MomentParams(**{**BOUNDS, "epsilon": 2.0}, **keywords)
-    return ldp_nldp.algorithm(params, 3)
+    return ldp_nldp.algorithm(params, 3, 100)
 
 
 def gradients(d=4, sparsity=2, **keywords):
     params = ldp_iht.LDPIHTParams(**{**BOUNDS, "sparsity": sparsity, **keywords})
-    return ldp_iht.algorithm(params, d)
+    return ldp_iht.algorithm(params, d, 100)
 
 
 REPORTING = [moments(), moments(mechanism="l2"), gradients(3, 1)]
