@@ -410,9 +410,9 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
 
 @private
 def test_certified_epsilon(estimator, calibration):
-    given, _ = combination(estimator, calibration)
-    for epsilon, delta in ((given, 1e-8), (2.0 if given == 6 else 6.0, 1e-3)):
-        result = answered(estimator, calibration, *problem(), epsilon=epsilon, delta=delta)
+    given, d = combination(estimator, calibration)
+    for epsilon, delta, n_columns in ((given, 1e-8, len(COEF)), (2.0 if given == 6 else 6.0, 1e-3, d)):
+        result = answered(estimator, calibration, *problem(d=n_columns), epsilon=epsilon, delta=delta)
         if calibration == "tight":  # what is not Gaussian alone is not tuned to the last percent at a large ε
             assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= result.certified_epsilon <= epsilon
         else:
@@ -443,6 +443,7 @@ def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
     changes = {"epsilon": 100.0, "delta": 0.1} if estimator.private else {}
     answer = answered(estimator, calibration, X, y, **changes).estimate
     expected = non_private(estimator, X, y)
+    assert np.count_nonzero(answer) <= estimator.example.get("sparsity", len(answer))
     assert np.linalg.norm(answer - expected) <= 0.1 * np.linalg.norm(expected)
 
 

@@ -193,6 +193,7 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
 @pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
 def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_its_noise(estimator):
     plan = planned(estimator)
+    assert 1 <= plan.inflation < 1.3
     assert 0.999 * BUDGET["epsilon"] <= plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
     first, second = (draw_release(plan, sample_of(estimator)) for _ in range(2))
     assert spending(first.events) == spending(second.events) == plan.cost

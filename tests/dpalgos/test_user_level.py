@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon, spending
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES
@@ -165,16 +165,6 @@ def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
     assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
     assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
     assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
-
-
-def test_phases_are_of_different_users_and_do_not_add_up():
-    sample = linear(400, 2, 1)
-    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0, "n_iterations": 3}
-    result = fitted("user_level_phased_erm", sample, n_phases=3, **settings)
-    assert {event.group for event in result.events} == {0, 1, 2}
-    assert 0.99 < result.certified_epsilon <= 1.0
-    one = [event for event in result.events if event.group == 0]
-    assert spending(result.events).rho == pytest.approx(spending(one).rho)
 
 
 def test_printed_phases_stop_before_they_run_out_of_users():

@@ -1,14 +1,12 @@
 """Randomizers: unbiased, of the stated variance, e^ε apart exactly, and as safe when drawn for real."""
 
 import secrets
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 from scipy.stats import beta, binomtest, ks_2samp, kstest
 
-from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
 from dpalgos.release.noise_source import Noise
@@ -127,20 +125,6 @@ def test_within_the_region_reports_know_nothing_of_the_vector(kind):
         chosen = reports[(reports @ z > randomizer.event("").threshold) == inside]
         angles = np.arctan2(chosen @ across, chosen @ other) / (2 * np.pi) + 0.5
         assert kstest(angles, "uniform").pvalue > 1e-4
-
-
-def test_groups_of_people_do_not_add_up():
-    report, weak = (HalfSpaceRandomizer(epsilon=e, radius=1.0, size=3).event("report") for e in (1.0, 0.3))
-
-    def certified(*events):
-        return certified_epsilon([replace(event, group=group) for event, group in events], 1e-6)
-
-    alone = certified((report, 0))
-    assert certified(*((report, group) for group in range(9))) == alone
-    assert certified((weak, 0), (report, 1)) == alone
-    assert certified((report, 0), (report, 0), (weak, 1)) == pytest.approx(2.0, rel=1e-3)
-    assert certified((report, None), (report, 0), (weak, 1)) == pytest.approx(2.0, rel=1e-3)
-    assert certified((report, 0), (weak, None), (weak, None)) == pytest.approx(1.6, rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 20.0])
