@@ -6,15 +6,14 @@ from scipy.integrate import quad
 from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
-from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent
+from dpalgos.accounting.composition import renyi_epsilon
+from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
-from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
+from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, selected_l2_sensitivity
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
@@ -88,20 +87,6 @@ def test_the_number_of_draws_is_geometric():
     np.testing.assert_allclose(seen, 0.2 * 0.8 ** np.arange(7), atol=1e-4)
     for survival in (0.5, 1e-3, 1e-9):  # no cap, however late
         assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
-
-
-def test_the_record_is_one_pure_event_of_three_scores():
-    values, window = np.random.default_rng(1).random((100, 20)), FINE_WINDOW.times(0.2)
-
-    def scores(which, noise):
-        return repeated_winsorized_means(values, which, noise, bound=1.0, window=window, epsilon=0.1)
-
-    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001}
-    select_by_random_stopping(transcript, TOP, values.mean(axis=0)[:, None], scores, **asked)
-    (event,) = transcript.events
-    assert isinstance(event, ApproximateEvent)
-    assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
-    assert 0.59 < certified_epsilon(transcript.events, 1e-6) <= 0.6
 
 
 def costs(values, bound, width, n_bins):
