@@ -129,6 +129,17 @@ def correlated(correlation, n):
     return rows
 
 
+def spread_by(std, n):
+    """The noise of the steps makes most of the error, or sampling does."""
+
+    def rows(rng):
+        X = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])
+        return X, X @ COEF + std * rng.standard_normal(n)
+
+    rows.__name__ = f"spread by {std}"
+    return rows
+
+
 MAIN, BOTH = "preconditioned_regression", {"covariate_bound": 6.0, "response_bound": 6.0}
 PUBLIC = {**LOCAL, "public_X": of_devices(np.random.default_rng(7))[0]}
 FEW_PUBLIC = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4)}
@@ -150,6 +161,8 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
     ("preconditioned_glm", overdispersed, COUNTS, 100, 1.0, {**ONE, "family": "poisson"}, 0.7),
     (MAIN, correlated(0.97, 5000), CORRELATED, 100, 1.0, ONE, 0.9),
     (MAIN, correlated(0.9, 3000), CORRELATED, 100, 1.0, ONE, 0.9),
+    (MAIN, spread_by(0.05, 20_000), COEF, 150, 0.3, {}, 0.9),
+    (MAIN, spread_by(1.0, 1_000), COEF, 150, 30.0, {}, 0.9),
     ("bootstrap_regression", gaussian, COEF, 40, 3.0, BOTH, 0.999),
     ("ldp_nldp", of_devices, LOCAL_COEF, 25, 4.0, LOCAL, 0.9),
     ("ldp_nldp_public", of_devices, LOCAL_COEF, 25, 4.0, PUBLIC, 0.9),
@@ -164,27 +177,29 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
 
 
 def covered(name, rows, truth, n_runs, epsilon, seed=0, **keywords):
-    """Return which coordinates of which runs an interval covers, nan where there is none; and the widths.
+    """Return which coordinates of which runs an interval covers, nan where there is none; and its width.
 
-    ``rows`` makes X and y, and keywords of their own if need be.
+    The width is over that of the errors of its middle. ``rows`` makes X and y, and keywords if need be.
     """
-    hits, widths = [], []
+    hits, half_widths, errors = [], [], []
     for rng in np.random.default_rng(seed).spawn(n_runs):
         X, y, *own = rows(rng)
         ask = {"epsilon": epsilon, "delta": 1e-6, **keywords, **(own[0] if own else {})}
         lower, upper = dpalgos.estimate(name, X, y, rng=rng, interval=0.95, **ask).interval
         hits.append(np.where(np.isnan(lower), np.nan, (lower < truth) & (truth < upper)))
-        widths.append(upper - lower)
-    return np.array(hits), np.array(widths)
+        half_widths.append((upper - lower) / 2)
+        errors.append((upper + lower) / 2 - truth)
+    size = 1.96 * np.sqrt(np.nanmean(np.square(errors), axis=0))
+    return np.array(hits), np.nanmedian(half_widths, axis=0) / size
 
 
 @pytest.mark.parametrize("case", COVERED, ids=lambda case: f"{case[0]} {case[1].__name__} {case[4]}")
 def test_intervals_cover(case):
-    """Every coordinate, within four standard errors; a bound on what clipping does may cover more."""
+    """Every coordinate, within four standard errors; a bound on what clipping does to a mean is wide."""
     *asked, keywords, there = case
-    hits, widths = covered(*asked, **keywords)
+    hits, width = covered(*asked, **keywords)
     assert np.isfinite(hits).mean() > there
-    assert np.nanmean(widths) < (2 if "mean" in case[0] else 1)
+    assert np.nanmax(width) < (4.5 if "mean" in case[0] else 1.7)
     for each in hits.T[np.isfinite(hits).any(axis=0)]:
         assert np.nanmean(each) > 0.94 - 4 * np.sqrt(0.05 * 0.95 / np.isfinite(each).sum())
 
@@ -366,22 +381,6 @@ def test_an_interval_counts_the_noise_of_the_curvature():
         off.append(center.theta - truth)
         variances.append(error.variance)
     np.testing.assert_allclose(np.mean(variances, axis=0), np.var(off, axis=0), rtol=0.25)
-
-
-# The noise of the steps makes most of the error, or sampling does.
-@pytest.mark.parametrize(("epsilon", "n", "spread"), [(0.3, 20_000, 0.05), (30.0, 1_000, 1.0)])
-def test_an_interval_counts_every_part_of_its_error(epsilon, n, spread):
-    """Errors over half-widths are those of normal ones, for slopes and for the intercept."""
-    coef, ratios = np.array([1.0, -0.5, 0.3]), []
-    for rng in np.random.default_rng(0).spawn(150):
-        X = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])
-        y = X @ coef + spread * rng.standard_normal(n)
-        ask = {"epsilon": epsilon, "delta": 1e-6, "rng": rng, "interval": 0.95}
-        found = dpalgos.estimate(MAIN, X, y, **ask).interval
-        ratios.append((found.mean(axis=0) - coef) / (np.diff(found, axis=0)[0] / 2 / 1.96))
-    size = np.sqrt(np.nanmean(np.square(ratios), axis=0))
-    assert (size < 1.15).all(), size
-    assert (size > 0.45).all(), size
 
 
 def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked():
