@@ -7,11 +7,11 @@ from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
 from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import BoundedRangeEvent
+from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
-from dpalgos.mechanisms.random_stopping import number_of_draws
+from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, selected_l2_sensitivity
 from dpalgos.release.declared import Release
@@ -87,6 +87,16 @@ def test_the_number_of_draws_is_geometric():
     np.testing.assert_allclose(seen, 0.2 * 0.8 ** np.arange(7), atol=1e-4)
     for survival in (0.5, 1e-3, 1e-9):  # no cap, however late
         assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
+
+
+def test_random_stopping_costs_three_scores():
+    def scores(which, noise):
+        return np.zeros(len(which))
+
+    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001}
+    select_by_random_stopping(transcript, TOP, np.zeros((20, 1)), scores, **asked)
+    (event,) = transcript.events
+    assert (type(event), event.epsilon, event.delta) == (ApproximateEvent, pytest.approx(0.6), 0.0)
 
 
 def costs(values, bound, width, n_bins):
