@@ -26,7 +26,13 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
-from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
+from dpalgos.sklearn import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMean,
+    DPMultinomialRegression,
+    PublicScaler,
+)
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
@@ -73,6 +79,12 @@ def estimate(name="preconditioned_regression", X=ONES, y=ONES[:, 0], **keywords)
 
 def linear(X=ONES, y=ONES[:, 0], **given):
     return DPLinearRegression(**{**B, **given}).fit(X, y)
+
+
+def mean_of_parts(*sizes, mapper=map):
+    """Estimate a mean of partitions of three rows that are said to have other sizes."""
+    rows = PartitionedRows([(lambda: [ONES[:3]], n) for n in sizes], mapper)
+    return estimate("dp_mean", rows, None, value_bound=1.0)
 
 
 def users(ids):
@@ -128,6 +140,8 @@ ROWS = [
     *[(InputError, named, lambda X=X, y=y: estimate(X=X, y=y)) for X, y, named in BAD_ROWS],
     *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
     (InputError, "partition", lambda: PartitionedRows([])),
+    *[(InputError, "X must", lambda n=n: mean_of_parts(3, n)) for n in (2, 4)],
+    *[(ValueError, "zip", lambda times=times: mean_of_parts(3, 3, mapper=lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))]))) for times in (0.5, 2)],
     (InputError, ("X", "masked"), lambda: estimate(X=HIDDEN)),
     (InputError, ("X", "masked"), lambda: estimate(X=list(HIDDEN))),
     (InputError, ("y", "masked"), lambda: estimate(y=HIDDEN[:, 0])),
@@ -165,6 +179,7 @@ ROWS = [
     (InputError, "bounds", lambda: PublicScaler(bounds=(0, 1), scale=2.0).fit(ONES)),
     (InputError, "center", lambda: PublicScaler(center=[1.0, 2.0]).fit(ONES)),
     (InputError, "center", lambda: PublicScaler(center="a").fit(ONES)),
+    *[(TypeError, ("sample_weight", "noise"), lambda fit=fit: fit(ONES, ONES[:, 0], sample_weight=ONES[:, 0])) for fit in (DPLinearRegression(**B).fit, DPMean(**B, value_bound=2.0).fit)],
     (InputError, "3 classes", lambda: DPLogisticRegression(**B).fit(ONES, LABELS)),
     (InputError, ("epsilon", "-1"), lambda: linear(epsilon=-1)),
     (TypeError, "delta", lambda: DPLinearRegression(epsilon=1.0)),
