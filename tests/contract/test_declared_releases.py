@@ -19,7 +19,17 @@ from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms import sensitivity
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import EVERY, FAMILIES, IDS, answered, keywords, response, whose
+from tests.contract.forms import (
+    EVERY,
+    FAMILIES,
+    IDS,
+    RELEASED_AT,
+    STAGES,
+    answered,
+    keywords,
+    response,
+    whose,
+)
 
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES if estimator.private]
@@ -60,6 +70,15 @@ def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
         assert (lemma.__name__ in LEMMAS) or lemma.__name__.endswith("_sensitivity")
         charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
         np.testing.assert_allclose(charged, lemma(*sizes), rtol=1e-12, err_msg=release.label)
+
+
+@pytest.mark.parametrize("estimator", RELEASED_AT, **IDS)
+def test_all_that_is_released_before_the_steps_is_charged(estimator):
+    rng, epsilon = np.random.default_rng(1), estimator.example["epsilon"]
+    X = np.column_stack([rng.standard_normal((400, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(400)])
+    result = answered(estimator, "tight", X, X[:, 0], delta=1e-6)
+    assert {event.label for event in result.events} >= RELEASED_AT[estimator]
+    assert 0.999 * epsilon <= result.certified_epsilon <= epsilon
 
 
 @pytest.mark.parametrize("estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda e: e.name)
@@ -210,7 +229,9 @@ def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(est
         assert any({"SplitBudget", "split_budget"} & calls(tree) for tree in (own, *imported))
 
 
-FROM_RELEASES = [(e, c) for e, c in EVERY + FAMILIES if e.relation in (Relation.CENTRAL, Relation.USER)]
+FROM_RELEASES = [
+    (e, c) for e, c in EVERY + FAMILIES + STAGES if e.relation in (Relation.CENTRAL, Relation.USER)
+]
 
 
 def plain(events):
@@ -222,8 +243,8 @@ def plain(events):
 def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     # The second scale is of tables large enough that boxes are halved and several axes are taken.
     epsilon, n = (2.0, 60) if scale == 1 else (20.0, 300)
-    budget = {"epsilon": epsilon, "delta": 1e-4, "calibration": calibration}
-    params = build_params(estimator, {**estimator.example, **budget})
+    epsilon, n = (epsilon, n) if "epsilon" not in estimator.example else (estimator.example["epsilon"], 400)
+    params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
     rng, d, n_replicates = np.random.default_rng(0), 3, 4
     X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
     ids = whose(estimator, n)
