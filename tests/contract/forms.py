@@ -94,6 +94,7 @@ OF_RESPONSES = [
     ({"epsilon": 8.0}, {_UNITS}),
     ({"epsilon": 2.0, "intercept": True}, {_CENTERS, _UNITS, "rows far from centers", "means about centers"}),
     ({"epsilon": 20.0, "intercept": True}, {_CENTERS, _UNITS, "means about centers"}),
+    ({"epsilon": 20.0, "intercept": True, "interval": 0.95}, {_CENTERS}),
     ({"epsilon": 30.0}, set()),  # whitened again
 ]
 OF_FAMILIES = [

@@ -31,16 +31,6 @@ def charges(made):
     return list(map(charge, made.events))
 
 
-def test_an_interval_depends_on_what_was_released_alone():
-    rng, keywords = np.random.default_rng(4), {"epsilon": 2.0, "intercept": True, "interval": 0.95}
-    X, y = np.column_stack([rng.standard_normal((4000, 2)), np.ones(4000)]), rng.standard_normal(4000)
-    first, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + y), keywords)
-    second, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + 1 + 2 * y), keywords, first.published)
-    assert np.isfinite(first.interval.half_width).all()
-    for name in ("half_width", "center", "without_noise"):
-        np.testing.assert_array_equal(getattr(first.interval, name), getattr(second.interval, name))
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -7.7777e77])
 def test_a_refusal_tells_no_offset(value):
     X, keywords = np.full((50, 4), value), {"family": "poisson", "offset_bounds": (-2.0, 1.0)}

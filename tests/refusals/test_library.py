@@ -216,6 +216,7 @@ ROWS = [
     (InputError, NO_SAMPLER, lambda: planned("dp_mean", value_bound=1.0, truncation="private_quantiles")),
     (InputError, NO_SAMPLER, lambda: SecureTranscript().choose(ONES[:3, :1], None, PureEvent(label="a", epsilon=0.5, sensitivity=1.0))),
     (InputError, NO_SAMPLER, lambda: SecureTranscript().gaussian_of_drawn_rows(lambda drawn: drawn, np.ones((1, 1), dtype=bool), sampling_rate=0.5, l2_sensitivity=1.0, noise_multiplier=1.0, label="g")),
+    (InputError, "too many for the grid", lambda: rehearse_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})),
     (InputError, "private", lambda: planned("ols")),
     (InputError, "'adassp'", lambda: planned("adasp")),
     (InputError, "calibration", lambda: planned("dp_mean", value_bound=1.0, calibration="paper")),
