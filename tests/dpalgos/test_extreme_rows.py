@@ -1,4 +1,4 @@
-"""Preconditioned regressions of far rows and of columns in units far off: thresholds, whitening, intervals."""
+"""Preconditioned regressions of far rows and of columns far off: thresholds, whitening, intervals."""
 
 import warnings
 
