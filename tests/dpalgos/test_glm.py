@@ -13,8 +13,6 @@ from dpalgos.models.families import family_names, get_family
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
 
-BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-
 
 def problem(family, n=600, d=4, seed=0, scale=1.0):
     """Rows uniform on ±1, coefficients on a sphere."""

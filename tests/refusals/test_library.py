@@ -196,10 +196,6 @@ ROWS = [
         (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
         for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
     ],
-    *[
-        (InputError, "offset_bounds", lambda bounds=bounds: estimate("preconditioned_glm", y=LABELS % 2, family="poisson", offset_bounds=bounds))
-        for bounds in ((1.0, 1.0), (0.0, np.inf), (0.0, 1e3), 3.0)
-    ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
     # Mechanisms
     (InputError, "k must", lambda: top(k=4)),
