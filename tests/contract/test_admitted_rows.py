@@ -14,11 +14,11 @@ from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
+from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import IDS, PRIVATE, SETTINGS, keywords, response, whose
+from tests.contract.forms import IDS, PRIVATE, SETTINGS, STAGES, keywords, response, whose
 from tests.contract.moves import excess, releases
-from tests.contract.test_estimators import COEF
+from tests.contract.test_estimators import COEF, fewest_columns
 
 SIZES = np.array([0.0, 5e-324, 1e-300, 1e-160, 1e-30, 0.5, 2.0, 40.0, 1e15, 2.0**53, 1e30, LARGEST_VALUE])
 LARGEST_SINGLE = 3e38
@@ -48,17 +48,20 @@ def table(rng, n, d):
     return X, y
 
 
-def sample_of(estimator, X, y, style, mask):
+def sample_of(estimator, X, y, style, mask=None):
     """Return rows, held or streamed, in double or single precision; with a mask, of two replicates."""
-    y, ids = response(estimator, y), whose(estimator, len(X))
-    if style == "masked":
-        return Sample(X, y, row_mask=mask, n_replicates=2, user_ids=ids)
-    if style == "held" or estimator.in_memory:
-        return Sample(X, y, user_ids=ids)
+    y = response(estimator, y)
+    options = {
+        "row_mask": mask,
+        "n_replicates": 1 if mask is None else 2,
+        "user_ids": whose(estimator, len(X)),
+    }
+    if style in ("held", "masked") or estimator.in_memory:
+        return Sample(X, y, **options)
     dtype = np.float32 if style == "single precision" else np.float64
     parts = [slice(start, start + 7) for start in range(0, len(X), 7)]
     blocks = [X[p].astype(dtype) if y is None else (X[p].astype(dtype), y[p].astype(dtype)) for p in parts]
-    return Sample(StreamedRows(lambda: iter(blocks), len(X)), user_ids=ids)
+    return Sample(StreamedRows(lambda: iter(blocks), len(X)), **options)
 
 
 def recorded(estimator, params, sample, before=None):
@@ -70,21 +73,29 @@ def recorded(estimator, params, sample, before=None):
         return made, run_estimator(estimator, sample, params, made)
 
 
-def assert_admitted(estimator, calibration, n, epsilon, rng):
-    fixed = any(np.shape(value)[-1:] == (len(COEF),) for value in estimator.example.values())
-    d = len(COEF) if fixed else int(rng.choice([3, 5]))
-    style = rng.choice(STYLES)
-    params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
+def table_for(estimator, n, rng):
+    """Return a table for a form, and which of its rows are those of the first person."""
+    d = len(COEF) if fewest_columns(estimator) == len(COEF) else int(rng.choice([3, 5]))
     X, y = table(rng, n, d)
-    units = np.arange(n) if whose(estimator, n) is None else whose(estimator, n)
-    mask = rng.random((n, 2)) < 0.8
-    mask[units == 0] = True
-    pair = []
-    for _ in range(2):
-        X, y = X.copy(), y.copy()
-        X[units == 0], y[units == 0] = far_row(rng, d)
-        most = LARGEST_SINGLE if style == "single precision" else LARGEST_VALUE
-        pair.append(sample_of(estimator, np.clip(X, -most, most), np.clip(y, -most, most), style, mask))
+    if estimator.example.get("intercept"):
+        X[:, -1] = 1.0
+    ids = whose(estimator, n)
+    return X, y, (np.arange(n) if ids is None else ids) == 0
+
+
+def replaced(X, y, own, rng, most=LARGEST_VALUE):
+    X, y = X.copy(), y.copy()
+    X[own], y[own] = far_row(rng, X.shape[1])
+    return np.clip(X, -most, most), np.clip(y, -most, most)
+
+
+def assert_admitted(estimator, calibration, n, epsilon, rng, style=None):
+    style = style or rng.choice(STYLES)
+    params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
+    X, y, own = table_for(estimator, n, rng)
+    most = LARGEST_SINGLE if style == "single precision" else LARGEST_VALUE
+    mask = own[:, None] | (rng.random((n, 2)) < 0.8) if style == "masked" else None
+    pair = [sample_of(estimator, *replaced(X, y, own, rng, most), style, mask) for _ in range(2)]
     first, answer = recorded(estimator, params, pair[0])
     second, same = recorded(estimator, params, pair[1], first)
     for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
@@ -100,6 +111,32 @@ def assert_admitted(estimator, calibration, n, epsilon, rng):
 def test_no_row_that_is_admitted_shows(estimator, calibration):
     rng = np.random.default_rng(zlib.crc32(f"{estimator.label}-{calibration}".encode()))
     assert_admitted(estimator, calibration, 40, float(rng.choice([0.2, 2.0, 20.0])), rng)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("estimator", "calibration"), STAGES, **IDS)
+def test_no_row_that_is_admitted_shows_at_any_stage(estimator, calibration, style):
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        assert_admitted(estimator, calibration, 400, estimator.example["epsilon"], rng, style)
+
+
+@pytest.mark.parametrize("style", ["masked", "streamed"])
+@pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + STAGES, **IDS)
+def test_rows_that_a_mask_leaves_out_are_in_no_release(estimator, calibration, style):
+    if style == "streamed" and estimator.in_memory:
+        pytest.skip("takes no stream")
+    rng, n = np.random.default_rng(3), 400 if "epsilon" in estimator.example else 40
+    params = build_params(estimator, keywords(estimator, calibration))
+    X, y, own = table_for(estimator, n, rng)
+    mask = (rng.random((n, 2)) < 0.8) & ~own[:, None]
+    samples = (sample_of(estimator, *replaced(X, y, own, rng), style, mask) for _ in range(2))
+    try:
+        runs = [recorded(estimator, params, sample)[0] for sample in samples]
+    except StreamRefused:
+        pytest.skip("takes no stream with a mask")
+    for one, other in zip(*(run.releases for run in runs), strict=True):
+        np.testing.assert_allclose(one.value, other.value, rtol=1e-9, atol=1e-9 * np.abs(one.value).max())
 
 
 @pytest.mark.slow

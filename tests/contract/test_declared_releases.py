@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import sys
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,17 @@ from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms import sensitivity
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import EVERY, FAMILIES, IDS, answered, keywords, response, whose
+from tests.contract.forms import (
+    EVERY,
+    FAMILIES,
+    IDS,
+    RELEASED_AT,
+    STAGES,
+    answered,
+    keywords,
+    response,
+    whose,
+)
 
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES if estimator.private]
@@ -61,6 +72,15 @@ def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
         np.testing.assert_allclose(charged, lemma(*sizes), rtol=1e-12, err_msg=release.label)
 
 
+@pytest.mark.parametrize("estimator", RELEASED_AT, **IDS)
+def test_all_that_is_released_before_the_steps_is_charged(estimator):
+    rng, epsilon = np.random.default_rng(1), estimator.example["epsilon"]
+    X = np.column_stack([rng.standard_normal((400, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(400)])
+    result = answered(estimator, "tight", X, X[:, 0], delta=1e-6)
+    assert {event.label for event in result.events} >= RELEASED_AT[estimator]
+    assert 0.999 * epsilon <= result.certified_epsilon <= epsilon
+
+
 @pytest.mark.parametrize("estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda e: e.name)
 def test_the_table_has_a_row_for_each_release(estimator):
     rows = estimator.releases_table()
@@ -89,7 +109,6 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__ini
 MODULES = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE]
 NAMED = ("sensitivity", "l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "row_bound_squared")
 LEMMAS = {name for name, _ in inspect.getmembers(sensitivity, inspect.isfunction)}
-FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 
 
@@ -98,30 +117,16 @@ def tree_of(path):
     return ast.parse(Path(path).read_text())
 
 
-class Scope:
-    """What the names of a function stand for, those of the functions around it included."""
-
-    def __init__(self, function, outer):
-        self._outer, self._values, given = outer, {}, function.args
-        self._parameters = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    self._bind(target, node.value)
-
-    def _bind(self, target, value):
-        if isinstance(target, ast.Name):
-            self._values.setdefault(target.id, []).append(value)
-        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            for one, its in zip(target.elts, value.elts, strict=True):
-                self._bind(one, its)
-
-    def named(self, name):
-        if name in self._values:
-            return all(comes_from_a_name(value, self) for value in self._values[name])
-        if name in self._parameters:
-            return name.endswith(NAMED)  # then the caller is checked
-        return self._outer is not None and self._outer.named(name)
+def assigned(tree):
+    """Map each name of a module to what it is assigned, in whatever function."""
+    values = defaultdict(list)
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            both = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            parts = zip(target.elts, node.value.elts, strict=True) if both else [(target, node.value)]
+            for name, value in parts:
+                values[getattr(name, "id", "")].append(value)
+    return values
 
 
 def called(node):
@@ -130,20 +135,20 @@ def called(node):
     return getattr(node.func, "id", "") or getattr(node.func, "attr", "")
 
 
-def comes_from_a_name(node, scope):
+def comes_from_a_name(node, values):
     """Whether an expression is the value of a lemma or of ``…_sensitivity``, but for public factors."""
     if isinstance(node, ast.Call):
         if called(node) in ("plain_sensitivity", "float"):
-            return comes_from_a_name(node.args[0], scope)
+            return comes_from_a_name(node.args[0], values)
         return called(node) in LEMMAS or called(node).endswith("_sensitivity")
-    if isinstance(node, ast.Name):
-        return scope is not None and scope.named(node.id)
-    if isinstance(node, ast.Attribute):
-        return node.attr.endswith(NAMED)  # a field, which was given its value by that keyword
+    if isinstance(node, ast.Name) and node.id in values:
+        return all(comes_from_a_name(value, values) for value in values[node.id])
+    if isinstance(node, ast.Name | ast.Attribute):  # a parameter, or a field: its keyword is checked
+        return getattr(node, "id", getattr(node, "attr", "")).endswith(NAMED)
     if isinstance(node, ast.BinOp):  # what rounding adds is a factor
-        sides = (comes_from_a_name(side, scope) for side in (node.left, node.right))
+        sides = (comes_from_a_name(side, values) for side in (node.left, node.right))
         return isinstance(node.op, ast.Mult) and any(sides)
-    branches = (comes_from_a_name(getattr(node, part), scope) for part in ("body", "orelse"))
+    branches = (comes_from_a_name(getattr(node, part), values) for part in ("body", "orelse"))
     return isinstance(node, ast.IfExp) and all(branches)
 
 
@@ -153,17 +158,10 @@ def is_planned(call):
 
 
 def without_a_name(tree):
-    def visit(node, scope):
-        if isinstance(node, FUNCTIONS):
-            scope = Scope(node, scope)
-        if isinstance(node, ast.Call) and not is_planned(node):
-            for keyword in node.keywords:
-                if keyword.arg in NAMED and not comes_from_a_name(keyword.value, scope):
-                    yield f"line {node.lineno}: {keyword.arg}={ast.unparse(keyword.value)}"
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, scope)
-
-    return list(visit(tree, None))
+    values = assigned(tree)
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and not is_planned(node))
+    keywords = (keyword for call in calls for keyword in call.keywords if keyword.arg in NAMED)
+    return [ast.unparse(keyword) for keyword in keywords if not comes_from_a_name(keyword.value, values)]
 
 
 @each_module
@@ -231,7 +229,9 @@ def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(est
         assert any({"SplitBudget", "split_budget"} & calls(tree) for tree in (own, *imported))
 
 
-FROM_RELEASES = [(e, c) for e, c in EVERY + FAMILIES if e.relation in (Relation.CENTRAL, Relation.USER)]
+FROM_RELEASES = [
+    (e, c) for e, c in EVERY + FAMILIES + STAGES if e.relation in (Relation.CENTRAL, Relation.USER)
+]
 
 
 def plain(events):
@@ -243,8 +243,8 @@ def plain(events):
 def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     # The second scale is of tables large enough that boxes are halved and several axes are taken.
     epsilon, n = (2.0, 60) if scale == 1 else (20.0, 300)
-    budget = {"epsilon": epsilon, "delta": 1e-4, "calibration": calibration}
-    params = build_params(estimator, {**estimator.example, **budget})
+    epsilon, n = (epsilon, n) if "epsilon" not in estimator.example else (estimator.example["epsilon"], 400)
+    params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
     rng, d, n_replicates = np.random.default_rng(0), 3, 4
     X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
     ids = whose(estimator, n)

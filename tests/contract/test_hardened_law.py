@@ -193,6 +193,7 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
 @pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
 def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_its_noise(estimator):
     plan = planned(estimator)
+    assert 1 <= plan.inflation < 1.3
     assert 0.999 * BUDGET["epsilon"] <= plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
     first, second = (draw_release(plan, sample_of(estimator)) for _ in range(2))
     assert spending(first.events) == spending(second.events) == plan.cost
@@ -308,11 +309,6 @@ def test_a_box_mean_of_very_many_rows_is_released(noise, n_rows):
     sample = Sample(np.ones((500, 4)))
     sample.n_rows, sample.clipped_means = np.full(1, float(n_rows)), lambda made, bound: np.ones((4, 1))
     assert draw_release(plan, sample).estimate == pytest.approx(np.ones(4), abs=1e-5)
-
-
-def test_numbers_that_do_not_fit_the_grid_are_refused_by_the_plan():
-    with pytest.raises(dpalgos.InputError, match="too many for the grid"):
-        rehearse_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})
 
 
 def test_selections_of_several_columns_are_charged_one_by_one():

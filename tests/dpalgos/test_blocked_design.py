@@ -175,19 +175,6 @@ def test_partial_sums_lose_nothing_however_many_they_are():
     assert (total_of([np.array([1.0]), np.array([1e16]), np.array([-1e16])]) == 1).all()
 
 
-@pytest.mark.parametrize("n_rows", [2, 4])
-def test_a_partition_of_another_length_is_refused(n_rows):
-    rows = PartitionedRows([(lambda: [np.ones((3, 1))], n) for n in (3, n_rows)])
-    refused(lambda: estimated("dp_mean", rows, **MEAN), dpalgos.InputError, "X must")
-
-
-@pytest.mark.parametrize("times", [0.5, 2])
-def test_partial_sums_that_a_mapper_loses_or_repeats_are_noticed(times):
-    wrong = lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))])  # noqa: E731
-    rows = PartitionedRows([(lambda: [np.ones((3, 1))], 3)] * 2, wrong)
-    refused(lambda: estimated("dp_mean", rows, **MEAN), ValueError, "zip")
-
-
 def test_clipped_cells_count_once_however_the_rows_are_cut():
     X, moved = np.zeros((8, 1)), np.zeros((8, 1), dtype=np.int8)
     moved[1] = 1

@@ -1,7 +1,4 @@
-"""No row, of whatever size, moves a release of a preconditioned regression by more than was charged.
-
-Given the same releases nothing else differs: neither what is asked next, nor its noise, nor the answer.
-"""
+"""Preconditioned regressions of far rows and of columns far off: thresholds, whitening, intervals."""
 
 import warnings
 
@@ -9,8 +6,6 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import PureEvent
 from dpalgos.central.preconditioned.queries import WhiteRows
 from dpalgos.central.preconditioned.releases import FAR_ROWS, STEP
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
@@ -18,143 +13,16 @@ from dpalgos.models.families import get_family
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
-from tests.contract.moves import largest_moves
 from tests.dpalgos.silence import recorded
 
 LINEAR, COUNTS = "preconditioned_regression", "preconditioned_glm"
-OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0), "epsilon": 2.0}
-POISSON, EVENTS = ({"family": family, "intercept": True} for family in ("poisson", "logistic"))
-CLASSES = {"family": "multinomial", "n_classes": 3, "intercept": True}
-EDGES = [0.0, -0.0, 5e-324, 2.0**-24, 1.0, 2.0**40, 1e30, LARGEST_VALUE]
-SIZES = [*EDGES, *np.nextafter(EDGES[3:], 0), *(1.0625 * 2.0 ** np.arange(-24, 40, 7))]
-CENTERS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about centers"
-DISTANCE, RESPONSE, ABOVE = "rows far from centers", "mean response", "responses above a level"
-# The estimator, its keywords, and some of what it releases before its steps
-FORMS = {
-    "a unit": (LINEAR, {"epsilon": 8.0}, {UNITS}),
-    "centers of few rows": (LINEAR, {"epsilon": 2.0, "intercept": True}, {CENTERS, UNITS, DISTANCE, MEANS}),
-    "centers where rows are many": (LINEAR, {"epsilon": 20.0, "intercept": True}, {CENTERS, UNITS, MEANS}),
-    "whitened again": (LINEAR, {"epsilon": 30.0}, set()),
-    "counts": (COUNTS, {**POISSON, "epsilon": 20.0}, {CENTERS, RESPONSE, ABOVE}),
-    "events": (COUNTS, {**EVENTS, "epsilon": 20.0}, {CENTERS, RESPONSE}),
-    "classes": (COUNTS, {**CLASSES, "epsilon": 20.0}, {CENTERS, RESPONSE}),
-    "few classes": (COUNTS, {**CLASSES, "epsilon": 2.0}, {RESPONSE}),
-    "offset of counts": (COUNTS, {**OFFSET, "intercept": True}, {"mean exposure"}),
-    "offset of few counts": (COUNTS, {**OFFSET, "intercept": True, "epsilon": 0.05}, set()),
-    "offset without a constant": (COUNTS, OFFSET, set()),
-    "offset of events": (COUNTS, {**OFFSET, **EVENTS, "interval": 0.95}, set()),
-}
-each_form = pytest.mark.parametrize("form", FORMS)
-
-
-def charges(made):
-    def charge(event):
-        if isinstance(event, PureEvent):
-            return event.label, event.epsilon, np.asarray(event.sensitivity).tolist()
-        return event.label, event.noise_multiplier, np.asarray(event.l2_sensitivity).tolist()
-
-    return list(map(charge, made.events))
-
-
-def assert_covered(form, one, other):
-    name, keywords, _ = FORMS[form]
-    first, answer = recorded(name, one, keywords)
-    second, same = recorded(name, other, keywords, first.published)
-    assert charges(second) == charges(first)
-    assert max(largest_moves(first, second).values()) <= 1 + 1e-9
-    np.testing.assert_array_equal(answer, same)
-
-
-def rows(rng, form, constant=1.0, n=400):
-    X = np.column_stack([rng.standard_normal((n, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(n)])
-    X[0, -1] = constant
-    labels = {"logistic": rng.integers(2, size=n), "poisson": rng.poisson(0.5, n)}
-    labels["multinomial"] = rng.integers(3, size=n)
-    return X, np.array(labels.get(FORMS[form][1].get("family"), X[:, 0]), dtype=float)
-
-
-def replaced(X, y, rng, form):
-    """Return the rows with another first row, of signed sizes: about half of the time of a single one."""
-    X, y = X.copy(), y.copy()
-    X[0, :-1] = rng.choice(SIZES, 3 if rng.random() < 0.5 else 1) * rng.choice([-1, 1], 3)
-    allowed = {"logistic": [0.0, 1.0], "poisson": [0.0, 1.0, 1e15], "multinomial": [0.0, 1.0, 2.0]}
-    y[0] = rng.choice(allowed.get(FORMS[form][1].get("family"), [*SIZES, -LARGEST_VALUE]))
-    return X, y
-
-
-@each_form
-def test_all_that_is_released_before_the_steps_is_charged(form):
-    name, keywords, origin = FORMS[form]
-    made, _ = recorded(name, Sample(*rows(np.random.default_rng(1), form)), keywords)
-    assert {event.label for event in made.events} >= origin
-    assert 0.999 * keywords["epsilon"] <= certified_epsilon(made.events, 1e-6) <= keywords["epsilon"]
-
-
-def test_an_interval_depends_on_what_was_released_alone():
-    rng, keywords = np.random.default_rng(4), {"epsilon": 2.0, "intercept": True, "interval": 0.95}
-    X, y = np.column_stack([rng.standard_normal((4000, 2)), np.ones(4000)]), rng.standard_normal(4000)
-    first, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + y), keywords)
-    second, _ = recorded(LINEAR, Sample(X, X @ [0.5, -0.3, 0.2] + 1 + 2 * y), keywords, first.published)
-    assert np.isfinite(first.interval.half_width).all()
-    for name in ("half_width", "center", "without_noise"):
-        np.testing.assert_array_equal(getattr(first.interval, name), getattr(second.interval, name))
-
-
-@pytest.mark.parametrize("constant", [1.0, 0.0, -1e12, LARGEST_VALUE])
-@each_form
-def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
-    rng = np.random.default_rng(0)
-    mask = rng.random((400, 2)) < 0.8
-    mask[0] = True
-    X, y = rows(rng, form, constant)
-    for _ in range(10):
-        one, other = (Sample(*replaced(X, y, rng, form), row_mask=mask, n_replicates=2) for _ in range(2))
-        assert_covered(form, one, other)
-
-
-@pytest.mark.parametrize("form", ["centers of few rows", "counts", "offset of counts"])
-def test_streamed_rows_move_releases_as_held_ones_do(form):
-    rng = np.random.default_rng(1)
-    X, y = rows(rng, form)
-    for _ in range(5):
-        held, others = Sample(*replaced(X, y, rng, form)), replaced(X, y, rng, form)
-        blocks = list(zip(*(np.split(part, range(77, len(y), 77)) for part in others), strict=True))
-        assert_covered(form, held, Sample(lambda blocks=blocks: blocks))
-
-
-@pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("form", ["centers of few rows", "counts", "offset of counts", "events"])
-def test_rows_that_a_mask_leaves_out_are_in_no_release(form, is_streamed):
-    rng = np.random.default_rng(2)
-    (X, y), mask = rows(rng, form), rng.random((400, 1)) < 0.8
-    mask[0], keywords = False, FORMS[form][1]
-    runs = []
-    for _ in range(2):
-        others = replaced(X, y, rng, form)
-        blocks = list(zip(*(np.split(part, range(77, len(y), 77)) for part in others), strict=True))
-        data = (lambda blocks=blocks: blocks,) if is_streamed else others
-        runs.append(recorded(FORMS[form][0], Sample(*data, row_mask=mask), keywords)[0])
-    for one, other in zip(*(run.releases for run in runs), strict=True):
-        np.testing.assert_array_equal(one.value, other.value)
-
-
-@each_form
-@pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
-def test_what_is_asked_and_answered_depends_on_public_numbers_and_releases_alone(form, others):
-    name, keywords, _ = FORMS[form]
-    X, y = rows(np.random.default_rng(2), form)
-    first, answer = recorded(name, Sample(X, y), keywords)
-    other = others * y if name == LINEAR and others != 1 else 0 * y
-    made, same = recorded(name, Sample(X * [others, others, others, 1], other), keywords, first.published)
-    assert charges(made) == charges(first)
-    np.testing.assert_array_equal(answer, same)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -7.7777e77])
 def test_a_refusal_tells_no_offset(value):
-    X, y = rows(np.random.default_rng(3), "offset of counts", n=50)
-    X[0, 0] = value
-    refused(lambda: recorded(COUNTS, Sample(X, y), OFFSET), dpalgos.InputError, hidden=("7.7",))
+    X, keywords = np.full((50, 4), value), {"family": "poisson", "offset_bounds": (-2.0, 1.0)}
+    use = lambda: recorded(COUNTS, Sample(X, np.ones(50)), keywords)  # noqa: E731
+    refused(use, dpalgos.InputError, hidden=("7.7",))
 
 
 @pytest.mark.filterwarnings("error")
@@ -192,9 +60,10 @@ def of_units(form, scales, slopes, published=None):
     Z = rng.standard_normal((4000, 3))
     u = Z @ slopes + rng.logistic(size=4000)
     X, y = np.column_stack([Z * scales, np.ones(4000)]), np.where(u > 0, 1.0, 0.0)
-    name, keywords, _ = FORMS[form]
-    sample = Sample(X, y if form == "events" else u, n_replicates=2)
-    return recorded(name, sample, {**keywords, "epsilon": 30.0}, published)
+    events = form == "events"
+    keywords = {"family": "logistic", "intercept": True} if events else {}
+    sample = Sample(X, y if events else u, n_replicates=2)
+    return recorded(COUNTS if events else LINEAR, sample, {**keywords, "epsilon": 30.0}, published)
 
 
 @pytest.mark.parametrize(("form", "most"), [("whitened again", 2), ("events", 1)])
@@ -273,7 +142,7 @@ def test_what_was_released_alone_decides_whether_rows_are_whitened_again(form):
     scales = [1, 0.005, 0.005]
     first, answer = of_units(form, scales, [1, 3, 3])
     second, same = of_units(form, scales, [0, 0, 0], first.published)
-    assert charges(second) == charges(first)
+    assert [repr(event) for event in second.events] == [repr(event) for event in first.events]
     np.testing.assert_array_equal(answer, same)
 
 

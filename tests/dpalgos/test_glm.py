@@ -1,22 +1,17 @@
 """Generalized linear models: against statsmodels, offsets too; printed noise; every family's gradients."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
-import statsmodels.formula.api as smf
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 import dpalgos
-import dpalgos.formula as private
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.dp_glm import DPGLMParams
 from dpalgos.models.families import family_names, get_family
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
-
-BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 
 
 def problem(family, n=600, d=4, seed=0, scale=1.0):
@@ -197,20 +192,6 @@ def test_labels_outside_the_family_are_refused_and_not_shown(name, bad):
     refused(lambda: made(name).encode(y), dpalgos.InputError, f"y must hold {ALLOWED[name]}", hidden=(bad,))
 
 
-DAYS = (1.0, 3650.0)
-BOUNDS = {"days": DAYS, "age": (18, 100), "visits": (0, 500)}
-LEVELS = {"smoker": ["no", "yes"]}
-FORMULA = "visits ~ age + C(smoker) + offset(log(days))"
-
-
-def patients(n, seed=0):
-    rng = np.random.default_rng(seed)
-    days, age = rng.gamma(2, 150, n).clip(*DAYS), rng.uniform(20, 90, n)
-    smoker = rng.choice(["no", "yes"], n)
-    visits = rng.poisson(days * np.exp(-6 + 0.02 * age + 0.4 * (smoker == "yes")))
-    return pd.DataFrame({"days": days, "age": age, "smoker": smoker, "visits": visits})
-
-
 def test_intervals_without_privacy_are_those_of_statsmodels():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-2, 1, 500), rng.standard_normal((500, 2)), np.ones(500)])
@@ -219,28 +200,3 @@ def test_intervals_without_privacy_are_those_of_statsmodels():
     asked = {"family": "poisson", "offset_bounds": (-2, 1), "interval": 0.95, "rng": rng}
     ours = dpalgos.estimate("glm", X, y, **asked)
     np.testing.assert_allclose(ours.conf_int(), [[1, 1], *model.conf_int()], atol=1e-6)
-
-
-def fitted(formula=FORMULA, table=None, epsilon=20.0, **changes):
-    table = patients(20_000) if table is None else table
-    asked = {"epsilon": epsilon, "delta": 1e-6, "bounds": BOUNDS, "levels": LEVELS}
-    return private.poisson(formula, table, **asked, **changes)
-
-
-def test_a_formula_with_an_offset_is_that_of_statsmodels():
-    table = patients(20_000)
-    ours = fitted(table=table, random_state=0)
-    theirs = smf.poisson("visits ~ age + C(smoker)", table, offset=np.log(table.days)).fit(disp=0)
-    assert list(ours.params.index) == list(theirs.params.index)
-    assert (np.abs(ours.params - theirs.params) <= 3 * theirs.bse).all()
-    some = table[:50]
-    np.testing.assert_allclose(ours.predict(some), theirs.predict(some, offset=np.log(some.days)), rtol=0.05)
-
-
-def test_an_offset_may_be_written_in_several_ways():
-    ways = ["visits ~ age + C(smoker) + exposure(days)", "visits ~ offset(log(days)) + age + C(smoker)"]
-    ways += ["visits ~ age + C(smoker) + offset(log(days) / 4) + offset(3 * log(days) / 4)"]
-    one, *others = (fitted(formula, patients(3000), 1.0, random_state=3) for formula in (FORMULA, *ways))
-    for other in others:
-        np.testing.assert_allclose(one.params, other.params, rtol=1e-9)
-        np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=1e-9)

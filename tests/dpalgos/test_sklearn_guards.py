@@ -128,15 +128,21 @@ LEARNING = [
     (preprocessing.MinMaxScaler(), "data_max_"),
     (SimpleImputer(), "statistics_"),
     (preprocessing.TargetEncoder(target_type="continuous"), "encodings_"),
+    (preprocessing.OneHotEncoder(**BINARY, sparse_output=False), ""),
+    (PublicScaler(center=0.5, scale=2.0), ""),
+    ("passthrough", ""),
 ]
 
 
 @pytest.mark.parametrize(("step", "learned"), LEARNING, ids=lambda value: type(value).__name__)
 @pytest.mark.filterwarnings("ignore")
-def test_a_step_that_learned_from_rows_is_warned_about(step, learned):
+def test_a_step_that_learned_from_rows_is_warned_about_and_a_public_one_is_not(step, learned):
     X, y = table()
-    with pytest.warns(PrivacyWarning, match=learned):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         make_pipeline(step, DPLinearRegression(**MODEL)).fit((X > 0) * 1.0, y)
+    said = [str(each.message) for each in caught if each.category is PrivacyWarning]
+    assert [learned in each for each in said] == [True] * bool(learned)
 
 
 def test_a_transformer_of_the_response_is_examined():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon, spending
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES
@@ -89,7 +88,7 @@ def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered():
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
 def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
-    """Sensitivities are attained by a user, and never exceeded; together the releases cost what was asked."""
+    """Sensitivities are attained by a user, and never exceeded."""
     settings = {**OF_USERS, "aggregation": aggregation, "interval": 0.95}
     rng, ids = np.random.default_rng(4), np.arange(30) % 6
     for seed in range(20):
@@ -104,8 +103,6 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
         X, _, other, _ = found[label]
         one, two = (released(rows, [0, 0], settings, first.published) for rows in (X, other))
         assert largest_moves(one, two)[label] == pytest.approx(1)
-    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
-    assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
 
 
 def test_too_few_users_are_refused_with_the_number_needed():
@@ -165,16 +162,6 @@ def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
     assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
     assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
     assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
-
-
-def test_phases_are_of_different_users_and_do_not_add_up():
-    sample = linear(400, 2, 1)
-    settings = {"concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0, "n_iterations": 3}
-    result = fitted("user_level_phased_erm", sample, n_phases=3, **settings)
-    assert {event.group for event in result.events} == {0, 1, 2}
-    assert 0.99 < result.certified_epsilon <= 1.0
-    one = [event for event in result.events if event.group == 0]
-    assert spending(result.events).rho == pytest.approx(spending(one).rho)
 
 
 def test_printed_phases_stop_before_they_run_out_of_users():

@@ -5,15 +5,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpalgos
 import tasks.run.block
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.composition import certified_epsilon, spending
 from flows.studies.find_study import find_study, study_names
 from tasks.problems.problem import DatasetSource
 from tasks.run.tables import fetch, parquet
-from tests.independent.accountant import epsilon_of
+from tests.independent.accountant import epsilon_of, rho_of
 from tests.tasks.blocks import prepared_data
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by
@@ -87,32 +89,26 @@ def gaussian(z, kind=kinds.GaussianEvent, **fields):
     return kind(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
 
 
-def pure(epsilon, count=1, kind=kinds.PureEvent):
-    return kind(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+def pure(epsilon, count=1, kind=kinds.PureEvent, **fields):
+    return kind(label="", epsilon=epsilon, sensitivity=1.0, count=count, **fields)
 
 
 sampled = partial(gaussian, kind=kinds.SampledGaussianEvent)
 selection = partial(pure, kind=kinds.BoundedRangeEvent)
 discrete = partial(gaussian, kind=kinds.DiscreteGaussianEvent)
+failure = partial(kinds.FailureEvent, label="")
+sketch = partial(kinds.GaussianSketchEvent, label="", row_bound_squared=1.0)
+approximate = partial(kinds.ApproximateEvent, label="")
 
-
-FAILURES = [kinds.FailureEvent(label="", delta=delta) for delta in (5e-6, 2e-5)]
 EVENTS = [
     [sampled(1.0, sampling_rate=0.02, count=300)],
     [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
-    [gaussian(8.0, count=10)],
-    [gaussian(20.0), gaussian(7.0)],
-    [pure(0.1, 5)],
+    [sampled(3.0, sampling_rate=1.0, count=40)],
     [pure(0.02, 200)],
-    [selection(0.3, 10), gaussian(9.0)],
-    [selection(0.05, 50), pure(0.2), gaussian(30.0, count=4)],
-    [gaussian(8.0), FAILURES[0]],
-    [gaussian(8.0), FAILURES[1]],
-    [kinds.GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
-    [discrete(8.0), selection(0.1, 3)],
-    [discrete(8.0, count=2)],
-    [kinds.ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
-    [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
+    [pure(900.0)],
+    [gaussian(8.0), failure(delta=5e-6)],
+    [gaussian(8.0), failure(delta=2e-5)],
+    [*(selection(0.01 * 1.1**k, 20) for k in range(12)), *(gaussian(60 / 1.1**k) for k in range(12))],
 ]
 
 
@@ -122,4 +118,36 @@ def test_both_accountants_agree(events):
     if np.isinf(expected):
         assert np.isinf(stated)
     else:
-        assert expected * (1 - 1e-6) <= stated <= expected * (1 + ROUNDING)
+        assert expected * (1 - 1e-6) <= stated <= expected * (1 + 1e-3) + GRID
+
+
+FIELDS = {"count": st.integers(1, 20), "group": st.sampled_from([None, None, 0, 1])}
+NOISE, LOSS, GROUP = st.floats(0.7, 50), st.floats(0.01, 1.5), {"group": FIELDS["group"]}
+ADDITIVE = st.one_of(
+    st.builds(gaussian, NOISE, **FIELDS),
+    st.builds(discrete, NOISE, **FIELDS),
+    st.builds(pure, LOSS, **FIELDS),
+    st.builds(selection, LOSS, **FIELDS),
+    st.builds(failure, delta=st.floats(1e-9, 1e-5), **GROUP),
+)
+OTHERS = st.one_of(
+    st.builds(approximate, epsilon=LOSS, delta=st.floats(1e-9, 1e-5), **GROUP),
+    st.builds(sketch, n_rows=st.integers(1, 30), ridge=st.floats(30, 1e4), **GROUP),
+)
+
+
+@settings(max_examples=25, derandomize=True)
+@given(st.lists(ADDITIVE | OTHERS, min_size=1, max_size=4), st.floats(1e-9, 1e-2))
+def test_both_accountants_agree_about_random_events(events, delta):
+    expected, stated = epsilon_of(events, delta), certified_epsilon(events, delta)
+    if np.isinf(expected):
+        assert np.isinf(stated)
+    else:
+        assert expected * (1 - 1e-4) <= stated <= expected * (1 + 1e-3) + GRID
+
+
+@settings(derandomize=True)
+@given(st.lists(ADDITIVE, min_size=1, max_size=6))
+def test_a_ledger_adds_up_what_the_other_accountant_does(events):
+    found = spending(events)
+    assert (found.rho, found.pure_epsilon, found.failure) == pytest.approx(rho_of(events))

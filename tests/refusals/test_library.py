@@ -26,7 +26,13 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
-from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
+from dpalgos.sklearn import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMean,
+    DPMultinomialRegression,
+    PublicScaler,
+)
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
@@ -72,6 +78,12 @@ def estimate(name="preconditioned_regression", X=ONES, y=ONES[:, 0], **keywords)
 
 def linear(X=ONES, y=ONES[:, 0], **given):
     return DPLinearRegression(**{**B, **given}).fit(X, y)
+
+
+def mean_of_parts(*sizes, mapper=map):
+    """Estimate a mean of partitions of three rows that are said to have other sizes."""
+    rows = PartitionedRows([(lambda: [ONES[:3]], n) for n in sizes], mapper)
+    return estimate("dp_mean", rows, None, value_bound=1.0)
 
 
 def users(ids):
@@ -127,6 +139,8 @@ ROWS = [
     *[(InputError, named, lambda X=X, y=y: estimate(X=X, y=y)) for X, y, named in BAD_ROWS],
     *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
     (InputError, "partition", lambda: PartitionedRows([])),
+    *[(InputError, "X must", lambda n=n: mean_of_parts(3, n)) for n in (2, 4)],
+    *[(ValueError, "zip", lambda times=times: mean_of_parts(3, 3, mapper=lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))]))) for times in (0.5, 2)],
     (InputError, ("X", "masked"), lambda: estimate(X=HIDDEN)),
     (InputError, ("X", "masked"), lambda: estimate(X=list(HIDDEN))),
     (InputError, ("y", "masked"), lambda: estimate(y=HIDDEN[:, 0])),
@@ -164,6 +178,7 @@ ROWS = [
     (InputError, "bounds", lambda: PublicScaler(bounds=(0, 1), scale=2.0).fit(ONES)),
     (InputError, "center", lambda: PublicScaler(center=[1.0, 2.0]).fit(ONES)),
     (InputError, "center", lambda: PublicScaler(center="a").fit(ONES)),
+    *[(TypeError, ("sample_weight", "noise"), lambda fit=fit: fit(ONES, ONES[:, 0], sample_weight=ONES[:, 0])) for fit in (DPLinearRegression(**B).fit, DPMean(**B, value_bound=2.0).fit)],
     (InputError, "3 classes", lambda: DPLogisticRegression(**B).fit(ONES, LABELS)),
     (InputError, ("epsilon", "-1"), lambda: linear(epsilon=-1)),
     (TypeError, "delta", lambda: DPLinearRegression(epsilon=1.0)),
@@ -180,10 +195,6 @@ ROWS = [
         (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
         for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
     ],
-    *[
-        (InputError, "offset_bounds", lambda bounds=bounds: estimate("preconditioned_glm", y=LABELS % 2, family="poisson", offset_bounds=bounds))
-        for bounds in ((1.0, 1.0), (0.0, np.inf), (0.0, 1e3), 3.0)
-    ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
     # Mechanisms
     (InputError, "epsilon", lambda: top(noise_multiplier=np.nan)),
@@ -196,6 +207,7 @@ ROWS = [
     (InputError, NO_SAMPLER, lambda: planned("dp_mean", value_bound=1.0, truncation="private_quantiles")),
     (InputError, NO_SAMPLER, lambda: SecureTranscript().choose(ONES[:3, :1], None, PureEvent(label="a", epsilon=0.5, sensitivity=1.0))),
     (InputError, NO_SAMPLER, lambda: SecureTranscript().gaussian_of_drawn_rows(lambda drawn: drawn, np.ones((1, 1), dtype=bool), sampling_rate=0.5, l2_sensitivity=1.0, noise_multiplier=1.0, label="g")),
+    (InputError, "too many for the grid", lambda: rehearse_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})),
     (InputError, "private", lambda: planned("ols")),
     (InputError, "'adassp'", lambda: planned("adasp")),
     (InputError, "calibration", lambda: planned("dp_mean", value_bound=1.0, calibration="paper")),

@@ -1,5 +1,8 @@
 """An analyst's tables, users and requests to the ledger that are refused: an input is one line, a cell never shown."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,49 +21,13 @@ from tests.data.ledger.charging import COST, charged
 from tests.data.ledger.test_content import fingerprint
 
 SECRET = "123456.789"
-# The content of a file whose columns x and y are read, and what the sentence names
+TABLES = tomllib.loads(Path(__file__).with_name("files.toml").read_text())
 FILES = [
-    (f"x,z\n{SECRET},1\n", "'y'"),
-    (f"{SECRET},y\n1,2\n", "'x'"),
-    (f"x,y\n1,{SECRET}b\n2,3\n", "'y'"),
-    ("x,y\n1,True\n2,False\n", "'y'"),
-    (f"x,y\n{SECRET},\n2,3\n", "'y'"),
-    (f"x,y\n{SECRET},nan\n", "'y'"),
-    (f"x,y\n{SECRET},inf\n", ("infinity", "'y'")),
-    ("x,y\n", "no rows"),
-    ("", "empty"),
-    (f"x,x,y\n{SECRET},1,2\n", "name"),
-    (f"x,y\n{SECRET},1,2\n", "lengths"),
-    (f"x,y\n{SECRET}\n", "lengths"),
-    (f"x,y\n1,2\n{SECRET},1,2\n", "well-formed .csv"),
+    *((content, tuple(named)) for content, *named in TABLES["files"]),
     ('x,"y\n' + "1,2\n" * 40_000, "well-formed .csv"),
     (b"x,y\n1,\xff\xfe\n", "well-formed .csv"),
-    (b"sep=;\nx;y\n1;2\n", "sep="),
-    (b"\xef\xbb\xbfSEP=,\nx,y\n1,2\n", "sep="),
     ("x,y\n1,2\n".encode("utf-16"), "UTF-8"),
     ("x,y\n1,2\n".encode("utf-16-le"), "UTF-8"),
-    (b"x,y\r1,2\r3,4\r", "carriage returns"),
-    (b"\nx,y\n1,2\n", "blank line"),
-    (b"  \r\nx,y\r\n1,2\r\n", "blank line"),
-    (b"x,y,\n1,2,\n", "end of its lines"),
-    (b"x,y\n1,2,\n3,4,\n", "end of its lines"),
-    (b"x;y;\r\n1;2;\r\n", "end of its lines"),
-    (b"x,z,x\n1,2,3\n", "1, 3"),
-]
-
-# Numbers that can be read in two ways, and the marks that are declared
-UNCLEAR = [
-    ("x;y\n512,5;1\n1.234;1\n7;1\n", {}),
-    ("x;y\n1.234;1\n2.500;2\n7;1\n", {}),
-    ("x;y\n1,234;1\n2,500;2\n7;1\n", {}),
-    ("x;y\n1.234.567;1\n2;2\n7;1\n", {}),
-    ('x,y\n"1,234",1\n2,2\n', {}),
-    ('x,y\n"$1,234.50",1\n2,2\n', {}),
-    ("x,y\n1 234 €,1\n2,2\n", {}),
-    ('x,y\n"0,5",1\n2,2\n', {}),
-    ('x,y\n"12,34,567",1\n2,2\n', {}),
-    ("x\ty\n0,5\t1\n2\t2\n", {}),
-    ("x;y\n12.5;1\n1.234;1\n7;1\n", {"decimal": ",", "thousands": "."}),
 ]
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
@@ -98,7 +65,7 @@ def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blan
     refused(lambda: load_numbers(written(tmp_path, f"x\n1\n{blank}2\n"), ["x"]), DataError, "blank", "'x'")
 
 
-@pytest.mark.parametrize(("text", "marks"), UNCLEAR)
+@pytest.mark.parametrize(("text", "marks"), TABLES["unclear"])
 def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_path, text, marks):
     column = DeclaredColumn(name="x", lower=-1e6, upper=1e6)
     declaration = Declaration(columns=(column,), marks=Marks(**marks), missing="refuse", n_rows=None)
@@ -148,7 +115,7 @@ def stored_at(address):
 
 
 HEX = "ab" * 32
-TABLES = [
+REQUESTS = [
     (DataError, "none.csv", lambda at: load_numbers(at / "none.csv", ["x"])),
     (DataError, "'.xlsx'", lambda at: load_numbers(at / "mine.xlsx", ["x"])),
     (DataError, "file", lambda at: load_numbers(made(at, "folder.csv") / "folder.csv", ["x"])),
@@ -181,6 +148,6 @@ TABLES = [
 ]  # fmt: skip
 
 
-@refusals(TABLES)
+@refusals(REQUESTS)
 def test_a_file_or_a_request_is_refused_by_name(tmp_path, error, named, use):
     refused(lambda: use(tmp_path), error, *words(named), hidden=(SECRET, "pass@"))

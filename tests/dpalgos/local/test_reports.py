@@ -204,14 +204,6 @@ def test_without_noise_the_iteration_finds_the_coefficients():
     np.testing.assert_allclose(answer, [0.9, -0.7, 0, 0], atol=0.03)
 
 
-def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
-    X, y, _ = people(1003, 3)
-    result = estimate("ldp_iht", X, y, sparsity=2, n_rounds=4)
-    assert [event.label for event in result.events] == ["gradient"] * 4
-    assert len({event.group for event in result.events}) == 4
-    assert 0.999 < result.certified_epsilon <= 1.0
-
-
 def test_without_noise_public_rows_give_least_squares():
     X, y, _ = people(500, 5)
     y = np.clip(y, -2, 2)

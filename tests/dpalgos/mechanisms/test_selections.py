@@ -1,27 +1,23 @@
 """Selections: top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
-from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
+from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent
-from dpalgos.audit.trials import BatchNoise, RecordingTranscript
+from dpalgos.audit.trials import BatchNoise
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.mechanisms.top_k import gumbel_top_k, noisy_top_k, selected_l2_sensitivity
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
+from dpalgos.mechanisms.top_k import gumbel_top_k, selected_l2_sensitivity
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
-from tests.contract.moves import largest_moves
 
 TOP = Release("top", 1.0, count)
 SPARSE = TOP, Release("values", 1.0, selected_l2_sensitivity)
@@ -67,45 +63,6 @@ def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon
         assert proved == pytest.approx(certified, rel=5e-3)
 
 
-MECHANISMS = {
-    "gumbel": partial(noisy_top_k, selection_multiplier=2.0, release_multiplier=3.0, sparsity=4),
-    "peeling": partial(peeling, noise_multiplier=2.0, sparsity=4),
-}
-both = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
-
-
-@both
-def test_sensitivities_on_replayed_neighbors(mechanism):
-    rng = np.random.default_rng(0)
-    sensitivity = 0.1
-    for trial in range(60):
-        values = rng.standard_normal((9, 1))
-        corner = trial % 3 == 0  # the witness: every coordinate moves by all it can
-        move = rng.choice([-1.0, 1.0], (9, 1)) if corner else rng.uniform(-1, 1, (9, 1))
-        first = RecordingTranscript(Noise([np.random.default_rng(trial)]))
-        released = mechanism(first, SPARSE, values, linf_sensitivity=sensitivity)
-        second = RecordingTranscript(Noise([np.random.default_rng(99)]), script=first.published)
-        again = mechanism(second, SPARSE, values + sensitivity * move, linf_sensitivity=sensitivity)
-        np.testing.assert_array_equal(released.support, again.support)
-        np.testing.assert_array_equal(released.dense(), again.dense())
-        ratios = np.array(list(largest_moves(first, second).values()))
-        assert (ratios <= 1 + 1e-9).all()
-        if corner:
-            assert (ratios >= 0.999).all()
-
-
-@both
-def test_noise_zero_gives_hard_thresholding(mechanism):
-    values = np.random.default_rng(1).standard_normal((12, 3))
-    silent = Transcript(NoNoise(np.random.default_rng(0).spawn(3)))
-    dense = mechanism(silent, SPARSE, values, linf_sensitivity=0.1).dense()
-    largest = np.argsort(-np.abs(values), axis=0)[:4]
-    expected = np.zeros_like(values)
-    np.put_along_axis(expected, largest, np.take_along_axis(values, largest, axis=0), axis=0)
-    np.testing.assert_array_equal(dense, expected)
-    assert ((dense != 0).sum(axis=0) == 4).all()
-
-
 def test_peeling_has_the_scale_of_its_event():
     """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
     n, gap, scale = 200_000, 1.0, 0.8
@@ -132,18 +89,14 @@ def test_the_number_of_draws_is_geometric():
         assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
 
 
-def test_the_record_is_one_pure_event_of_three_scores():
-    values, window = np.random.default_rng(1).random((100, 20)), FINE_WINDOW.times(0.2)
-
+def test_random_stopping_costs_three_scores():
     def scores(which, noise):
-        return repeated_winsorized_means(values, which, noise, bound=1.0, window=window, epsilon=0.1)
+        return np.zeros(len(which))
 
     transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001}
-    select_by_random_stopping(transcript, TOP, values.mean(axis=0)[:, None], scores, **asked)
+    select_by_random_stopping(transcript, TOP, np.zeros((20, 1)), scores, **asked)
     (event,) = transcript.events
-    assert isinstance(event, ApproximateEvent)
-    assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)
-    assert 0.59 < certified_epsilon(transcript.events, 1e-6) <= 0.6
+    assert (type(event), event.epsilon, event.delta) == (ApproximateEvent, pytest.approx(0.6), 0.0)
 
 
 def costs(values, bound, width, n_bins):
