@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -33,49 +34,13 @@ from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
-# Runs in the page's frame when it has drawn; `answer` is what the test gets.
-LAYOUT = r"""
-const drawn = [...page.querySelectorAll("#live-chart svg")];
-const clipped = drawn.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
-  const box = text.getBoundingClientRect(), whole = svg.getBoundingClientRect();
-  return box.width > 0 && (box.right > whole.right || box.left < whole.left);
-}).map((text) => text.textContent));
-const touching = drawn.flatMap((svg) => [...svg.querySelectorAll(".role-axis-label")].flatMap((axis) => {
-  const boxes = [...axis.querySelectorAll("text")]
-    .filter((text) => text.textContent && text.getAttribute("opacity") !== "0")
-    .map((text) => [text.getBoundingClientRect(), text.textContent]);
-  return boxes.filter(([box, name]) => boxes.some(([other, word]) => word !== name
-    && box.left < other.right + 2 && other.left < box.right + 2
-    && box.top < other.bottom && other.top < box.bottom))
-    .map(([, name]) => name);
-}));
-return {
-  scroll: page.documentElement.scrollWidth, width: view.innerWidth, clipped,
-  background: view.getComputedStyle(page.body).backgroundColor,
-  ink: view.getComputedStyle(page.body).color,
-  chart: view.getComputedStyle(page.querySelector("#live-chart") ?? page.body).filter,
-  touching, small: [...page.querySelectorAll("img.drawn")].filter((img) => img.offsetParent
-    && img.width < 0.79 * img.naturalWidth).map((img) => img.alt),
-  hidden: [...page.querySelectorAll("td")].filter((cell) => /\d to [−\d]|\[[−\d]/.test(cell.textContent)
-    && cell.getBoundingClientRect().right > view.innerWidth && cell.closest("table.stacked"))
-    .map((cell) => cell.textContent),
-  menus: [...page.querySelectorAll("select")].map((menu) => menu.getBoundingClientRect().right)
-    .filter((right) => right > view.innerWidth),
-};
-"""
-ANSWER = """<pre id=answer></pre><script>
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-async function answer(page, view, look) {{
-  const chart = page.getElementById("live-chart");
-  const live = page.getElementById("chart-data");
-  do await pause(50); while (live && !chart.querySelector(".role-axis-label"));
-  document.getElementById("answer").textContent = JSON.stringify(await look(page, view));
-}}
-</script>"""
-ALONE = "{page}" + ANSWER + "<script>answer(document, window, async (page, view) => {{ {script} }})</script>"
-FRAME = "<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>" + ANSWER
-FRAME += """<script>const look = async (page, view) => {{ {script} }}</script>
-<iframe srcdoc="{page}" onload="answer(contentDocument, contentWindow, look)"></iframe>"""
+
+def javascript(name):
+    return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
+
+
+LAYOUT = javascript("layout")
+ANSWER = f"<pre id=answer></pre><script>{javascript('answer')}</script>"
 
 
 def opened(address, folder):
@@ -89,8 +54,17 @@ def opened(address, folder):
 
 def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     """Return what a script finds in a page of a width, or alone in the window; the console stays empty."""
-    framed = FRAME.format(width=width, page=escaping.escape(html), script=script)
-    content = framed if script == LAYOUT else ALONE.format(page=html, script=script)
+    function = f"async (page, view) => {{ {script} }}"
+    if script == LAYOUT:
+        style = f"iframe {{ border: 0; width: {width}px; height: 3000px }}"
+        frame = (
+            f'<iframe srcdoc="{escaping.escape(html)}" onload="answer(contentDocument, contentWindow, look)">'
+        )
+        content = (
+            f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>{frame}"
+        )
+    else:
+        content = f"{html}{ANSWER}<script>answer(document, window, {function})</script>"
     for place in (folder, folder.parent):
         (place / SCRIPT).write_bytes(page_script())
     (folder / "frame.html").write_text(content, encoding="utf-8")
