@@ -75,8 +75,8 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     return json.loads(escaping.unescape(found.group(1)))
 
 
-def test_dark_mode_changes_page_and_figures(files, tmp_path):
-    html = files["report.html"].decode()
+def test_dark_mode_changes_page_and_figures(report, tmp_path):
+    html = report.files["report.html"].decode()
     pages = (html.replace("(prefers-color-scheme: dark)", media) for media in ("not all", "all"))
     by_day, by_night = (look(each, 800, tmp_path) for each in pages)
     for part in ("background", "ink", "chart"):
@@ -239,11 +239,11 @@ FOCUS = """
 """
 
 
-def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files, tmp_path):
+def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(report, tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     (tmp_path / SCRIPT).write_bytes(page_script())
-    (folder / "page.html").write_bytes(files["report.html"])
+    (folder / "page.html").write_bytes(report.files["report.html"])
     with opened_tab(folder / "page.html", tmp_path) as tab:
         menus = tab.run(MENUS)
         assert {"at_panel", "at_epsilon", "at_delta_rule", "axis"} <= set(menus)
@@ -301,8 +301,8 @@ return ends.map((choice) => page.querySelector(choice).getBoundingClientRect().b
 """
 
 
-def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp_path):
-    seen = look(files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
+def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(report, tmp_path):
+    seen = look(report.files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
     assert seen == sorted(seen)
     assert seen[-1] <= 900
 
@@ -351,13 +351,13 @@ def served(tmp_path, monkeypatch):
 RAN = "<title>ran</title>"
 
 
-def test_a_strangers_page_runs_no_script_on_the_server(served, files, tmp_path):
+def test_a_strangers_page_runs_no_script_on_the_server(served, report, tmp_path):
     page = b"<!doctype html><title>x</title>" + PLANTED.encode()
     assert RAN in served(page, guarded=False)  # it would
     assert RAN not in served(page)
     (tmp_path / "out" / "theirs.js").write_text("document.title='ran'")
     (tmp_path / "out" / SCRIPT).write_text("document.title='ran'")
-    html = files["report.html"].decode()
+    html = report.files["report.html"].decode()
     for name in (SCRIPT, "theirs.js"):
         theirs = html.replace(f"../{SCRIPT}", f"../{name}").encode()
         assert RAN in served(theirs, guarded=False)
@@ -398,9 +398,9 @@ def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, t
         assert RAN not in served(index, guarded=guarded)
 
 
-def test_a_page_without_its_script_shows_its_picture(files, tmp_path):
+def test_a_page_without_its_script_shows_its_picture(report, tmp_path):
     (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / "page.html").write_bytes(files["report.html"])
+    (tmp_path / "alone" / "page.html").write_bytes(report.files["report.html"])
     seen = opened((tmp_path / "alone" / "page.html").as_uri(), tmp_path).stdout
     assert "mark-symbol" not in seen
     assert '<html lang="en">' in seen  # not live
