@@ -6,6 +6,8 @@ import shutil
 import signal
 import sqlite3
 import threading
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,35 +188,10 @@ def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
     assert not place.home.exists()
 
 
-CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
-
-DELETE = "DELETE FROM dpcost_"
-# A statement, what the problem names, and whether it is of the tail, after which nothing more is charged
-TAMPERING = [
-    (CHARGE + "rho = rho / 2 WHERE number = 1", "charge 1", False),
-    (CHARGE + "rho = rho / 2 WHERE number = 2", "charge 2", True),
-    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 1", "charge 1", False),
-    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2", "charge 2", True),
-    (CHARGE + "dataset = 'others' WHERE number = 2", "charge 2", True),
-    (CHARGE + "dataset = 'nobody' WHERE number = 2", "charge 2", False),
-    (CHARGE + "content = 'x' WHERE number = 1", "charge 1", False),
-    (CHARGE + "hash = previous WHERE number = 1", "charge 1", False),
-    (CHARGE + "hash = 'é' WHERE number = 2", "charge 2", False),
-    (CHARGE + "answer = replace(answer, '3', '4')", "charge 1", False),
-    (CHARGE + "state = 'pending', answer = NULL", "charge 1", False),
-    (CHARGE + "state = 'released', answer = '{}' WHERE number = 2", "charge 2", True),
-    (DELETE + "charges WHERE number = 1", "charge 1 is missing", False),
-    (DELETE + "charges WHERE number = 2", "the last charge of budget 1", True),
-    (DELETE + "charges", "the last charge of budget 1", True),
-    (CHARGE + "number = 0 WHERE number = 2", "charge 1 is missing", False),
-    (DELETE + "budgets WHERE number = 1", "charge 1", False),
-    (BUDGET + "epsilon = 9 WHERE number = 1", "charge 1", True),
-    (BUDGET + "epsilon = 9 WHERE number = 2", "budget 2", False),
-    (BUDGET + "last = seal WHERE number = 1", "budget 1", True),
-]
+TAMPERING = tomllib.loads(Path(__file__).with_name("tampering.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING)
+@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING["tampering"])
 def test_tampering_is_found_and_closes_the_ledger(written, place, fits, ask, statement, problem, of_tail):
     place.run(statement)
     report = place.ledger().verify()

@@ -137,25 +137,11 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
 
 
-# The fields of the OpenDP Deployments Registry that a release can fill, part by part.
-REGISTRY = {
-    "product": {"name", "data_product_type", "description", "publication_date"},
-    "dp_flavor": {"name", "input_metric", "bound_on_input_distance", "output_measure", "data_domain"}
-    | {"unprotected_quantities"},
-    "privacy_loss": {"privacy_unit", "privacy_unit_description", "privacy_parameters"}
-    | {"privacy_parameters_description"},
-    "model": {"model_name", "model_name_description", "release_type", "data_source_type", "access_type"},
-    "accounting": {"post_processing", "composition"},
-    "implementation": {"pre_processing_eda_hyperparameter_tuning", "mechanisms"},
-}
-
-
-def test_a_record_has_the_registrys_fields_and_no_private_value_and_no_path(dpcost, data, config, tmp_path):
+def test_a_record_has_no_private_value_and_no_path(dpcost, data, config, tmp_path):
     folder = tmp_path / "record"
     assert ask(dpcost, data, config(), "--record", folder)[0] == 0
     text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))
     record = json.loads(text)
-    assert {part: set(fields) for part, fields in record["deployment"].items()} == REGISTRY
     for shown in (text, page):
         assert str(tmp_path) not in shown
         assert str(SECRET) not in shown
