@@ -12,8 +12,7 @@ from typing import Any
 
 from data.store.folders import PROJECT_ROOT
 from tests.bench.goals import Measurement, at_most
-
-_DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+from tests.builders import DPCOST
 
 
 def run_script(code: str, *words: object) -> Any:
@@ -31,7 +30,7 @@ def run_dpcost(home: Path, *words: str, **environment: str) -> float:
     """Run a command of ``dpcost`` in a home and return its seconds by the clock."""
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", _DPCOST, *words],
+        [sys.executable, "-c", DPCOST, *words],
         cwd=PROJECT_ROOT,
         env={**os.environ, **environment, "DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"},
         check=True,

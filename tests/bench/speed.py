@@ -33,6 +33,7 @@ from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.passes import RowSum, row_sums
 from dpalgos.rows.sample import Sample
 from tests.bench.goals import Goal, Measurement
+from tests.builders import DPCOST
 
 KEPT = Path(__file__).with_name("ratios.json")
 _WORSE = 4 / 3  # times the last release's ratio: a quarter of the speed is lost
@@ -119,10 +120,8 @@ def speeds(folder: Path, small: bool) -> Iterator[Speed]:
     pq.write_table(pa.table({f"x{j}": rng.standard_normal(n) for j in range(6)}), path)
     yield Speed("regression on 10⁶ streamed rows", "copy", partial(_streamed, path))
     for words in (("--version",), ("estimators",), ("status",)):
-        code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-        yield Speed(
-            f"dpcost {words[0]}", "import of numpy", partial(_child, "-c", code, *words, home=str(folder))
-        )
+        call = partial(_child, "-c", DPCOST, *words, home=str(folder))
+        yield Speed(f"dpcost {words[0]}", "import of numpy", call)
 
 
 def _estimators(small: bool) -> Iterator[Speed]:

@@ -16,10 +16,8 @@ from pathlib import Path
 import psutil
 
 from flows.local_server import own_authentication
+from tests.builders import DPCOST, PROJECT
 from tests.own_processes import end, end_with_parent, free_port
-
-PROJECT = Path(__file__).resolve().parents[2]
-DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 
 STUDY = Path(__file__).with_name("small.toml")
 

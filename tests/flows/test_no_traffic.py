@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from small_project import PROJECT, Project, Standing
+from small_project import Project, Standing
+
+from tests.builders import PROJECT, release_file
 
 TRAP = Path(__file__).parent / "trap"
 TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")
-RELEASE = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n'
 
 
 @pytest.fixture
@@ -49,8 +50,8 @@ for command in sys.argv[1:]:
 def test_a_release_and_an_audit_ask_nobody(trapped, tmp_path):
     project, notes = trapped
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)))
-    (tmp_path / "release.toml").write_text(RELEASE)
-    files = f"--data {tmp_path}/people.csv --config {tmp_path}/release.toml"
+    config = release_file(tmp_path, "people", ["age"], bounds="value_bound = 100.0")
+    files = f"--data {tmp_path}/people.csv --config {config}"
     commands = "audit dp_mean --trials 1000", "ledger open people --epsilon 1 --delta 1e-6"
     process = project.start(*commands, f"release dp_mean {files} --epsilon 0.5 --delta 1e-7", code=COMMANDS)
     said = process.communicate(timeout=300)

@@ -202,9 +202,6 @@ def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results,
     assert ("measures sampling error" in html) is is_unknown
 
 
-WRITTEN = re.compile(r"\d[\d,]*(?:\.\d+)?")
-
-
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
     of = {each.kind: each.facts for each in page.sections}

@@ -20,9 +20,9 @@ from unittest.mock import Mock
 import pytest
 from small_project import Standing, processes_of, until
 
-from data.store.folders import PROJECT_ROOT
 from flows import ServerError, serve
 from flows.local_server import answers, own_authentication
+from tests.builders import copied_project
 from tests.own_processes import private_postgres
 
 STUDY = """
@@ -79,12 +79,11 @@ def states(serving):
 @pytest.fixture
 def project(tmp_path):
     """Return a copy of the project with a tiny flow and one study."""
-    folder = tmp_path / "project"
-    for package in ("data", "tasks", "dpalgos", "reports", "flows"):
-        ignored = shutil.ignore_patterns("__pycache__", "out", *(["*.toml"] if package == "flows" else []))
-        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
+    folder = copied_project(tmp_path / "project", "__pycache__")
+    for study in folder.glob("flows/**/*.toml"):
+        if study.stem != "housing":
+            study.unlink()
     write_flow(folder)
-    shutil.copy(PROJECT_ROOT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
     return folder
 
 
