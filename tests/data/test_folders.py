@@ -142,9 +142,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
 
 
 @pytest.mark.server
-def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch):
-    for variable, value in s3_server.items():
-        monkeypatch.setenv(variable, value)
+def test_a_bucket_that_is_not_there_is_one_sentence(home, bucket, monkeypatch):
     monkeypatch.setenv("DPCOST_STORE", "s3://no-such-bucket/folder")
     refused(shared.check_shared_store, StoreError, "DPCOST_STORE=s3://no-such-bucket/folder")
 
