@@ -50,6 +50,12 @@ def blocks(project):
     return list((project.home / "cache" / "blocks").glob("block-*.parquet"))
 
 
+def patched(project, code):
+    """Return the path of imports where Python runs a patch of a module as it starts."""
+    (project.folder / "sitecustomize.py").write_text(code)
+    return f"{project.folder}:{project.environment['PYTHONPATH']}"
+
+
 def nothing_runs(project):
     return processes_of(project.home) == []
 
@@ -94,10 +100,7 @@ OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimat
 def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, status):
     text, trials = project.study.read_text(), "\naudit_trials = { standard = 1000 }"
     project.study.write_text(text.replace("\nheadline", trials + "\nheadline"))
-    patched = project.folder / "patched"
-    patched.mkdir()
-    (patched / "sitecustomize.py").write_text(KILLED.format(place=str(patched), times=times, **killed))
-    path = f"{patched}:{project.environment['PYTHONPATH']}"
+    path = patched(project, KILLED.format(place=str(project.folder), times=times, **killed))
     run = ["run", project.study, "--profile", "standard", "--out", project.out]
     _, err = project.dpcost(*run, status=status, PYTHONPATH=path)
     if status:
@@ -111,19 +114,20 @@ def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, sta
     assert nothing_runs(project)
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
-    pytest.importorskip("distributed")
-    (project.folder / "patched").mkdir()
-    (project.folder / "patched" / "sitecustomize.py").write_text("""
+RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     import tasks.run.block
     def compute_block(*_):
         raise ValueError("secret 42.5")
     tasks.run.block.compute_block = compute_block
-""")
-    path = f"{project.folder / 'patched'}:{project.environment['PYTHONPATH']}"
+"""
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
+    pytest.importorskip("distributed")
+    path = patched(project, RAISING)
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
     assert "dpcost: internal error, ValueError in tasks/run/block.py:" in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()

@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 import time
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def javascript(name):
     return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
 
 
+PARTS = tomllib.loads(Path(__file__).with_name("pages.toml").read_text(encoding="utf-8"))
 LAYOUT = javascript("layout")
 ANSWER = f"<pre id=answer></pre><script>{javascript('answer')}</script>"
 
@@ -88,19 +90,6 @@ def index_page(report, *_):
     return render_index([entry(report), longer])["index.html"].decode()
 
 
-PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
-RECORD = {
-    "deployment": {"product": PRODUCT, "dp_flavor": {"name": "Approximate DP"}},
-    "release": {
-        "answer": [{"name": "age", "estimate": 206.3, "lower": None, "upper": None}],
-        "level": 0.95,
-        "interval_note": "no interval for columns age: noise hides it",
-        "risk": {"unit": "row", "sentence": "an attacker learns little", "posterior": {"0.1": 0.17}},
-        **{"events": [], "public": [], "ledger": {"charge": "abc"}, "hardened_noise": "yes", "software": {}},
-    },
-}
-
-
 def release_page(*_):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
@@ -108,7 +97,8 @@ def release_page(*_):
     more = {"rows": [100.0] * 10, "residual_std": [1.0] * 10}
     release = {"answer": answer, "model": {"family": "poisson", "n": 1000, "formula": " + ".join(terms)}}
     release |= {"interval_note": "", "binned_fit": {**bins, **more}}
-    return render_release({**RECORD, "release": {**RECORD["release"], **release}}).decode()
+    record = PARTS["record"]
+    return render_release({**record, "release": {**record["release"], **release}}).decode()
 
 
 def own_table_page(_, results, page):
@@ -308,17 +298,6 @@ def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(report, tm
 
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
-XHTML = "http://www.w3.org/1999/xhtml"
-PICTURES = {
-    "handler": SVG.replace("<svg ", "<svg onload=\"document.title='ran'\" ").format("<path onclick='1'/>"),
-    "script": SVG.format("<script>document.title='ran'</script>"),
-    "marked section": SVG.format("<title><![CDATA[" + PLANTED + "]]></title>"),
-    "comment": SVG.format("<!-- --!>" + PLANTED + "<!-- -->"),
-    "foreign": SVG.format(f"<foreignObject><body xmlns='{XHTML}'>{PLANTED}</body></foreignObject>"),
-    "link": SVG.format("<a href=\"javascript:document.title='ran'\"><text>x</text></a>"),
-    "no picture": PLANTED,
-}
 
 
 @pytest.fixture
@@ -382,7 +361,7 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
         assert re.search(r'id="live-chart"[^>]*>.*?mark-symbol', seen, re.DOTALL)
 
 
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("picture", PARTS["pictures"])
 def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
     summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(
         estimator=PLANTED, data_source=PLANTED
@@ -392,7 +371,7 @@ def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, t
     index = render_index([entry(planted, page=words, data=[{"name": PLANTED}])])["index.html"]
     drawn = tmp_path / "out" / "study" / "housing" / "figures" / "card.svg"
     drawn.parent.mkdir(parents=True)
-    drawn.write_text(PICTURES[picture], encoding="utf-8")
+    drawn.write_text(PARTS["pictures"][picture].replace("PLANTED", PLANTED), encoding="utf-8")
     assert b'src="housing/figures/card.svg"' in index
     for guarded in (True, False):
         assert RAN not in served(index, guarded=guarded)
