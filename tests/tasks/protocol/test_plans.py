@@ -111,10 +111,7 @@ def test_half_widths_of_a_question_decrease_in_epsilon(file):
 
 
 def test_a_question_about_another_response_than_the_study_is_simulated_with_its_own(file):
-    edit(
-        file,
-        ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'),
-    )
+    edit(file, ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'))
     plan = read_plan(file)
     request = plan.request("mean baseline", 1.0)
     problem = simulate_release(request.study, AskedRelease.of(request), 1).panel.problem
