@@ -147,19 +147,22 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
         assert shown in html
 
 
-BROKEN = [
-    {"title": 1}, {"headline": ["x"]}, {"panel": [[]]}, {"errors": {"private": [1, 0]}},
-    {"errors": {kind: [value, 0.0] for kind, value in (("private", -1), ("without", 1), ("zero", 1))}},
-]  # fmt: skip
+ERRORS = {"private": [-1, 0.0], "without": [1, 0.0], "zero": [1, 0.0]}
+PAGES = [
+    {"title": 1},
+    {"headline": ["x"]},
+    {"panel": [[]]},
+    {"errors": {"private": [1, 0]}},
+    {"errors": ERRORS},
+]
+BROKEN = [{"page": page} for page in PAGES]
+BROKEN += [{"name": "../x"}, {"finished": "yesterday"}, {"data": [{"name": 1}]}]
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_a_manifest_that_no_run_writes_is_refused(report, broken):
     with pytest.raises(ValueError):
-        entry(report, page=broken)
-    for wrong in ({"name": "../x"}, {"finished": "yesterday"}, {"data": [{"name": 1}]}):
-        with pytest.raises(ValueError):
-            entry(report, **wrong)
+        entry(report, **broken)
 
 
 @pytest.mark.parametrize("summary", [b"", b"a,b\n1,2\n", b'"', b"\xff\xfe"])
