@@ -11,17 +11,15 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
 from flows import ServerError, serve
-from flows.local_server import answers, own_authentication
+from flows.local_server import answers
 from tests.builders import copied_project
 from tests.own_processes import private_postgres
 
@@ -125,11 +123,8 @@ def database(request):
     if request.param == "sqlite":
         yield {}
         return
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        with private_postgres(Path(name)) as address:
-            asynchronous = address.replace("postgresql", "postgresql+asyncpg")
-            yield {"PREFECT_API_DATABASE_CONNECTION_URL": asynchronous}
+    with private_postgres() as address:
+        yield {"PREFECT_API_DATABASE_CONNECTION_URL": address.replace("postgresql", "postgresql+asyncpg")}
 
 
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
@@ -223,7 +218,7 @@ def test_a_run_whose_process_dies_starts_again_but_not_for_ever(running):
 
 def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
     serving = start()
-    known = {"Authorization": f"Basic {base64.b64encode(own_authentication(serving.home).encode()).decode()}"}
+    known = serving.known
     wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
     asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
     assert stat.S_IMODE((serving.home / "prefect.authentication").stat().st_mode) == 0o600
@@ -330,12 +325,10 @@ def test_what_keeps_it_from_starting_is_one_sentence(monkeypatch, capsys, home, 
 
 @pytest.mark.slow
 def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as database:
-        Path(name).chmod(0o755)
-        address = database.enter_context(private_postgres(Path(name)))
-        asynchronous = address.replace("postgresql", "postgresql+asyncpg")
-        serving = start(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
-        database.close()
+    with private_postgres() as address:
+        serving = start(
+            PREFECT_API_DATABASE_CONNECTION_URL=address.replace("postgresql", "postgresql+asyncpg")
+        )
     said = serving.process.communicate(timeout=240)[0]
     assert serving.process.returncode == 1  # systemd starts it again
     assert "Traceback" not in said
