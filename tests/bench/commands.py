@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,14 @@ def run_dpcost(home: Path, *words: str, **environment: str) -> float:
     return time.perf_counter() - start
 
 
+def seconds_of_children(call: Callable[[], object]) -> float:
+    """Return the processor's seconds of the processes that a call starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 STUDIES = ("housing", "snp", "swarm")
 
 
@@ -66,10 +76,7 @@ def bench_make_run(small: bool = False) -> Measurement:
 
 
 def _busy(home: Path, *words: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run_dpcost(home, *words)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_children(partial(run_dpcost, home, *words))
 
 
 def _data(out: Path) -> str:
