@@ -55,6 +55,16 @@ def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up
     assert ledger.verify().ok
 
 
+def test_a_backup_without_the_last_answer_is_older(ledger, tmp_path, fits, ask):
+    charge = charged(ledger, ask(), COST, fits)
+    ledger.backup(tmp_path / "copy")
+    ledger.store(charge, {"estimate": 1})
+    refused(lambda: ledger.restore(tmp_path / "copy"), LedgerError, "would forget them")
+    assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1}
+    ledger.backup(tmp_path / "copy")
+    assert ledger.restore(tmp_path / "copy").n_releases == 1
+
+
 def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_path, fits, ask):
     ledger, copy = backed_up
     early = tmp_path / "early"

@@ -313,6 +313,12 @@ def test_a_reserve_is_charged_once_and_counts_from_the_start(ledger, fits, ask, 
     assert ledger.verify().ok
 
 
+def test_all_questions_are_reserved_or_none(ledger, fits, ask, two):
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("patients", [*two, (ask(epsilon=0.75), COST)], fits)
+    assert states(ledger) == []
+
+
 def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     first, second = ledger.reserve("patients", two, fits).charges
     charged(ledger, two[1][0], COST, fits)
@@ -330,3 +336,11 @@ def test_a_reserve_of_another_cost_is_not_drawn(ledger, fits, two):
     other = PrivacyCost(rho=2 * COST.rho, unit="row")
     refused(lambda: charged(ledger, two[0][0], other, fits), LedgerError, "plan/one")
     assert states(ledger) == ["reserved", "reserved"]
+
+
+def test_a_backup_from_before_a_draw_does_not_replace_the_ledger(ledger, fits, two, tmp_path):
+    ledger.reserve("patients", two, fits)
+    ledger.backup(tmp_path / "backup")
+    charged(ledger, two[0][0], NAMED, fits)
+    refused(lambda: ledger.restore(tmp_path / "backup"), LedgerError, "lacks charges")
+    assert states(ledger) == ["pending", "reserved"]

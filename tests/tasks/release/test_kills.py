@@ -27,7 +27,7 @@ N_KILLS = 24
 
 
 class Notes:
-    """What killed processes noted: each line is written at once."""
+    """Notes of processes that may be killed: each line is written at once."""
 
     def __init__(self, path):
         self.path = path
