@@ -65,7 +65,7 @@ def test_a_taken_port_is_one_sentence(capsys, home):
 
 
 def write_flow(project, work="pass", before="total", after=""):
-    """Write the project's flow, whose tasks do some work first, with lines before its sum and after all else."""
+    """Write the flow, whose tasks do some work first, with lines before its sum and after all else."""
     text = STUDY.replace("WORK", work).replace("    total =", f"    {before} =")
     (project / "flows" / "study.py").write_text(text + after)
 
