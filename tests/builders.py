@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"  # with python -c
 HASTY_MEAN = Path(__file__).with_name("hasty_mean.py")  # a plugin
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FOUND = [path for path in map(shutil.which, NAMES) if path][:1]

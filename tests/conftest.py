@@ -106,21 +106,31 @@ def s3_server():
         server.stop()
 
 
+@pytest.fixture
+def bucket(s3_server, monkeypatch):
+    """The name of a new bucket; the environment is that of its server."""
+    import fsspec
+
+    for variable, value in s3_server.items():
+        monkeypatch.setenv(variable, value)
+    name = str(uuid.uuid4())
+    fsspec.filesystem("s3", use_listings_cache=False).mkdir(name)
+    return name
+
+
 @pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.server)])
 def in_shared_store(request, home, tmp_path, monkeypatch):
     """A function that returns what lies in the shared store, by name; the store's address is its own."""
     import fsspec
 
-    name = uuid.uuid4()
-    at = {"file": f"file://{tmp_path}/shared", "memory": f"memory://{name}", "s3": f"s3://{name}/folder"}
     if request.param == "s3":
-        for variable, value in request.getfixturevalue("s3_server").items():
-            monkeypatch.setenv(variable, value)
-        fsspec.filesystem("s3", use_listings_cache=False).mkdir(str(name))
-    monkeypatch.setenv("DPCOST_STORE", at[request.param])
+        address = f"s3://{request.getfixturevalue('bucket')}/folder"
+    else:
+        address = {"file": f"file://{tmp_path}/shared", "memory": f"memory://{uuid.uuid4()}"}[request.param]
+    monkeypatch.setenv("DPCOST_STORE", address)
 
     def stored():
-        folder, root = fsspec.core.url_to_fs(at[request.param], use_listings_cache=False)
+        folder, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
         return {path.removeprefix(root).lstrip("/"): folder.cat_file(path) for path in folder.find(root)}
 
     return stored

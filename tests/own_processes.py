@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -67,9 +68,17 @@ def free_port():
 
 
 @contextlib.contextmanager
-def private_postgres(folder):
-    """Run a cluster below a folder that others can enter; give its address."""
-    place, data, port = programs(), folder / "cluster", free_port()
+def private_postgres():
+    """Run a cluster in a folder of its own; give its address."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)  # for the account that runs it
+        with _cluster(Path(name) / "cluster") as address:
+            yield address
+
+
+@contextlib.contextmanager
+def _cluster(data):
+    place, port = programs(), free_port()
     data.mkdir(mode=0o700)
     user = {}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root

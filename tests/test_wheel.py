@@ -8,27 +8,23 @@ import subprocess
 import sys
 import venv
 import zipfile
-from pathlib import Path
 
 import pytest
 
-from tests.builders import release_file
+from tests.builders import PROJECT, copied_project, release_file
 from tests.own_processes import free_port, own_process
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
-PROJECT = Path(__file__).resolve().parents[1]
 MAIN = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-APPLICATION = ("flows", "tasks", "data", "reports")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """Build the wheel from a copy, so that nothing is written to the project."""
     copy, built = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("wheel")
-    for name in (*APPLICATION, "dpalgos"):
-        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+    copied_project(copy, "__pycache__")
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, copy)
     build = f"from setuptools.build_meta import build_wheel; build_wheel({str(built)!r})"

@@ -33,7 +33,7 @@ from tests.tasks.blocks import prepared_data
 
 DECLARED = tomllib.loads((PROJECT_ROOT / "data" / "collections" / "league.toml").read_text())
 TABLES: dict[str, dict[str, Any]] = {n: about for n, about in DECLARED.items() if "bounds" not in about}
-_REPLICATES = 20
+_REPLICATES, _CELL = 20, ("estimator", "form", "n", "epsilon")
 
 
 def bench_advice(small: bool = False) -> Measurement:
@@ -88,12 +88,7 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
             found, (_, least, most) = intervals.get(key, np.nan), each.intervals
             rows.append(
                 {
-                    "table": name,
-                    "guessed": guessed,
-                    "estimator": each.estimator,
-                    "form": each.form,
-                    "n": each.n,
-                    "epsilon": each.epsilon,
+                    **{"table": name, "guessed": guessed, **dict(zip(_CELL, key, strict=True))},
                     "error": each.error,
                     "low": each.low,
                     "high": each.high,
@@ -126,7 +121,7 @@ def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, 
             if get_estimator(cell.estimator).private and get_estimator(cell.estimator).has_interval:
                 key = (cell.estimator, cell.form, cell.n, cell.epsilon)
                 intervals[key] = _number_of_intervals(cell, drawn, draws)
-    return rows.groupby(["estimator", "form", "n", "epsilon"])["value"].mean(), intervals
+    return rows.groupby(list(_CELL))["value"].mean(), intervals
 
 
 def _number_of_intervals(cell: Cell, drawn: Replicates, draws: list[Any]) -> float:

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from data.store.folders import PROJECT_ROOT
 from tests.bench.goals import Measurement, at_most
-
-_DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+from tests.builders import DPCOST
 
 
 def run_script(code: str, *words: object) -> Any:
@@ -31,7 +32,7 @@ def run_dpcost(home: Path, *words: str, **environment: str) -> float:
     """Run a command of ``dpcost`` in a home and return its seconds by the clock."""
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", _DPCOST, *words],
+        [sys.executable, "-c", DPCOST, *words],
         cwd=PROJECT_ROOT,
         env={**os.environ, **environment, "DPCOST_HOME": str(home), "OMP_NUM_THREADS": "1"},
         check=True,
@@ -39,6 +40,14 @@ def run_dpcost(home: Path, *words: str, **environment: str) -> float:
         text=True,
     )
     return time.perf_counter() - start
+
+
+def seconds_of_children(call: Callable[[], object]) -> float:
+    """Return the processor's seconds of the processes that a call starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 STUDIES = ("housing", "snp", "swarm")
@@ -67,10 +76,7 @@ def bench_make_run(small: bool = False) -> Measurement:
 
 
 def _busy(home: Path, *words: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run_dpcost(home, *words)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_children(partial(run_dpcost, home, *words))
 
 
 def _data(out: Path) -> str:

@@ -7,6 +7,7 @@ with an interval.
 
 import argparse
 import csv
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,7 @@ from flows.studies.evidence import digest
 
 COEF = np.array([0.5, -0.5, 0.25, 0.0, 0.3])
 COLUMNS = "estimator,covers,rows,n,ε,slopes %,intercept %,no interval %,half-width,error,runs"
-ROBUST, ANY, LIKELIHOOD, MEAN = "LS or robust", "LS", "ML", "mean"
-_BOUNDS = {"covariate_bound": 5.0, "response_bound": 5.0}
-_LOGISTIC = {"family": "logistic"}
-_ROWS = {"covariate_bound": 5.0, **_LOGISTIC}
+MEAN = "mean"
 
 Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 Law = Callable[[np.random.Generator, int], Drawn]
@@ -97,46 +95,26 @@ def events(intercept):
     return law
 
 
-Case = tuple[str, str, str, Law, int, float, dict[str, Any]]
-_MAIN, _GLM = "preconditioned_regression", "preconditioned_glm"
-CASES: tuple[Case, ...] = (
-    (_MAIN, ROBUST, "normal", normal, 20_000, 1.0, {}),
-    (_MAIN, ROBUST, "normal", normal, 5_000, 0.5, {}),
-    (_MAIN, ROBUST, "uniform, 3 columns", uniform(3), 5_000, 0.5, {}),
-    (_MAIN, ROBUST, "uniform, 8 columns", uniform(8), 10_000, 0.5, {}),
-    (_MAIN, ROBUST, "a column 1 in 2 % of rows", rare_column, 20_000, 1.0, {}),
-    (_MAIN, ROBUST, "medical costs, simulated", costs, 12_000, 1.0, {}),
-    (_MAIN, ROBUST, "log-normal errors", log_normal_errors, 20_000, 1.0, {}),
-    (_MAIN, ROBUST, ".2 % of y at +30", gross_errors(0.002), 20_000, 1.0, {}),
-    *(
-        (_MAIN, ANY, words, law, 20_000, 1.0, {"interval_target": "least squares"})
-        for words, law in (
-            ("normal", normal),
-            ("log-normal errors", log_normal_errors),
-            (".1 % of y at +30", gross_errors(0.001)),
-            (".2 % of y at +30", gross_errors(0.002)),
-            (".3 % of 15-fold rows, y + 8", leverage(0.003)),
-        )
-    ),
-    ("adassp", ROBUST, "normal", normal, 20_000, 1.0, _BOUNDS),
-    ("boosted_adassp", ROBUST, "normal", normal, 20_000, 1.0, {**_BOUNDS, "n_rounds": 20}),
-    ("tukey_em", ROBUST, "normal", normal, 20_000, 1.0, {}),
-    ("dp_linear_regression", ROBUST, "normal", normal, 20_000, 1.0, {**_BOUNDS, "coef_bound": 3.0}),
-    (_GLM, LIKELIHOOD, "half events", events(0.0), 20_000, 1.0, _LOGISTIC),
-    (_GLM, LIKELIHOOD, "4 % events", events(-3.6), 15_000, 1.0, _LOGISTIC),
-    ("objective_perturbation_glm", LIKELIHOOD, "half events", events(0.0), 20_000, 1.0, _ROWS),
-    ("dp_glm", LIKELIHOOD, "half events", events(0.0), 20_000, 1.0, {**_ROWS, "n_iterations": 6}),
-    ("dp_sgd_glm", LIKELIHOOD, "half events", events(0.0), 20_000, 1.0, {**_ROWS, "batches": "in_turn"}),
-    ("dp_mean", MEAN, "normal", _means, 20_000, 1.0, {"value_bound": 5.0}),
-    ("box_mean", MEAN, "normal", _means, 20_000, 1.0, {"lower": -5.0, "upper": 5.0}),
-    ("karwa_vadhan_mean", MEAN, "normal", _means, 20_000, 1.0, {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)}),
-    ("clipped_mean", MEAN, "normal", _means, 20_000, 1.0, {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)}),
-    ("coinpress_mean", MEAN, "normal", _means, 20_000, 1.0, {"mean_bound": 2.0, "std_bound": 1.0}),
-)
+LAWS: dict[str, Law] = {
+    "normal": normal,
+    "uniform, 3 columns": uniform(3),
+    "uniform, 8 columns": uniform(8),
+    "a column 1 in 2 % of rows": rare_column,
+    "medical costs, simulated": costs,
+    "log-normal errors": log_normal_errors,
+    ".1 % of y at +30": gross_errors(0.001),
+    ".2 % of y at +30": gross_errors(0.002),
+    ".3 % of 15-fold rows, y + 8": leverage(0.003),
+    "half events": events(0.0),
+    "4 % events": events(-3.6),
+}
+Case = tuple[str, str, str, int, float, dict[str, Any]]
+CASES: list[Case] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["cases"]
 
 
 def measured(case: Case, repetitions: int) -> dict[str, str]:
-    name, covers, words, law, n, epsilon, keywords = case
+    name, covers, words, n, epsilon, keywords = case
+    law = _means if covers == MEAN else LAWS[words]
     plain, told, ends = [], [], []
     for rng in np.random.default_rng(2026).spawn(repetitions):
         X, y, truth = law(rng, n)

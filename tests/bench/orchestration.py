@@ -6,12 +6,10 @@ processor time of the flow's process, of its workers and of the server, from the
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,12 +19,11 @@ from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import PROJECT_ROOT
-from flows.local_server import authentication_file
 from flows.studies.find_study import find_study
 from tasks.study.block import Block
 from tasks.workers import compute, local_workers
 from tests.bench.goals import Goal, Measurement
-from tests.own_processes import free_port
+from tests.flows.small_project import Standing
 
 # Prefect reads its settings when it is imported, hence from the environment of a process of its own.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -48,8 +45,11 @@ def bench_orchestration_cost(small: bool = False) -> Measurement:
 
 
 def _seconds_per_block(engine: str, n_blocks: int) -> float:
-    with tempfile.TemporaryDirectory() as name, running_server(Path(name) / "standing") as settings:
-        environment = os.environ | settings | _QUIET | {"DPCOST_HOME": str(Path(name) / "home")}
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Standing(PROJECT_ROOT, os.environ | {"DPCOST_HOME": f"{name}/standing"}) as server,
+    ):
+        environment = server.wait_until_up().client | _QUIET | {"DPCOST_HOME": str(Path(name) / "home")}
         code = "import sys; from tests.bench.orchestration import main; main(*sys.argv[1:])"
         command = [sys.executable, "-c", code, engine, str(os.getpid()), str(n_blocks)]
         ran = subprocess.run(
@@ -97,24 +97,3 @@ def _seconds(top: int) -> float:
         with contextlib.suppress(psutil.Error):  # it just ended
             total += sum(each.cpu_times()[:4])  # its own, and its children's that ended
     return total
-
-
-@contextlib.contextmanager
-def running_server(home: Path) -> Iterator[dict[str, str]]:
-    """Run ``make serve``, and return how runs reach it."""
-    port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "flows.serve", "--port", str(port)],
-        cwd=PROJECT_ROOT,
-        env=os.environ | {"DPCOST_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    try:
-        assert any("deployment run" in line for line in server.stdout)
-        string = authentication_file(home).read_text()
-        yield {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_API_AUTH_STRING": string}
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()

@@ -6,7 +6,6 @@ ratios of the last release are in ``ratios.json``; ``python -m tests.bench speed
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -32,7 +31,9 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.passes import RowSum, row_sums
 from dpalgos.rows.sample import Sample
+from tests.bench.commands import seconds_of_children
 from tests.bench.goals import Goal, Measurement
+from tests.builders import DPCOST
 
 KEPT = Path(__file__).with_name("ratios.json")
 _WORSE = 4 / 3  # times the last release's ratio: a quarter of the speed is lost
@@ -119,10 +120,8 @@ def speeds(folder: Path, small: bool) -> Iterator[Speed]:
     pq.write_table(pa.table({f"x{j}": rng.standard_normal(n) for j in range(6)}), path)
     yield Speed("regression on 10⁶ streamed rows", "copy", partial(_streamed, path))
     for words in (("--version",), ("estimators",), ("status",)):
-        code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
-        yield Speed(
-            f"dpcost {words[0]}", "import of numpy", partial(_child, "-c", code, *words, home=str(folder))
-        )
+        call = partial(_child, "-c", DPCOST, *words, home=str(folder))
+        yield Speed(f"dpcost {words[0]}", "import of numpy", call)
 
 
 def _estimators(small: bool) -> Iterator[Speed]:
@@ -220,10 +219,6 @@ def _streamed(path: Path) -> object:
 
 def _child(*words: str, home: str = "") -> float:
     """Run Python with some words and return the processor's seconds of that process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "DPCOST_HOME": home, "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, *words], cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    asked = {"cwd": PROJECT_ROOT, "env": environment, "check": True, "capture_output": True}
+    return seconds_of_children(lambda: subprocess.run([sys.executable, *words], **asked))

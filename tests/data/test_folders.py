@@ -5,6 +5,7 @@ import os
 from collections import namedtuple
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import fsspec
 import pytest
@@ -15,13 +16,6 @@ from data.store import folders, shared
 from data.store.folders import atomic_write, require_local_disk, require_own_home, sha256_file
 from flows import launch, lock
 from tests.builders import refused
-
-
-def failing(number):
-    def fail(*args, **kwargs):
-        raise OSError(number, os.strerror(number))
-
-    return fail
 
 
 def test_a_file_arrives_whole_and_is_invisible_until_then(tmp_path):
@@ -41,7 +35,7 @@ def test_a_file_arrives_whole_and_is_invisible_until_then(tmp_path):
 )
 def test_a_full_or_forbidden_disk_is_one_sentence(tmp_path, monkeypatch, call, number, message):
     folders.atomic_write(tmp_path / "file", b"old")
-    monkeypatch.setattr(folders.os, call, failing(number))
+    monkeypatch.setattr(folders.os, call, Mock(side_effect=OSError(number, os.strerror(number))))
     refused(lambda: folders.atomic_write(tmp_path / "file", b"new"), StoreError, "file: ", message)
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
@@ -142,9 +136,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
 
 
 @pytest.mark.server
-def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch):
-    for variable, value in s3_server.items():
-        monkeypatch.setenv(variable, value)
+def test_a_bucket_that_is_not_there_is_one_sentence(home, bucket, monkeypatch):
     monkeypatch.setenv("DPCOST_STORE", "s3://no-such-bucket/folder")
     refused(shared.check_shared_store, StoreError, "DPCOST_STORE=s3://no-such-bucket/folder")
 

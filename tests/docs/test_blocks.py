@@ -16,8 +16,8 @@ import typer
 
 from flows.cli.main import app
 from flows.studies.evidence import facts
+from tests.builders import DPCOST, PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 NOT_WRITTEN = {"_build", "generated", "changes"}
 PAGES = [path for path in sorted((PROJECT / "docs").rglob("*.md")) if not NOT_WRITTEN & set(path.parts)]
 SOURCES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *PAGES]
@@ -27,15 +27,6 @@ DIRECTIVES = {"{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "{csv-
 ADDING = PROJECT / "docs" / "contributing" / "adding"  # its examples run in tests/test_adding.py
 # What the blocks call that needs other machines, a running server or an hour.
 ELSEWHERE = ("make", "prefect", "docker", "dask")
-DPCOST = """#!/bin/sh
-# dpcost with smoke settings; a run on a cluster is left out
-case "$*" in
-  *dask://*) exit 0 ;;
-  run*) exec {python} -c "$MAIN" "$@" --profile smoke --offline --workers 1 --out out ;;
-  *) exec {python} -c "$MAIN" "$@" ;;
-esac
-"""
-MAIN = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 MECHANISM = """
 import numpy as np
 
@@ -43,11 +34,6 @@ import numpy as np
 def my_mechanism(table, seed):
     noise = np.random.default_rng(seed).laplace(0, 2 * table.shape[1], table.shape[1])
     return table.clip(-1, 1).sum(axis=0) + noise
-"""
-EDITOR = r"""#!/bin/sh
-sed -i -e 's/^lower = "?"/lower = 0.0/' -e 's/^upper = "?"/upper = 200.0/' "$1"
-sed -i -e 's/_target = "?"/_target = "robust"/' -e 's/^clusters = "?"/clusters = "none"/' "$1"
-sed -i -e 's/= "?"/= "a codebook"/' "$1"
 """
 
 
@@ -109,8 +95,13 @@ def test_every_command_exists(path):
 @pytest.mark.server
 @pytest.mark.parametrize("path", having("console"))
 def test_shell_blocks_run(path, folder):
-    scripts = dict.fromkeys((".venv/bin/dpcost", "bin/dpcost"), DPCOST.format(python=sys.executable))
-    scripts |= {"bin/editor": EDITOR, "my_file.py": MECHANISM}
+    dpcost, editor = (Path(__file__).with_name(f"{name}.sh").read_text() for name in ("dpcost", "editor"))
+    scripts = {
+        ".venv/bin/dpcost": dpcost,
+        "bin/dpcost": dpcost,
+        "bin/editor": editor,
+        "my_file.py": MECHANISM,
+    }
     scripts |= {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE}
     for name, text in scripts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +109,12 @@ def test_shell_blocks_run(path, folder):
         (folder / name).chmod(stat.S_IRWXU)
     for code in blocks(path, "toml"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
-    variables = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAIN": MAIN}
-    variables |= {"PYTHONPATH": str(PROJECT), "EDITOR": str(folder / "bin" / "editor")}
+    variables = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAIN": DPCOST}
+    variables |= {
+        "PYTHONPATH": str(PROJECT),
+        "EDITOR": str(folder / "bin" / "editor"),
+        "PYTHON": sys.executable,
+    }
     asked = {"input": "y\n" * 20}  # to what a release asks
     asked |= {"cwd": folder, "env": variables, "capture_output": True, "text": True, "timeout": 600}
     for code in blocks(path, "console"):

@@ -16,10 +16,8 @@ from pathlib import Path
 import psutil
 
 from flows.local_server import own_authentication
+from tests.builders import DPCOST, PROJECT
 from tests.own_processes import end, end_with_parent, free_port
-
-PROJECT = Path(__file__).resolve().parents[2]
-DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 
 STUDY = Path(__file__).with_name("small.toml")
 
@@ -98,15 +96,17 @@ class Standing:
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
+    @property
+    def known(self):
+        """The header of a request by the server's owner."""
+        return {"Authorization": f"Basic {base64.b64encode(self.password.encode()).decode()}"}
+
     def request_json(self, path):
-        token = base64.b64encode(self.password.encode()).decode()
-        return json.loads(self.request(path, Authorization=f"Basic {token}")[1])
+        return json.loads(self.request(path, **self.known)[1])
 
     def ask(self, path, body=None):
-        token = base64.b64encode(self.password.encode()).decode()
-        known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
-        csrf = self.request_json("csrf-token?client=test")["token"]
-        known |= {"Prefect-Csrf-Client": "test", "Prefect-Csrf-Token": csrf}
+        known = {**self.known, "Content-Type": "application/json", "Prefect-Csrf-Client": "test"}
+        known["Prefect-Csrf-Token"] = self.request_json("csrf-token?client=test")["token"]
         place, content = path if body else f"{path}/filter", json.dumps(body or {}).encode()
         for _ in range(10):  # as Prefect's client does
             status, answered = self.request(place, method="POST", body=content, **known)

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import uuid
 
 import psutil
 import pytest
@@ -69,15 +68,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path_factory, project, s3_server):
+def cluster(tmp_path_factory, project, s3_server, bucket):
     """A scheduler and three machines, without workers yet; the project shares a store with them."""
-    import fsspec
-
-    bucket = str(uuid.uuid4())
-    with pytest.MonkeyPatch.context() as patch:
-        for variable, value in s3_server.items():
-            patch.setenv(variable, value)
-        fsspec.filesystem("s3", use_listings_cache=False).mkdir(bucket)
     project.environment |= s3_server | {"DPCOST_STORE": f"s3://{bucket}/dpcost"}
     started = Cluster(tmp_path_factory.mktemp("cluster"), project.environment)
     try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import time
 
@@ -28,6 +29,15 @@ def disks():
     yield mount
     for folder in reversed(mounted):
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder, leave=0):
+    """Write into a file until the disk is full, and return it; leave some bytes."""
+    with contextlib.suppress(OSError), open(folder / "filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    os.truncate(folder / "filler", (folder / "filler").stat().st_size - leave)
+    return folder / "filler"
 
 
 def grow(folder):
@@ -62,9 +72,7 @@ def test_a_run_says_which_disk_is_full_and_goes_on_with_space(project, undisturb
 def test_a_full_folder_for_temporary_files_stops_no_run(project, undisturbed, disks, tmp_path):
     full = tmp_path / "full"
     disks(full, "16k")
-    with contextlib.suppress(OSError), open(full / "filler", "wb", buffering=0) as filler:
-        while filler.write(bytes(4096)):
-            pass
+    fill(full)
     for options in ((), ("--engine", "dask", "--workers", "1", "--seed", "1")):
         project.run(*options, TMPDIR=str(full))
         assert options or project.same_results(undisturbed)
@@ -77,9 +85,7 @@ def test_a_server_whose_disk_fills_up_in_mid_run_is_told_and_the_same_command_go
     process = project.start(*run)
     while not any(name.endswith(".parquet") for name in project.computed()) and process.poll() is None:
         time.sleep(0.05)
-    with contextlib.suppress(OSError), open(server / "filler", "wb", buffering=0) as filler:
-        while filler.write(bytes(4096)):
-            pass
+    fill(server)
     _, err = process.communicate(timeout=300)
     assert "Traceback" not in err
     assert "Error logging to API" not in err
@@ -103,17 +109,8 @@ def test_a_release_on_a_full_disk_shows_nothing_that_is_not_stored(project, disk
     ask = ["release", "dp_mean", "--data", tmp_path / "data.csv", "--config", tmp_path / "release.toml"]
     ask += ["--epsilon", 0.1, "--delta", 1e-6, "--json"]
     project.dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5, DPCOST_HOME=str(home))
-    filler = home / "filler"
-
-    def fill(leave):
-        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-        with open(filler, "r+b") as file:
-            file.truncate(filler.stat().st_size - leave)
-
     for leave in (0, 24_000):
-        fill(leave)
+        filler = fill(home, leave)
         shown, err = project.dpcost(*ask, status=2, DPCOST_HOME=str(home))
         assert "disk has room" in err
         assert shown == ""

@@ -8,15 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.ledger import open_ledger
-from dpalgos.params import PrivateParams
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
-from tasks.release.design import question_parameters
 from tasks.release.request import checked_request, read_request
-from tasks.release.rows import read_rows
 from tasks.report.build_page import build_page
 from tasks.report.write import page_of
 from tasks.run.tables import analyst_parquet
@@ -209,26 +205,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     edited(config, 'name = "?"', 'name = "mine"')
     edited(file, "lower = 200 ", "lower = 0 ")
     assert "'costs'" in " ".join(checked_request(config)[2])
-
-
-def test_other_spellings_are_another_question(tmp_path, home):
-    file = study_of_patients(tmp_path, response="cost")
-    budget = {"epsilon": 1.0, "delta": 1e-7}
-    open_ledger(home).open_dataset("mine", 1.0, 1e-6)
-
-    def declared():
-        request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
-        reader = open_ledger(home).fingerprinter({})
-        design = read_rows(reader, tmp_path / "table.csv", request).design
-        return question_parameters(request.estimator, PrivateParams(**budget), design)
-
-    before = declared()
-    edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
-    after = declared()
-    (sex,) = (c for c in after["rows"]["declaration"]["columns"] if c["name"] == "sex")
-    assert sex.pop("spellings") == [["F", "female"]]
-    sex["spellings"] = []
-    assert after == before
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from small_project import PROJECT, Project, Standing
+from small_project import Project, Standing
+
+from tests.builders import PROJECT, release_file, release_words
 
 TRAP = Path(__file__).parent / "trap"
 TOLD_NOT_TO = ("DO_NOT_TRACK", "PREFECT_SERVER_ANALYTICS_ENABLED", "CI", "GITHUB_ACTIONS")
-RELEASE = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n'
 
 
 @pytest.fixture
@@ -33,29 +34,14 @@ def test_the_trap_sees_a_look_up_and_a_connection(trapped):
     assert {host for _, host in events} == {"example.org", "192.0.2.1"}
 
 
-# Commands one after the other in one process.
-COMMANDS = """
-import sys
-from flows.cli.main import main
-for command in sys.argv[1:]:
-    sys.argv = ["dpcost", *command.split()]
-    try:
-        main()
-    except SystemExit as left:
-        assert not left.code, command
-"""
-
-
 def test_a_release_and_an_audit_ask_nobody(trapped, tmp_path):
     project, notes = trapped
     (tmp_path / "people.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)))
-    (tmp_path / "release.toml").write_text(RELEASE)
-    files = f"--data {tmp_path}/people.csv --config {tmp_path}/release.toml"
-    commands = "audit dp_mean --trials 1000", "ledger open people --epsilon 1 --delta 1e-6"
-    process = project.start(*commands, f"release dp_mean {files} --epsilon 0.5 --delta 1e-7", code=COMMANDS)
-    said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    assert "spent of the budget" in said[0]
+    config = release_file(tmp_path, "people", ["age"], bounds="value_bound = 100.0")
+    project.dpcost("audit", "dp_mean", "--trials", 1000)
+    project.dpcost("ledger", "open", "people", "--epsilon", 1, "--delta", 1e-6)
+    said, _ = project.dpcost(*release_words("dp_mean", tmp_path / "people.csv", config, 0.5, 1e-7), "--yes")
+    assert "spent of the budget" in said
     assert notes.read_text() == ""
 
 

@@ -1,12 +1,16 @@
 """Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
 
+import contextlib
 import os
+import random
 import re
+import shutil
 import signal
 import sqlite3
+import time
 
+import psutil
 import pytest
-from random_kills import kill_at_random
 from small_project import DPCOST, processes_of, until
 
 from data.store.folders import sha256_file
@@ -48,6 +52,12 @@ def wait_for(condition, process):
 
 def blocks(project):
     return list((project.home / "cache" / "blocks").glob("block-*.parquet"))
+
+
+def patched(project, code):
+    """Return the path of imports where Python runs a patch of a module as it starts."""
+    (project.folder / "sitecustomize.py").write_text(code)
+    return f"{project.folder}:{project.environment['PYTHONPATH']}"
 
 
 def nothing_runs(project):
@@ -94,10 +104,7 @@ OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimat
 def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, status):
     text, trials = project.study.read_text(), "\naudit_trials = { standard = 1000 }"
     project.study.write_text(text.replace("\nheadline", trials + "\nheadline"))
-    patched = project.folder / "patched"
-    patched.mkdir()
-    (patched / "sitecustomize.py").write_text(KILLED.format(place=str(patched), times=times, **killed))
-    path = f"{patched}:{project.environment['PYTHONPATH']}"
+    path = patched(project, KILLED.format(place=str(project.folder), times=times, **killed))
     run = ["run", project.study, "--profile", "standard", "--out", project.out]
     _, err = project.dpcost(*run, status=status, PYTHONPATH=path)
     if status:
@@ -111,19 +118,20 @@ def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, sta
     assert nothing_runs(project)
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
-    pytest.importorskip("distributed")
-    (project.folder / "patched").mkdir()
-    (project.folder / "patched" / "sitecustomize.py").write_text("""
+RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     import tasks.run.block
     def compute_block(*_):
         raise ValueError("secret 42.5")
     tasks.run.block.compute_block = compute_block
-""")
-    path = f"{project.folder / 'patched'}:{project.environment['PYTHONPATH']}"
+"""
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
+    pytest.importorskip("distributed")
+    path = patched(project, RAISING)
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
     assert "dpcost: internal error, ValueError in tasks/run/block.py:" in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
@@ -152,6 +160,66 @@ def test_an_interrupted_run_keeps_what_is_finished(project, others, long, number
     assert kept.items() <= project.computed().items()
     assert "COMPLETED" in states(project)[0]  # what died is ended by `make serve`, whose pages show it
     assert project.same_results(long[0])
+
+
+INTERRUPTED = {"ctrl-c": signal.SIGINT, "sigterm": signal.SIGTERM, "ctrl-c twice": signal.SIGINT}
+TARGETS = ("flow", "task process", *INTERRUPTED)
+WORKERS = 2
+PATIENCE = 600.0
+
+
+def spawned(pid):
+    found = []
+    with contextlib.suppress(psutil.Error):
+        for each in psutil.Process(pid).children(recursive=True):
+            if any("spawn_main" in word for word in each.cmdline()):
+                found.append(each)
+    return found
+
+
+def kill(project, target, chance, n_results):
+    """Kill one process of a run of a small study, and run again.
+
+    Return how many results were computed again and how many processes were left; None where it came too late.
+    """
+    shutil.rmtree(project.home / "cache", ignore_errors=True)
+    run = ["run", project.study, "--profile", "smoke", "--out", project.out, "--workers", WORKERS]
+    process = project.start(*run, "--engine", "dask" if target == "task process" else "local")
+    wanted = chance.randrange(n_results)
+    until(lambda: len(project.computed()) >= wanted or process.poll() is not None, PATIENCE)
+    time.sleep(chance.random())
+    victims = spawned if target == "task process" else lambda pid: [process]
+    until(lambda: victims(process.pid) or process.poll() is not None, PATIENCE)
+    before = project.computed()
+    if not (found := victims(process.pid)) or process.poll() is not None:
+        process.wait(PATIENCE)
+        return None
+    if target in INTERRUPTED:
+        for _ in range(1 + target.endswith("twice")):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, INTERRUPTED[target])  # as a terminal does
+            time.sleep(chance.choice((0.0, 0.01, 0.3)))
+    else:
+        chance.choice(found).kill()
+    process.wait(PATIENCE)
+    before |= project.computed()
+    project.dpcost(*run)
+    now = project.computed()
+    time.sleep(1)
+    return sum(now.get(name) != file for name, file in before.items()), len(processes_of(project.home))
+
+
+def kill_at_random(project, undisturbed, seed):
+    """Kill each target once; return those after which bytes differ, much is computed again or one left."""
+    chance, failed = random.Random(seed), []
+    for target in TARGETS:
+        (project.out / "small" / "results.parquet").unlink(missing_ok=True)
+        while (found := kill(project, target, chance, len(undisturbed.computed()))) is None:
+            pass  # it came too late
+        n_again, n_left = found
+        if n_again > WORKERS or n_left or not project.same_results(undisturbed):
+            failed.append((target, n_again, n_left))
+    return failed
 
 
 def test_no_kill_changes_a_byte_or_leaves_anything_running(project, undisturbed):

@@ -4,7 +4,6 @@ import http.client
 import itertools
 import threading
 import time
-import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -75,13 +74,7 @@ class Disturbing(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def between(project, s3_server, monkeypatch):
-    import fsspec
-
-    for variable, value in s3_server.items():
-        monkeypatch.setenv(variable, value)
-    bucket = str(uuid.uuid4())
-    fsspec.filesystem("s3", use_listings_cache=False).mkdir(bucket)
+def between(project, s3_server, bucket):
     server = Between(s3_server["AWS_ENDPOINT_URL"])
     at = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",

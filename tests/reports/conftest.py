@@ -42,11 +42,6 @@ def report(results, page):
 
 
 @pytest.fixture(scope="session")
-def files(report):
-    return report.files
-
-
-@pytest.fixture(scope="session")
 def standin_results():
     rows = synthetic_results(replicates=1, data_source="stand-in", sizes=(100, 20600))
     return rows[rows["epsilon"].isin([0.5, 2.0]) | rows["epsilon"].isna()]
@@ -67,8 +62,3 @@ def standin_page(standin_results):
 @pytest.fixture(scope="session")
 def standin_report(standin_results, standin_page):
     return render_study(standin_results, standin_page)
-
-
-@pytest.fixture(scope="session")
-def standin_files(standin_report):
-    return standin_report.files

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,23 +22,11 @@ from reports.pages.index import Entry
 from reports.pages.study import Report
 from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
+FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
 RULES = {"10/n^1.1": lambda m: 10 / m**1.1, "1/n^2": lambda m: 1 / m**2}
 ZERO_ERROR = 0.912
-
-PRIVATE = (
-    # estimator, form, calibration, error at m = 20,000 and ε = 0.5, slope, floor, certified share
-    ("dp_linear_regression", "", "tight", 0.62, 0.03, 0.6, 0.9985),
-    ("dp_linear_regression", "", "paper", 1.6, 0.02, 1.2, 0.07),
-    ("dp_linear_regression", "residual-clipped", "tight", 0.55, 0.09, 0.45, 0.9985),
-    ("dp_linear_regression", "residual-clipped", "paper", 1.25, 0.12, 0.6, 0.07),
-    ("sheffet_ols", "", "tight", 0.70, 0.2, 0.0, 0.999),
-    ("sheffet_ols", "", "paper", 0.86, 0.02, 0.8, 0.04),
-    ("adassp", "", "tight", 0.21, 0.45, 0.0, 0.9999),
-    ("adassp", "", "paper", 0.27, 0.42, 0.0, 0.86),
-    ("preconditioned_regression", "", "tight", 0.109, 0.26, 0.0, 0.9999),
-)
 
 BASE = {"study": "housing", "dataset": "california_housing", "data_source": "real", "form": "", "steps": None}
 BASE |= {"delta_rule": "", "d": 5, "s": None, "metric": "l2_error", "status": "ok", "message": ""}
@@ -65,7 +55,7 @@ def synthetic_results(replicates=10, data_source="real", sizes=SIZES):
 
 def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
     rows = []
-    for name, form, calibration, at, slope, floor, share in PRIVATE:
+    for name, form, calibration, at, slope, floor, share in FACTS["private"]:
         harder = 1.5 if rule == "1/n^2" else 1.0
         mean = max(floor, at * (20000 / m) ** slope * (0.5 / epsilon) ** 0.4 * harder ** (slope * 2))
         if panel == "paper":
@@ -87,53 +77,14 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
     return rows
 
 
-def _about(order: int, name: str, title: str, reference: str = "") -> Estimator:
+def _about(order: int, name: str, title: str, reference: str) -> Estimator:
     summary = f"What {title} does."
     return replace(get_estimator(name), title=title, reference=reference, summary=summary, order=order)
 
 
-TITLES = (
-    ("zero", "Zero vector"),
-    ("ols", "Ordinary least squares"),
-    ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
-    ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
-    ("adassp", "AdaSSP", "Wang 2018"),
-    ("preconditioned_regression", "Preconditioned regression", "this project"),
-)
-ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(TITLES))
+ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(FACTS["titles"]))
 
-WORDS = {"title": "California housing, 1990 census", "privacy_unit": "a census block group"}
-HOUSING = replace(get_dataset("housing"), **WORDS)
-READ = {"data_source": "real", "origin": "the local store", "repairs": [], "reasons": []}
-READ |= {"source_url": "https://example.org/cal_housing.tgz", "rows_read": 20640, "n_rows": 20640}
-READ |= {"source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681"}
-CARD = DataCard(HOUSING, READ | {"sha256": "cd" * 32})
-
-
-MANIFEST = {
-    **{"version": "0.1.0", "commit": "745a704", "machine": "2 cores, 8 GiB, Linux", "profile": "standard"},
-    **{"started": "2026-03-12T14:05:00+00:00", "finished": "2026-03-12T14:05:48+00:00", "seed": 20240501},
-    "rerun_commands": ("dpcost rerun housing --task run_block --cell adassp/tight/public/0.5/2000",),
-    "command": "dpcost run housing --profile standard --seed 20240501",
-    "budgets": [
-        {"estimator": "sheffet_ols", "form": "", "shares": {"sketch": 1.0}},
-        {"estimator": "adassp", "form": "", "shares": {"XᵀX": 0.5, "Xᵀy": 0.5}},
-    ],
-    "blocks": {"computed": 3, "stored": 9},
-    "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
-    "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},
-}
-QUESTION = (
-    "How well can a linear regression of house value on five covariates be learned from m of 20,640 "
-    "block groups under differential privacy? Private and non-private ones are compared by their "
-    "distance from the regression on all rows."
-)
-NOTE = "Repetitions are separate hypothetical releases; they are not composed."
-VARIANTS = {
-    "public": "Centers and scales are public numbers from the registry; the guarantee covers them.",
-    "paper": "Standardized with the mean and deviation of all rows, as the paper did. Not private.",
-    "residual-clipped": "Residuals are clipped before every step, which lowers the sensitivity.",
-}
+CARD = DataCard(replace(get_dataset("housing"), **FACTS["dataset"]), FACTS["read"])
 
 
 def replaced(page: StudyPage, **facts: dict[str, Any]) -> StudyPage:
@@ -149,7 +100,7 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
     return StudyPage(
         name="housing",
         title="House values in California",
-        question=QUESTION,
+        question=FACTS["question"],
         data_cards=(CARD,),
         estimators=ESTIMATORS,
         headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
@@ -157,15 +108,15 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
         metric="l2_error",
         metric_label="‖β̂ − β_full‖₂ in z-scores",
         sections=(
-            Section("trust", {"measured": "An error is a distance.", "notes": (NOTE,)}),
+            Section("trust", {"measured": "An error is a distance.", "notes": (FACTS["note"],)}),
             Section("label_rate", {"rate": 0.051}),
             *map(Section, ("certified", "budgets")),
             Section("public", {"rows": (("row norm ‖x‖₂", "3", "the registry's public units"), value)}),
-            Section("variants", {"about": VARIANTS}),
+            Section("variants", {"about": FACTS["variants"]}),
             Section("estimators", {"settings": {"adassp": ("covariate_bound = 3",)}}),
         ),
         guides=(Guide(*rate), Guide("the more frequent label", (), (0.051,), "public")),
-        manifest=MANIFEST,
+        manifest=FACTS["manifest"],
     )
 
 

@@ -9,7 +9,9 @@ import re
 import subprocess
 import threading
 import time
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -33,49 +35,14 @@ from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
-# Runs in the page's frame when it has drawn; `answer` is what the test gets.
-LAYOUT = r"""
-const drawn = [...page.querySelectorAll("#live-chart svg")];
-const clipped = drawn.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
-  const box = text.getBoundingClientRect(), whole = svg.getBoundingClientRect();
-  return box.width > 0 && (box.right > whole.right || box.left < whole.left);
-}).map((text) => text.textContent));
-const touching = drawn.flatMap((svg) => [...svg.querySelectorAll(".role-axis-label")].flatMap((axis) => {
-  const boxes = [...axis.querySelectorAll("text")]
-    .filter((text) => text.textContent && text.getAttribute("opacity") !== "0")
-    .map((text) => [text.getBoundingClientRect(), text.textContent]);
-  return boxes.filter(([box, name]) => boxes.some(([other, word]) => word !== name
-    && box.left < other.right + 2 && other.left < box.right + 2
-    && box.top < other.bottom && other.top < box.bottom))
-    .map(([, name]) => name);
-}));
-return {
-  scroll: page.documentElement.scrollWidth, width: view.innerWidth, clipped,
-  background: view.getComputedStyle(page.body).backgroundColor,
-  ink: view.getComputedStyle(page.body).color,
-  chart: view.getComputedStyle(page.querySelector("#live-chart") ?? page.body).filter,
-  touching, small: [...page.querySelectorAll("img.drawn")].filter((img) => img.offsetParent
-    && img.width < 0.79 * img.naturalWidth).map((img) => img.alt),
-  hidden: [...page.querySelectorAll("td")].filter((cell) => /\d to [−\d]|\[[−\d]/.test(cell.textContent)
-    && cell.getBoundingClientRect().right > view.innerWidth && cell.closest("table.stacked"))
-    .map((cell) => cell.textContent),
-  menus: [...page.querySelectorAll("select")].map((menu) => menu.getBoundingClientRect().right)
-    .filter((right) => right > view.innerWidth),
-};
-"""
-ANSWER = """<pre id=answer></pre><script>
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-async function answer(page, view, look) {{
-  const chart = page.getElementById("live-chart");
-  const live = page.getElementById("chart-data");
-  do await pause(50); while (live && !chart.querySelector(".role-axis-label"));
-  document.getElementById("answer").textContent = JSON.stringify(await look(page, view));
-}}
-</script>"""
-ALONE = "{page}" + ANSWER + "<script>answer(document, window, async (page, view) => {{ {script} }})</script>"
-FRAME = "<!doctype html><style>iframe {{ border: 0; width: {width}px; height: 3000px }}</style>" + ANSWER
-FRAME += """<script>const look = async (page, view) => {{ {script} }}</script>
-<iframe srcdoc="{page}" onload="answer(contentDocument, contentWindow, look)"></iframe>"""
+
+def javascript(name):
+    return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
+
+
+PARTS = tomllib.loads(Path(__file__).with_name("pages.toml").read_text(encoding="utf-8"))
+LAYOUT = javascript("layout")
+ANSWER = f"<pre id=answer></pre><script>{javascript('answer')}</script>"
 
 
 def opened(address, folder):
@@ -89,8 +56,17 @@ def opened(address, folder):
 
 def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     """Return what a script finds in a page of a width, or alone in the window; the console stays empty."""
-    framed = FRAME.format(width=width, page=escaping.escape(html), script=script)
-    content = framed if script == LAYOUT else ALONE.format(page=html, script=script)
+    function = f"async (page, view) => {{ {script} }}"
+    if script == LAYOUT:
+        style = f"iframe {{ border: 0; width: {width}px; height: 3000px }}"
+        frame = (
+            f'<iframe srcdoc="{escaping.escape(html)}" onload="answer(contentDocument, contentWindow, look)">'
+        )
+        content = (
+            f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>{frame}"
+        )
+    else:
+        content = f"{html}{ANSWER}<script>answer(document, window, {function})</script>"
     for place in (folder, folder.parent):
         (place / SCRIPT).write_bytes(page_script())
     (folder / "frame.html").write_text(content, encoding="utf-8")
@@ -101,8 +77,8 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     return json.loads(escaping.unescape(found.group(1)))
 
 
-def test_dark_mode_changes_page_and_figures(files, tmp_path):
-    html = files["report.html"].decode()
+def test_dark_mode_changes_page_and_figures(report, tmp_path):
+    html = report.files["report.html"].decode()
     pages = (html.replace("(prefers-color-scheme: dark)", media) for media in ("not all", "all"))
     by_day, by_night = (look(each, 800, tmp_path) for each in pages)
     for part in ("background", "ink", "chart"):
@@ -114,19 +90,6 @@ def index_page(report, *_):
     return render_index([entry(report), longer])["index.html"].decode()
 
 
-PRODUCT = {"name": "mine", "data_product_type": "Statistical model", "description": "A regression."}
-RECORD = {
-    "deployment": {"product": PRODUCT, "dp_flavor": {"name": "Approximate DP"}},
-    "release": {
-        "answer": [{"name": "age", "estimate": 206.3, "lower": None, "upper": None}],
-        "level": 0.95,
-        "interval_note": "no interval for columns age: noise hides it",
-        "risk": {"unit": "row", "sentence": "an attacker learns little", "posterior": {"0.1": 0.17}},
-        **{"events": [], "public": [], "ledger": {"charge": "abc"}, "hardened_noise": "yes", "software": {}},
-    },
-}
-
-
 def release_page(*_):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
@@ -134,7 +97,8 @@ def release_page(*_):
     more = {"rows": [100.0] * 10, "residual_std": [1.0] * 10}
     release = {"answer": answer, "model": {"family": "poisson", "n": 1000, "formula": " + ".join(terms)}}
     release |= {"interval_note": "", "binned_fit": {**bins, **more}}
-    return render_release({**RECORD, "release": {**RECORD["release"], **release}}).decode()
+    record = PARTS["record"]
+    return render_release({**record, "release": {**record["release"], **release}}).decode()
 
 
 def own_table_page(_, results, page):
@@ -265,11 +229,11 @@ FOCUS = """
 """
 
 
-def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files, tmp_path):
+def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(report, tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     (tmp_path / SCRIPT).write_bytes(page_script())
-    (folder / "page.html").write_bytes(files["report.html"])
+    (folder / "page.html").write_bytes(report.files["report.html"])
     with opened_tab(folder / "page.html", tmp_path) as tab:
         menus = tab.run(MENUS)
         assert {"at_panel", "at_epsilon", "at_delta_rule", "axis"} <= set(menus)
@@ -278,21 +242,16 @@ def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(files,
             tab.press("Tab", 9)
             reached.append(tab.run(FOCUS))
         assert [each for each in reached if each in menus] == menus
-        for menu in ("at_panel", "at_epsilon", "at_delta_rule"):
-            shown = "document.querySelector('#live-chart svg').outerHTML"
-            before = tab.run(shown)
-            tab.run(f"document.getElementsByName('{menu}')[0].focus()")
-            tab.press("ArrowDown", 40)
-            tab.run("new Promise((done) => setTimeout(done, 300))")
-            assert tab.run(shown) != before
         lines = tab.run(BOXES)
         assert set(lines) <= set(reached)
-        for name in lines[:2]:
+        keys = dict.fromkeys(("at_panel", "at_epsilon", "at_delta_rule"), ("ArrowDown", 40))
+        for name, key in (keys | dict.fromkeys(lines[:2], (" ", 32))).items():
+            shown = "document.querySelector('#live-chart svg').outerHTML"
             before = tab.run(shown)
             tab.run(f"document.getElementsByName({json.dumps(name)})[0].focus()")
-            tab.press(" ", 32)
+            tab.press(*key)
             tab.run("new Promise((done) => setTimeout(done, 300))")
-            assert tab.run(shown) != before
+            assert tab.run(shown) != before, name
 
 
 A4 = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
@@ -327,24 +286,13 @@ return ends.map((choice) => page.querySelector(choice).getBoundingClientRect().b
 """
 
 
-def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp_path):
-    seen = look(files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
+def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(report, tmp_path):
+    seen = look(report.files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
     assert seen == sorted(seen)
     assert seen[-1] <= 900
 
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
-XHTML = "http://www.w3.org/1999/xhtml"
-PICTURES = {
-    "handler": SVG.replace("<svg ", "<svg onload=\"document.title='ran'\" ").format("<path onclick='1'/>"),
-    "script": SVG.format("<script>document.title='ran'</script>"),
-    "marked section": SVG.format("<title><![CDATA[" + PLANTED + "]]></title>"),
-    "comment": SVG.format("<!-- --!>" + PLANTED + "<!-- -->"),
-    "foreign": SVG.format(f"<foreignObject><body xmlns='{XHTML}'>{PLANTED}</body></foreignObject>"),
-    "link": SVG.format("<a href=\"javascript:document.title='ran'\"><text>x</text></a>"),
-    "no picture": PLANTED,
-}
 
 
 @pytest.fixture
@@ -377,13 +325,13 @@ def served(tmp_path, monkeypatch):
 RAN = "<title>ran</title>"
 
 
-def test_a_strangers_page_runs_no_script_on_the_server(served, files, tmp_path):
+def test_a_strangers_page_runs_no_script_on_the_server(served, report, tmp_path):
     page = b"<!doctype html><title>x</title>" + PLANTED.encode()
     assert RAN in served(page, guarded=False)  # it would
     assert RAN not in served(page)
     (tmp_path / "out" / "theirs.js").write_text("document.title='ran'")
     (tmp_path / "out" / SCRIPT).write_text("document.title='ran'")
-    html = files["report.html"].decode()
+    html = report.files["report.html"].decode()
     for name in (SCRIPT, "theirs.js"):
         theirs = html.replace(f"../{SCRIPT}", f"../{name}").encode()
         assert RAN in served(theirs, guarded=False)
@@ -408,7 +356,7 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
         assert re.search(r'id="live-chart"[^>]*>.*?mark-symbol', seen, re.DOTALL)
 
 
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("picture", PARTS["pictures"])
 def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
     summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(
         estimator=PLANTED, data_source=PLANTED
@@ -418,15 +366,15 @@ def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, t
     index = render_index([entry(planted, page=words, data=[{"name": PLANTED}])])["index.html"]
     drawn = tmp_path / "out" / "study" / "housing" / "figures" / "card.svg"
     drawn.parent.mkdir(parents=True)
-    drawn.write_text(PICTURES[picture], encoding="utf-8")
+    drawn.write_text(PARTS["pictures"][picture].replace("PLANTED", PLANTED), encoding="utf-8")
     assert b'src="housing/figures/card.svg"' in index
     for guarded in (True, False):
         assert RAN not in served(index, guarded=guarded)
 
 
-def test_a_page_without_its_script_shows_its_picture(files, tmp_path):
+def test_a_page_without_its_script_shows_its_picture(report, tmp_path):
     (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / "page.html").write_bytes(files["report.html"])
+    (tmp_path / "alone" / "page.html").write_bytes(report.files["report.html"])
     seen = opened((tmp_path / "alone" / "page.html").as_uri(), tmp_path).stdout
     assert "mark-symbol" not in seen
     assert '<html lang="en">' in seen  # not live

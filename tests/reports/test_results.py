@@ -2,6 +2,8 @@
 
 import io
 import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,20 +28,7 @@ def small(results):
     return results.head(200).copy()
 
 
-# A column of a row with privacy, a value, and what the sentence names
-FAULTS = [
-    ("status", "oops", ("status", "'oops'")),
-    ("data_source", "fake", ("data_source", "stand-in")),
-    ("calibration", "loose", ("calibration", "tight")),
-    ("privacy_model", "shuffle", "privacy_model"),
-    ("n", 0, "n must"),
-    ("replicate", -1, "replicate"),
-    ("epsilon", 0.0, "epsilon"),
-    ("delta", 1.0, "delta"),
-    ("estimator_epsilon", 99.0, "epsilon"),
-    ("certified_epsilon", 0.1, "certified_epsilon"),
-    ("status", "failed", "why"),
-]
+FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))["faults"]
 # A change of a table, and what the sentence names
 CHANGES = [
     (lambda rows: pd.concat([rows, rows.head(1)]), "replicate"),
@@ -50,11 +39,12 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("column", "value", "named"), FAULTS)
-def test_a_row_with_a_fault_is_refused_by_its_cell(small, column, value, named):
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_row_with_a_fault_is_refused_by_its_cell(small, fault):
+    column, value, *named = fault
     row = small.index[(small["calibration"] == "tight") & (small["status"] == "ok")][0]
     small.loc[row, column] = value
-    refused(lambda: validate_results(small), ResultsError, *words(named), repr(str(small.loc[row, "cell"])))
+    refused(lambda: validate_results(small), ResultsError, *named, repr(str(small.loc[row, "cell"])))
 
 
 def test_a_row_without_privacy_has_no_epsilon(small):

@@ -10,50 +10,13 @@ from flows.studies.find_study import study_names
 from flows.studies.scorecard import write_scorecard
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
-from tests.reports.test_browser import look
+from tests.reports.test_browser import fits_a_phone, javascript, look
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MOST_WORDS, MOST_BYTES = 30, 1_300_000
 
-# Draws each metric; chooses values of each visible menu and goes back, with each quantity on the axis;
-# `same` are menus that change nothing.
-CONTROLS = """
-const shown = () => [...page.querySelectorAll("#live-chart svg path, #live-chart svg text")]
-  .map((mark) => mark.getAttribute("transform") + mark.getAttribute("d") + mark.textContent).join();
-const menus = () => [...page.querySelectorAll("#menus select")];
-async function choose(menu, index) {
-  menu.selectedIndex = index;
-  for (const kind of ["input", "change"]) menu.dispatchEvent(new view.Event(kind, { bubbles: true }));
-  await pause(150);
-}
-async function changes(menu) {
-  const before = shown(), first = menu.selectedIndex;
-  let found = false;
-  for (let index = 0; index < menu.options.length && !found; index++) {
-    await choose(menu, index);
-    found = shown() !== before;
-  }
-  await choose(menu, first);
-  return found;
-}
-const same = [], metric = page.getElementById("metric"), drawn = [];
-for (let index = 0; index < (metric ? metric.options.length : 0); index++) {
-  await choose(metric, index);
-  drawn.push(shown());
-}
-if (metric) await choose(metric, 0);
-const axis = menus().find((menu) => menu.name === "axis");
-for (let index = 0; index < (axis ? axis.options.length : 1); index++) {
-  if (axis) await choose(axis, index);
-  for (const menu of menus())
-    if (menu.offsetParent && !(await changes(menu))) same.push(menu.labels[0].textContent);
-}
-return { same, requests: view.performance.getEntriesByType("resource").map((entry) => entry.name)
-    .filter((name) => !name.startsWith("file:"))
-    , metrics: [drawn.length, new Set(drawn).size, drawn.filter(Boolean).length],
-  scroll: page.documentElement.scrollWidth, width: view.innerWidth };
-"""
+CONTROLS = javascript("controls")
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +55,7 @@ def begins_for_anyone(page, folder):
     assert not re.search(r"[ℓδ‖σρβ²√±]|norm|z-score", sentence)
     assert not any(entry.title in sentence for entry in dpalgos.catalog())
     assert len(text.encode()) <= MOST_BYTES
-    seen = look(text, 390, folder)
-    assert seen["scroll"] <= 390
-    assert [seen[what] for what in ("clipped", "touching", "small", "hidden", "menus")] == [[]] * 5
+    fits_a_phone(text, folder)
 
 
 @pytest.mark.parametrize("study", study_names())

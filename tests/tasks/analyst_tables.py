@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import dpalgos
 import tasks.release.release
@@ -22,6 +21,7 @@ from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import write_block, write_design
 from tasks.run.tables import analyst_parquet
+from tests.builders import refused
 from tests.tasks.blocks import made_results, result_at, run_of
 
 TARGET = "least squares"  # of intervals, where their owner has to say
@@ -100,10 +100,7 @@ def advice_of(file, guesses=""):
 
 
 def refusal(call, *arguments, **keywords):
-    with pytest.raises((SpecError, DataError)) as refused:
-        call(*arguments, **keywords)
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
+    return refused(lambda: call(*arguments, **keywords), (SpecError, DataError))
 
 
 def computed(file, folder, replicates=2):

@@ -12,9 +12,7 @@ from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import DatasetSource
-from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest
-from tasks.report.write import write_report
-from tasks.run.block import write_block
+from tasks.report.manifest import RunOfStudy, StudyResults
 from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
 from tasks.study.block import Block
@@ -85,14 +83,3 @@ def run_of(study, **given):
     options = RunOptions(**{"reps": 3, "seed": 1} | given)
     started = "2026-01-01T00:00:00+00:00"
     return RunOfStudy(study=str(study), options=options, command="dpcost run", started=started)
-
-
-def written_report(study, folder, replicates):
-    """Run a study on simulated data; write its report below a folder, and return its page."""
-    parts = []
-    for number, block in enumerate(study.blocks("standard", replicates=replicates, seed=1)):
-        parts.append(result_at(folder / f"{number}.parquet"))
-        write_block(parts[-1], block, None)
-    results = made_results(parts, folder / "out")
-    manifest = build_manifest(study, run_of(f"{study.name}.toml", reps=replicates), {}, results)
-    return write_report(study, results.path, manifest)

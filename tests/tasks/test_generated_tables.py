@@ -127,29 +127,21 @@ def outcome(table, folder):
     return set(rows["status"]) | set(rows["message"])
 
 
-def check(table, folder):
-    for sentence in outcome(table, folder):
+# A seed, the numbers of rows and columns, None by chance, and whether the table has users
+TABLES = [pytest.param(seed, (9, 12, 40, 120)[seed % 4], 1 + seed % 5, False) for seed in range(8)]
+TABLES += [pytest.param(seed, None, None, False, marks=pytest.mark.slow) for seed in range(100, 116)]
+OF_USERS = ((seed, (9, 40, 200, 1000)[seed % 4], 2 + seed % 3, True) for seed in range(200, 206))
+TABLES += [pytest.param(*table, marks=pytest.mark.slow) for table in OF_USERS]
+
+
+@pytest.mark.parametrize(("seed", "n_rows", "n_columns", "has_users"), TABLES)
+def test_a_table_runs_or_is_refused_in_one_sentence(seed, n_rows, n_columns, has_users, tmp_path, home):
+    table = Generated(seed, n_rows, n_columns)
+    if has_users:
+        table.add_users()
+    for sentence in outcome(table, tmp_path):
         assert [each for each in ("\n", "secret", "31337") if each in sentence] == []
         assert set(sentence) - set(string.whitespace) or not sentence
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_small_table_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
-    check(Generated(seed, n_rows=(9, 12, 40, 120)[seed % 4], n_columns=1 + seed % 5), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 116))
-def test_a_table_of_any_sort_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
-    check(Generated(seed), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200, 206))
-def test_a_table_of_users_runs_or_is_refused_in_one_sentence(seed, tmp_path, home):
-    table = Generated(seed, (9, 40, 200, 1000)[seed % 4], 2 + seed % 3)
-    table.add_users()
-    check(table, tmp_path)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import itertools
 import math
 import sqlite3
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +49,8 @@ class Place:
 def postgresql():
     """The address of a private PostgreSQL cluster, which only this session's processes can reach."""
     pytest.importorskip("psycopg")
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        with private_postgres(Path(name)) as address:
-            yield address
+    with private_postgres() as address:
+        yield address
 
 
 @pytest.fixture

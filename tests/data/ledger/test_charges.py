@@ -1,4 +1,4 @@
-"""What is charged, replayed and lost; what was edited, cut off or put back is found, and nothing is shown."""
+"""What is charged, reserved, replayed and lost; what was edited or put back is found, and never shown."""
 
 import os
 import random
@@ -6,11 +6,20 @@ import shutil
 import signal
 import sqlite3
 import threading
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from data.errors import AnswerLost, ContentRefused, LedgerBroken, LedgerError, LedgerUnavailable
+from data.errors import (
+    AnswerLost,
+    BudgetExhausted,
+    ContentRefused,
+    LedgerBroken,
+    LedgerError,
+    LedgerUnavailable,
+)
 from data.ledger import PrivacyCost, open_ledger
 from data.ledger.book import START
 from tests.builders import refused
@@ -186,35 +195,10 @@ def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
     assert not place.home.exists()
 
 
-CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
-
-DELETE = "DELETE FROM dpcost_"
-# A statement, what the problem names, and whether it is of the tail, after which nothing more is charged
-TAMPERING = [
-    (CHARGE + "rho = rho / 2 WHERE number = 1", "charge 1", False),
-    (CHARGE + "rho = rho / 2 WHERE number = 2", "charge 2", True),
-    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 1", "charge 1", False),
-    (CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2", "charge 2", True),
-    (CHARGE + "dataset = 'others' WHERE number = 2", "charge 2", True),
-    (CHARGE + "dataset = 'nobody' WHERE number = 2", "charge 2", False),
-    (CHARGE + "content = 'x' WHERE number = 1", "charge 1", False),
-    (CHARGE + "hash = previous WHERE number = 1", "charge 1", False),
-    (CHARGE + "hash = 'é' WHERE number = 2", "charge 2", False),
-    (CHARGE + "answer = replace(answer, '3', '4')", "charge 1", False),
-    (CHARGE + "state = 'pending', answer = NULL", "charge 1", False),
-    (CHARGE + "state = 'released', answer = '{}' WHERE number = 2", "charge 2", True),
-    (DELETE + "charges WHERE number = 1", "charge 1 is missing", False),
-    (DELETE + "charges WHERE number = 2", "the last charge of budget 1", True),
-    (DELETE + "charges", "the last charge of budget 1", True),
-    (CHARGE + "number = 0 WHERE number = 2", "charge 1 is missing", False),
-    (DELETE + "budgets WHERE number = 1", "charge 1", False),
-    (BUDGET + "epsilon = 9 WHERE number = 1", "charge 1", True),
-    (BUDGET + "epsilon = 9 WHERE number = 2", "budget 2", False),
-    (BUDGET + "last = seal WHERE number = 1", "budget 1", True),
-]
+TAMPERING = tomllib.loads(Path(__file__).with_name("tampering.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING)
+@pytest.mark.parametrize(("statement", "problem", "of_tail"), TAMPERING["tampering"])
 def test_tampering_is_found_and_closes_the_ledger(written, place, fits, ask, statement, problem, of_tail):
     place.run(statement)
     report = place.ledger().verify()
@@ -301,3 +285,62 @@ def test_without_its_key_the_ledger_is_closed(written, place, fits, ask, replace
         with pytest.raises(LedgerError, match=message):
             use()
     assert key.exists() == replaced
+
+
+NAMED = PrivacyCost(rho=COST.rho, unit="row", facts={"reserve": "plan/one"})
+
+
+@pytest.fixture
+def two(ask):
+    return [(ask(epsilon=0.25), NAMED), (ask(epsilon=0.5), COST)]
+
+
+def states(ledger):
+    return [charge.state for charge in ledger.account("patients").charges]
+
+
+def test_a_reserve_is_charged_once_and_counts_from_the_start(ledger, fits, ask, two):
+    ledger.reserve("patients", two, fits)
+    ledger.reserve("patients", two, fits)
+    assert states(ledger) == ["reserved", "reserved"]
+    refused(lambda: charged(ledger, ask(epsilon=0.75), COST, fits), BudgetExhausted)
+    charge = charged(ledger, two[0][0], NAMED, fits)
+    assert states(ledger) == ["pending", "reserved"]
+    with pytest.raises(AnswerLost):
+        charged(ledger, two[0][0], NAMED, fits)
+    ledger.store(charge, {"estimate": 1.0})
+    assert states(ledger) == ["released", "reserved"]
+    assert ledger.verify().ok
+
+
+def test_all_questions_are_reserved_or_none(ledger, fits, ask, two):
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve("patients", [*two, (ask(epsilon=0.75), COST)], fits)
+    assert states(ledger) == []
+
+
+def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
+    first, second = ledger.reserve("patients", two, fits).charges
+    charged(ledger, two[1][0], COST, fits)
+    refused(lambda: ledger.reserve("patients", [], fits, give_back=[second.id]), LedgerError, "given back")
+    account = ledger.reserve("patients", [], fits, give_back=[first.id])
+    assert [charge.id for charge in account.charges] == [second.id]
+    assert states(ledger) == ["pending"]
+    again = charged(ledger, two[0][0], NAMED, fits)
+    assert (again.attempt, again.state) == (2, "pending")
+    assert ledger.verify().ok
+
+
+def test_a_reserve_of_another_cost_is_not_drawn(ledger, fits, two):
+    ledger.reserve("patients", two, fits)
+    other = PrivacyCost(rho=2 * COST.rho, unit="row")
+    refused(lambda: charged(ledger, two[0][0], other, fits), LedgerError, "plan/one")
+    assert states(ledger) == ["reserved", "reserved"]
+
+
+def test_a_backup_from_before_a_draw_does_not_replace_the_ledger(ledger, fits, two, tmp_path):
+    ledger.reserve("patients", two, fits)
+    ledger.backup(tmp_path / "backup")
+    charged(ledger, two[0][0], NAMED, fits)
+    refused(lambda: ledger.restore(tmp_path / "backup"), LedgerError, "lacks charges")
+    assert states(ledger) == ["pending", "reserved"]

@@ -31,7 +31,7 @@ class Ledgers(RuleBasedStateMachine):
         self.home, self.heads = self.folder / "home", []
         self.ledger = Ledger(self.home)
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
-        self.bound, self.backup = {}, None
+        self.contents, self.reserved, self.backup = {}, set(), None
 
     @rule(name=st.sampled_from(NAMES))
     def open(self, name):
@@ -70,11 +70,59 @@ class Ledgers(RuleBasedStateMachine):
             if charge.answer is not None:
                 assert charge.answer == self.answers[charge.id]
                 return
+            self.pending[charge.id] = charge
+            if charge.id in self.reserved:
+                self.reserved.remove(charge.id)
+                return
             assert charge.id not in self.charged
             assert not earlier or again
-            self.charged[charge.id] = name
-            self.pending[charge.id] = charge
-            self.bound[content] = name
+            self.add([charge.id], name, content, new)
+
+    @property
+    def bound(self):
+        """The name of each content that has a charge."""
+        return {self.contents[charge]: name for charge, name in self.charged.items()}
+
+    def add(self, charges, name, content, new=False):
+        """Note charges: their content has no other name, and their name no other content unless allowed."""
+        assert self.bound.get(content, name) == name
+        assert content in self.bound or name not in self.bound.values() or new
+        self.charged |= dict.fromkeys(charges, name)
+        self.contents |= dict.fromkeys(charges, content)
+
+    @rule(
+        **{"name": st.sampled_from(NAMES), "content": st.sampled_from(CONTENTS)},
+        bounds=st.sets(st.sampled_from(BOUNDS), min_size=1),
+    )
+    def reserve(self, name, content, bounds):
+        """Reserve some questions: all that have no charge, or none."""
+        questions = [Question(name, content, "dp_mean", {"bound": each}, EPSILON, 0.0) for each in bounds]
+        fresh = [each for each in questions if not any(key.startswith(each.id) for key in self.charged)]
+        try:
+            account = self.ledger.reserve(name, [(each, COST) for each in questions], fits)
+        except (BudgetExhausted, LedgerError):
+            assert fresh
+        else:
+            added = [each.id for each in account.charges if each.id not in self.charged]
+            assert len(added) == len(fresh)
+            self.reserved |= set(added)
+            if fresh:
+                self.add(added, name, content)
+
+    @precondition(lambda self: self.charged)
+    @rule(data=st.data())
+    def give_back(self, data):
+        """Give a reserve back; what was begun stays spent."""
+        charge = data.draw(st.sampled_from(sorted(self.charged)))
+        is_reserved = charge in self.reserved
+        try:
+            self.ledger.reserve(self.charged[charge], [], fits, give_back=[charge])
+        except LedgerError:
+            assert not is_reserved
+        else:
+            assert is_reserved
+            self.reserved.remove(charge)
+            del self.charged[charge]
 
     @precondition(lambda self: self.pending)
     @rule(answer=st.floats(allow_nan=False, allow_infinity=False), data=st.data())
@@ -93,7 +141,7 @@ class Ledgers(RuleBasedStateMachine):
     @rule()
     def back_up(self):
         self.ledger.backup(self.folder / "backup")
-        self.backup = dict(self.charged), dict(self.answers), set(self.opened)
+        self.backup = self.known()
 
     @precondition(lambda self: self.backup)
     @rule()
@@ -101,9 +149,12 @@ class Ledgers(RuleBasedStateMachine):
         try:
             self.ledger.restore(self.folder / "backup")
         except LedgerError:
-            assert self.backup != (self.charged, self.answers, self.opened)
+            assert self.backup != self.known()
         else:
-            assert self.backup == (self.charged, self.answers, self.opened)
+            assert self.backup == self.known()
+
+    def known(self):
+        return dict(self.charged), dict(self.answers), set(self.opened), set(self.reserved)
 
     @invariant()
     def nothing_is_forgotten(self):

@@ -73,7 +73,7 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     server.ask(f"deployments/{visits['id']}/create_flow_run", asked)
     failures = until(lambda: [run for run in server.ask("flow_runs") if run["state_type"] == "FAILED"], 120)
     (failed,), third = failures, project.computed()
-    assert "a folder is needed" in failed["state"]["message"]
+    assert "a file is in the place of the folder" in failed["state"]["message"]
     (project.out / "rand_visits").unlink()
     # What the page's button sends, pressed at once: the run's process may not have ended yet.
     retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
@@ -86,17 +86,19 @@ def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(
     project, server, elsewhere = standing, standing.server, standing.folder / "elsewhere"
     elsewhere.mkdir()
     project.out.symlink_to(elsewhere)
-    smoke = {"profile": "smoke"}
-    (fair,) = [each for each in project.server.ask("deployments") if each["name"] == "fair"]
+    smoke, fair = {"profile": "smoke"}, {"study": "fair"}
+    (deployment,) = [each for each in project.server.ask("deployments") if each["name"] == "fair"]
     cases = {
-        "must be a folder below reports/out, got": ("fair", smoke | {"out": project.out.name}),  # a link
-        "study must be one of fair, got 'snp'": ("snp", smoke),
-        "Input should be greater than or equal to 1": ("fair", smoke | {"workers": -1}),  # by types
+        "must be a folder below reports/out, got": fair
+        | {"options": smoke | {"out": project.out.name}},  # a link
+        "study must be one of fair, got 'snp'": {"study": "snp", "options": smoke},
+        "Input should be greater than or equal to 1": fair | {"options": smoke | {"workers": -1}},  # by types
+        "nonsense": fair | {"nonsense": 1},
     }
     try:
-        for study, options in cases.values():
-            body = {"parameters": {"study": study, "options": options}, "enforce_parameter_schema": False}
-            project.server.ask(f"deployments/{fair['id']}/create_flow_run", body)
+        for parameters in cases.values():
+            body = {"parameters": parameters, "enforce_parameter_schema": False}
+            project.server.ask(f"deployments/{deployment['id']}/create_flow_run", body)
 
         def ended():
             found = [run for run in server.ask("flow_runs") if run["state_type"] in ("FAILED", "COMPLETED")]

@@ -1,5 +1,7 @@
 """Deployments, and the forms that Prefect makes of their parameters."""
 
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,45 +17,21 @@ from tasks.errors import SpecError
 from tests.builders import refused
 from tests.tasks.analyst_tables import initialized
 
-HOUSING = {"study": "housing"}
-CELL = HOUSING | {"task": "run_block"}
+FLOWS = {"study": study, "rerun": rerun, "ingest": ingest, "report": report}
+FORMS = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding="utf-8"))
+FORMS["study"]["wrong"]["a text without end"] = {"study": "housing", "options": {"out": "x" * 10_000}}
+CASES = [
+    pytest.param(FLOWS[flow], given, verdict == "right", id=f"{flow}: {name}")
+    for flow, sides in FORMS.items()
+    for verdict, cases in sides.items()
+    for name, given in cases.items()
+]
 
 
-def options(**given):
-    return HOUSING | {"options": given}
-
-
-RIGHT = {
-    "the least": (study, HOUSING),
-    "all": (study, options(profile="paper", reps=3, seed=7, out="trial-1", workers=2, offline=True)),
-    "a cell": (rerun, CELL | {"cell": "ols:public:n=100", "out": "trial-1"}),
-    "all datasets": (ingest, {"datasets": []}),
-}
-WRONG = {
-    "unknown study": (study, {"study": "hosing"}),
-    "no study": (study, {}),
-    "a file": (study, {"study": "/etc/passwd.toml"}),
-    "unknown profile": (study, options(profile="full")),
-    "no repetitions": (study, options(reps=0)),
-    "too many": (study, options(reps=10**9)),
-    "negative seed": (study, options(seed=-1)),
-    "the folder above": (study, options(out="../out")),
-    "a folder below": (study, options(out="a/../../..")),
-    "an end of line": (study, options(out="a\n")),
-    "a text without end": (study, options(out="x" * 10_000)),
-    "an unknown option": (study, options(color=1)),
-    "an unknown task": (rerun, CELL | {"task": "rm"}),
-    "an unknown dataset": (ingest, {"datasets": ["../secret"]}),
-    "one dataset twice": (ingest, {"datasets": ["housing", "housing"]}),
-    "an unknown report": (report, {"studies": ["x"]}),
-}
-
-
-@pytest.mark.parametrize("case", RIGHT | WRONG)
-def test_the_servers_form_takes_what_is_right_and_nothing_else(case):
-    flow, given = (RIGHT | WRONG)[case]
+@pytest.mark.parametrize(("flow", "given", "is_right"), CASES)
+def test_the_servers_form_takes_what_is_right_and_nothing_else(flow, given, is_right):
     form = Draft202012Validator(flow.parameters.model_dump_for_openapi())
-    assert form.is_valid(given) == (case in RIGHT)
+    assert form.is_valid(given) == is_right
 
 
 @pytest.fixture

@@ -174,16 +174,13 @@ def test_no_request_outside_the_reports_makes_a_browser_ask_for_the_password(ask
         assert "www-authenticate" not in ask(path).headers, path
 
 
-def test_no_browser_keeps_a_report(ask):
+def test_a_report_is_neither_kept_by_a_browser_nor_framed_or_loaded_by_another_site(ask):
     for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
-        assert ask(path, **known()).headers["cache-control"] == "no-store"
+        headers = ask(path, **known()).headers
+        assert headers["cache-control"] == "no-store"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
-
-
-def test_another_site_neither_frames_a_report_nor_loads_it(ask):
-    headers = ask("/reports/housing/report.html", **known()).headers
-    assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_the_documentation_is_shown_or_the_page_says_how_to_build_it(ask, reports):

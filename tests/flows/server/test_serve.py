@@ -11,18 +11,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
-from data.store.folders import PROJECT_ROOT
 from flows import ServerError, serve
-from flows.local_server import answers, own_authentication
+from flows.local_server import answers
+from tests.builders import copied_project
 from tests.own_processes import private_postgres
 
 STUDY = """
@@ -66,9 +64,10 @@ def test_a_taken_port_is_one_sentence(capsys, home):
     assert "--port" in said
 
 
-def write_flow(project, work="pass"):
-    """Write the project's flow, whose tasks do some work first."""
-    (project / "flows" / "study.py").write_text(STUDY.replace("WORK", work))
+def write_flow(project, work="pass", before="total", after=""):
+    """Write the flow, whose tasks do some work first, with lines before its sum and after all else."""
+    text = STUDY.replace("WORK", work).replace("    total =", f"    {before} =")
+    (project / "flows" / "study.py").write_text(text + after)
 
 
 def states(serving):
@@ -79,12 +78,11 @@ def states(serving):
 @pytest.fixture
 def project(tmp_path):
     """Return a copy of the project with a tiny flow and one study."""
-    folder = tmp_path / "project"
-    for package in ("data", "tasks", "dpalgos", "reports", "flows"):
-        ignored = shutil.ignore_patterns("__pycache__", "out", *(["*.toml"] if package == "flows" else []))
-        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
+    folder = copied_project(tmp_path / "project", "__pycache__")
+    for study in folder.glob("flows/**/*.toml"):
+        if study.stem != "housing":
+            study.unlink()
     write_flow(folder)
-    shutil.copy(PROJECT_ROOT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
     return folder
 
 
@@ -102,6 +100,20 @@ def start(project):
         yield start
 
 
+@pytest.fixture
+def running(project, start):
+    """A function that returns a standing server with a run under way, which waits for a gate."""
+
+    def running(**flow):
+        write_flow(project, **{"work": GATE, **flow})
+        serving = start()
+        assert serving.run_deployment().returncode == 0
+        until(lambda: states(serving) == ["RUNNING"])
+        return serving
+
+    return running
+
+
 pytestmark = pytest.mark.server
 
 
@@ -111,11 +123,8 @@ def database(request):
     if request.param == "sqlite":
         yield {}
         return
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        with private_postgres(Path(name)) as address:
-            asynchronous = address.replace("postgresql", "postgresql+asyncpg")
-            yield {"PREFECT_API_DATABASE_CONNECTION_URL": asynchronous}
+    with private_postgres() as address:
+        yield {"PREFECT_API_DATABASE_CONNECTION_URL": address.replace("postgresql", "postgresql+asyncpg")}
 
 
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
@@ -150,15 +159,14 @@ def test_a_second_one_is_refused(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_when_it_ends_nothing_is_left_and_the_next_start_repeats_runs_under_way(project, start, number):
+def test_when_it_ends_nothing_is_left_and_the_next_start_repeats_runs_under_way(
+    project, start, running, number
+):
     """As systemd and compose do it: what dies is started again."""
-    write_flow(project, GATE)
-    serving = start()
+    serving = running()
     pages = serving.home / "prefect" / "pages"  # Prefect's own, with the modes of its package
     private = [path for path in serving.home.rglob("*") if not path.is_relative_to(pages)]
     assert {path.stat().st_mode & 0o077 for path in private} == {0}
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states(serving) == ["RUNNING"])
     serving.process.send_signal(number)
     said = serving.process.communicate(timeout=20)[0]
     assert serving.process.returncode == (-number if number == signal.SIGKILL else 0)
@@ -173,14 +181,11 @@ def test_when_it_ends_nothing_is_left_and_the_next_start_repeats_runs_under_way(
     assert serving.stop() == 0
 
 
-IGNORES = f"import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    {GATE}\n    total = sum"
+IGNORES = f"import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    {GATE}\n    total"
 
 
-def test_a_run_that_does_not_heed_a_signal_ends_with_the_server_all_the_same(project, start):
-    (project / "flows" / "study.py").write_text(STUDY.replace("WORK", "pass").replace("total = sum", IGNORES))
-    serving = start()
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states(serving) == ["RUNNING"])
+def test_a_run_that_does_not_heed_a_signal_ends_with_the_server_all_the_same(running):
+    serving = running(work="pass", before=IGNORES)
     time.sleep(2)
     serving.process.send_signal(signal.SIGTERM)
     said = serving.process.communicate(timeout=20)[0]  # Prefect's runner would wait for 30 s
@@ -198,10 +203,8 @@ def test_the_address_that_was_bound_is_the_one_that_is_asked(start, host):
     assert serving.stop() == 0
 
 
-def test_a_run_whose_process_dies_starts_again_but_not_for_ever(project, start):
-    write_flow(project, GATE)
-    serving = start()
-    assert serving.run_deployment().returncode == 0
+def test_a_run_whose_process_dies_starts_again_but_not_for_ever(running):
+    serving = running()
     for n_crashed in range(3):
         until(lambda n=n_crashed: states(serving) == ["CRASHED"] * n + ["RUNNING"], timeout=120)
         until(lambda: "RUNNING" in {run["state_type"] for run in serving.ask("task_runs")})
@@ -215,7 +218,7 @@ def test_a_run_whose_process_dies_starts_again_but_not_for_ever(project, start):
 
 def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
     serving = start()
-    known = {"Authorization": f"Basic {base64.b64encode(own_authentication(serving.home).encode()).decode()}"}
+    known = serving.known
     wrong = {"Authorization": f"Basic {base64.b64encode(b'dpcost:wrong').decode()}"}
     asking = {"method": "POST", "body": b"{}", "Content-Type": "application/json"}
     assert stat.S_IMODE((serving.home / "prefect.authentication").stat().st_mode) == 0o600
@@ -239,15 +242,12 @@ def change_history(serving, statement):
         return history.execute(statement).rowcount
 
 
-def test_a_run_that_prefect_marks_as_crashed_while_the_server_comes_back_starts_again(project, start):
+def test_a_run_that_prefect_marks_as_crashed_while_the_server_comes_back_starts_again(
+    project, start, running
+):
     """After a break of minutes Prefect's automation may be faster than what a start puts in order."""
-    write_flow(project, GATE)
-    with open(project / "flows" / "study.py", "a") as flow:  # which the server imports to deploy it
-        flow.write("\nwhile not Path('deploy').exists():\n    time.sleep(0.1)\n")
-    (project / "deploy").touch()
-    serving = start()
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states(serving) == ["RUNNING"])
+    (project / "deploy").touch()  # for which the server waits when it imports the flow to deploy it
+    serving = running(after="\nwhile not Path('deploy').exists():\n    time.sleep(0.1)\n")
     watched = "UPDATE automation_bucket SET "
     until(lambda: change_history(serving, watched + "count = count") == 1)
     serving.process.kill()
@@ -289,12 +289,8 @@ def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_o
     assert serving.stop() == 0
 
 
-def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, start):
-    flow = STUDY.replace("WORK", GATE).replace("    total", "    one.submit(0).result()\n    total")
-    (project / "flows" / "study.py").write_text(flow)
-    serving = start()
-    assert serving.run_deployment().returncode == 0
-    until(lambda: states(serving) == ["RUNNING"])
+def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, running):
+    serving = running(before="one.submit(0).result()\n    total")
     (run,) = (run["id"] for run in serving.ask("flow_runs") if not run["auto_scheduled"])
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z", "pause_key": "a person"}
     suspended = {"type": "PAUSED", "name": "Suspended", "state_details": details}  # as Prefect's page does
@@ -306,18 +302,6 @@ def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, sta
     until(lambda: states(serving) == ["COMPLETED"])
     assert serving.stop() == 0
     assert [word for word in ("memory", "killed", "Traceback") if word in serving.said] == []
-
-
-def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
-    serving = start()
-    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
-    about = {"parameters": {"study": "housing", "nonsense": 1}, "enforce_parameter_schema": False}
-    serving.ask(f"deployments/{deployment['id']}/create_flow_run", about)
-    until(lambda: states(serving) == ["FAILED"])
-    (run,) = [run for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
-    assert "nonsense" in run["state"]["message"]
-    time.sleep(5)
-    assert states(serving) == ["FAILED"]
 
 
 def test_history_older_than_the_days_to_keep_is_deleted(project, start):
@@ -341,12 +325,10 @@ def test_what_keeps_it_from_starting_is_one_sentence(monkeypatch, capsys, home, 
 
 @pytest.mark.slow
 def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
-    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as database:
-        Path(name).chmod(0o755)
-        address = database.enter_context(private_postgres(Path(name)))
-        asynchronous = address.replace("postgresql", "postgresql+asyncpg")
-        serving = start(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
-        database.close()
+    with private_postgres() as address:
+        serving = start(
+            PREFECT_API_DATABASE_CONNECTION_URL=address.replace("postgresql", "postgresql+asyncpg")
+        )
     said = serving.process.communicate(timeout=240)[0]
     assert serving.process.returncode == 1  # systemd starts it again
     assert "Traceback" not in said

@@ -1,4 +1,9 @@
-"""Plans of a file: checked without data, reserved at once, released, changed, continued after a failure."""
+"""Plans of a file: checked without data, reserved, released, changed, continued; measured over many."""
+
+import tomllib
+from dataclasses import replace
+from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +13,10 @@ import flows.protocol
 import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import BudgetExhausted, ContentRefused, LedgerError
-from data.ledger import open_ledger
+from data.ledger import Ledger, open_ledger
 from dpalgos import estimate
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.composition import Spending
 from reports.writing import num_in
 from tasks.advice.releases import AskedRelease, simulate_release
 from tasks.errors import SpecError
@@ -17,10 +24,11 @@ from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.protocol.registration import deviations, registration_of
 from tasks.question import release_question
-from tasks.release.release import draw_answer, public_plan
+from tasks.release.record import record_of
+from tasks.release.release import Charging, draw_answer, public_plan
 from tasks.release.spending import room_in
 from tasks.report.coefficients import read_record
-from tests.builders import refused, words
+from tests.builders import refused
 from tests.independent.accountant import epsilon_of_rho, rho_of
 from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, trial, written
 
@@ -103,10 +111,7 @@ def test_half_widths_of_a_question_decrease_in_epsilon(file):
 
 
 def test_a_question_about_another_response_than_the_study_is_simulated_with_its_own(file):
-    edit(
-        file,
-        ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'),
-    )
+    edit(file, ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'))
     plan = read_plan(file)
     request = plan.request("mean baseline", 1.0)
     problem = simulate_release(request.study, AskedRelease.of(request), 1).panel.problem
@@ -135,31 +140,14 @@ about = "Intervals of {0} regression."
 calibrations = ["tight"]
 params = {{ interval = 0.95, interval_target = "{0}" }}
 """
-REFUSED = [
-    (('"arm[T.drug]" = 2.5', "age = 1.0"), ("'primary'", "precision", "'age'")),
-    (('"mean baseline"', '"primary"'), ("'primary'", "twice")),
-    (('mean = "baseline"', 'mean = "weight"'), ("'mean baseline'", "'weight'")),
-    (("C(arm) + baseline", "C(arm) + weight"), ("'primary'", "'weight'")),
-    (
-        (
-            'submodel = "primary"\nformula = "systolic ~ C(arm)"',
-            'submodel = "primary"\nformula = "systolic ~ age"',
-        ),
-        ("'unadjusted'", "nested"),
-    ),
-    (('study = "trial.toml"', 'study = "other.toml"'), "other.toml"),
-    (('study = "trial.toml"\n', ""), "study"),
-    (('out = "table.tex"', 'out = "../table.tex"'), "'../table.tex'"),
-    (('out = "table.tex"', 'out = "protocol.md"'), "'protocol.md'"),
-    (('out = "table.tex"', 'out = "table.xls"'), "table.xls"),
-    (("epsilon = 3.0", "epsilon = -1"), "-1"),
-]
+REFUSED = tomllib.loads(Path(__file__).with_name("refused.toml").read_text(encoding="utf-8"))["refused"]
 
 
-@pytest.mark.parametrize(("change", "named"), REFUSED)
-def test_a_wrong_plan_is_refused_by_name(file, change, named):
-    edit(file, change)
-    refused(lambda: read_plan(file), SpecError, *words(named))
+@pytest.mark.parametrize("line", REFUSED, ids=lambda line: line[1])
+def test_a_wrong_plan_is_refused_by_name(file, line):
+    old, new, *named = line
+    edit(file, (old, new))
+    refused(lambda: read_plan(file), SpecError, *named)
 
 
 def test_an_estimator_that_cannot_be_released_is_refused_by_question(file):
@@ -349,3 +337,49 @@ def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
     text = run(file, again=True).with_suffix(".md").read_text()
     assert "charged 2 times" in text
     assert len(charges("released")) == 2
+
+
+def half_widths(record):
+    ends = {each["name"]: (each["lower"], each["upper"]) for each in record["release"]["answer"]}
+    return {name: np.nan if low is None else (high - low) / 2 for name, (low, high) in ends.items()}
+
+
+def released(prepared, home, names):
+    """Release some questions of a plan within a budget of their own; return half-widths and drawn events."""
+    plan, ledger = prepared.plan, Ledger(home)
+    ledger.open_dataset("trial", plan.plan.epsilon, plan.plan.delta)
+    reserve_plan(prepared, ledger)
+    events, widths = [], {}
+    for name in names:
+        request = plan.request(name, prepared.split.epsilons[name])
+        found = tasks.release.release.release(ledger, request, plan.data, charging=Charging())
+        events += found.plan.drawing.events
+        widths[name] = half_widths(record_of(found))
+    return widths, events
+
+
+@pytest.mark.slow
+def test_forecasts_and_targets_hold_and_the_split_is_better_than_an_equal_one(tmp_path):
+    plan = read_plan(written(tmp_path))
+    prepared = prepare_plan(plan)
+    assert not prepared.split.refusal
+    names = [each.name for each in plan.plan.released]
+    share = concentrated_rho(plan.plan.epsilon, plan.plan.delta) / len(names)
+    epsilon = 0.9999 * Spending(rho=share, pure_epsilon=inf).epsilon(plan.plan.delta)
+    equal = replace(prepared, split=replace(prepared.split, epsilons=dict.fromkeys(names, epsilon)))
+    held, met, smaller, totals = [], [], [], []
+    for seed in range(40):
+        trial(5000 + seed).to_parquet(tmp_path / "trial.parquet")
+        widths, events = released(prepared, tmp_path / f"plan {seed}", names)
+        others, _ = released(equal, tmp_path / f"equal {seed}", ["primary"])
+        for name in names:
+            for term, low, _, high in prepared.forecasts[name]["terms"]:
+                held.append(low <= widths[name][term] <= high)
+        targets = {each.name: each.precision.items() for each in plan.plan.released}
+        met.append(all(widths[name][term] <= most for name in names for term, most in targets[name]))
+        smaller.append(widths["primary"]["arm[T.drug]"] < others["primary"]["arm[T.drug]"])
+        totals.append(epsilon_of_rho(rho_of(events)[0], plan.plan.delta))
+    assert np.mean(held) >= 0.9
+    assert np.mean(met) >= 0.75  # measured 1.0 here, and 0.975 on the seeds that chose the trial
+    assert np.mean(smaller) >= 0.75  # measured 1 and .95
+    assert max(totals) <= plan.plan.epsilon

@@ -1,5 +1,8 @@
 """Releases of columns as a study file declares them: public units, categories, an intercept, and back."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +29,7 @@ from tests.tasks.analyst_tables import (
     study_of,
 )
 
+QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 COLUMNS = ("age", "region", "smoker")
 COST = ReleaseColumns(x=COLUMNS, y="cost")
 
@@ -206,21 +210,7 @@ def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger,
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
 
 
-PREPARATIONS = [
-    ('outside = "refuse"', 'outside = "clip"'),
-    ('missing = "refuse"', 'missing = "drop"'),
-    ("upper = 120", "upper = 110"),
-    ("upper = 120", 'upper = 120\nmissing = ["9999"]'),
-    ("upper = 120", "upper = 120\nimpute = 40"),
-    ("upper = 10000", "upper = 10000\ncenter = 2000"),
-    ("['north', 'south', 'west']", '["north", "south", "west"]\nothers = "west"'),
-    ("['north', 'south', 'west']", '["north", "south", "west"]\nlevels = {west = ["W", "w."]}'),
-    ("['north', 'south', 'west']", '["west", "south", "north"]'),
-    ("one row, a person", "one row, a visit"),
-]
-
-
-@pytest.mark.parametrize(("old", "new"), PREPARATIONS)
+@pytest.mark.parametrize(("old", "new"), QUESTIONS["preparations"])
 def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger, old, new):
     file = study(tmp_path, response="cost")
     first = record_of(asked(tmp_path, ledger))

@@ -3,7 +3,9 @@
 import copy
 import dataclasses
 import itertools
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,7 @@ from tests.builders import refused
 from tests.contract.forms import keywords, whose
 from tests.tasks.analyst_tables import completed, edited, init_study, release
 
+QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
@@ -155,30 +158,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def asked(folder, *, x='["a", "one"]', y='y = "y"', bounds="", params='family = "logistic"', head=""):
+def asked(folder, *, x='["a", "one"]', bounds="", params="", family="logistic", head=""):
     file = folder / "release.toml"
-    columns = f"[columns]\nx = {x}\n{y}\n" if x else ""
+    columns = f'[columns]\nx = {x}\ny = "y"\n' if x else ""
+    params = f'family = "{family}"\n{params}'
     file.write_text(f'{head}[dataset]\nname = "t"\n{columns}[bounds]\n{bounds}\n[params]\n{params}\n')
     return file
-
-
-LOGISTIC = 'family = "logistic"\n'
-REQUESTS = [
-    {},
-    {"params": LOGISTIC + "intercept = false"},
-    {"params": LOGISTIC + "intercept = true"},
-    {"params": LOGISTIC + "intercept = true", "x": '["one", "a"]'},
-    {"x": '["one", "a"]'},
-    {"bounds": "offset_bounds = [-1.0, 1.0]"},
-    {"bounds": "offset_bounds = [-1, 1]"},
-    {"bounds": "offset_bounds = [-0.01, 0.01]"},
-    {"params": LOGISTIC + "interval = 0.95"},
-    {"params": LOGISTIC + 'interval = 0.95\ninterval_target = "robust"'},
-    {"params": LOGISTIC + 'interval = 0.95\ninterval_target = "least squares"'},
-    {"params": 'family = "poisson"'},
-    {"x": '["a", "b"]'},
-    {"x": '["b", "a"]'},
-]
 
 
 def planned(folder, config, estimator, ledger, data="t.csv"):
@@ -199,24 +184,15 @@ def drawn_from(plan):
 def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs(folder):
     ledger = Ledger(folder / "home")
     ledger.open_dataset("t", 10.0, 1e-5)
-    plans = [planned(folder, asked(folder, **each), "preconditioned_glm", ledger) for each in REQUESTS]
+    plans = [
+        planned(folder, asked(folder, **each), "preconditioned_glm", ledger) for each in QUESTIONS["requests"]
+    ]
     for one, two in itertools.combinations(plans, 2):
         same = drawn_from(one) == drawn_from(two)
         assert (one.question.id == two.question.id) == same, (one.drawing.params, two.drawing.params)
-    assert len({plan.question.id for plan in plans}) == len(REQUESTS) - 3  # three are spelled in two ways
-
-
-STUDIES = [
-    ("", ""),
-    ("lower = -2", "lower = -3"),
-    ("lower = -2", "center = 0.5\nlower = -2"),
-    ("lower = -2", "impute = 0.5\nlower = -2"),
-    ('outside = "refuse"', 'outside = "clip"'),
-    ('missing = "refuse"', 'missing = "drop"'),
-]
-FORMULAS = ["y ~ a + b", "y ~ b + a", "y ~ a * b", "y ~ c + a", "y ~ c + offset(a)", "y ~ offset(a) + c"]
-FORMULAS += ["y ~ c + offset(2 * a)", "y ~ a + `pre-post`", "y ~ a + I(pre - post)", 'y ~ a + Q("pre-post")']
-FORMULAS += ["y ~ bs(a, df=4)", "y ~ bs(a, df=5)", "y ~ 1 + a  +  b"]
+    assert (
+        len({plan.question.id for plan in plans}) == len(QUESTIONS["requests"]) - 3
+    )  # three are spelled in two ways
 
 
 def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_same_inputs(folder):
@@ -225,21 +201,21 @@ def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_s
     init_study("mine", folder / "t.csv", folder=folder, response="y", family="logistic")
     bounds = {"a": (-2, 2), "b": (-2, 2), "c": (0.1, 3), "one": (0, 2)}
     written = completed(folder / "mine.toml", bounds, {}).read_text()
-    for old, new in STUDIES:
+    for old, new in QUESTIONS["studies"]:
         (folder / "mine.toml").write_text(written.replace(old, new, 1) if old else written)
-        config = asked(folder, x="", params="family = 'logistic'")
+        config = asked(folder, x="")
         edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
         edited(config, "[bounds]", '[columns]\nx = ["a", "b", "c"]\ny = "y"\n[bounds]')
         plans.append(planned(folder, config, "preconditioned_glm", ledger))
     (folder / "mine.toml").write_text(written)
-    for formula in FORMULAS:
-        config = asked(folder, x="", params="family = 'logistic'", head=f"formula = '{formula}'\n")
+    for formula in QUESTIONS["formulas"]:
+        config = asked(folder, x="", head=f"formula = '{formula}'\n")
         edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
         plans.append(planned(folder, config, "preconditioned_glm", ledger))
     for one, two in itertools.combinations(plans, 2):
         if drawn_from(one) != drawn_from(two):
             assert one.question.id != two.question.id
-    assert plans[-1].question.id == plans[len(STUDIES)].question.id
+    assert plans[-1].question.id == plans[len(QUESTIONS["studies"])].question.id
 
 
 def earlier_charge(ledger, question, parameters, exact="00"):
@@ -275,7 +251,7 @@ def test_stored_answers_of_this_version_bar_no_other_question(folder):
     ledger = Ledger(folder / "home")
     ledger.open_dataset("t", 10.0, 1e-5)
     estimates = []
-    for request in REQUESTS[1:5]:
+    for request in QUESTIONS["requests"][1:5]:
         config = asked(folder, **request)
         estimates.append(release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).estimate)
     assert len(ledger.account("t").charges) == 4

@@ -1,10 +1,11 @@
-"""Releases that are killed between charge and answer: nothing is shown uncharged, nothing is drawn twice."""
+"""Releases and plans that are killed: nothing is shown uncharged or drawn twice, no answer is lost."""
 
 import json
 import os
 import random
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,85 +14,156 @@ import pytest
 import tasks.release.release
 from data.errors import AnswerLost
 from data.ledger import Ledger
+from tasks.protocol.plan_file import read_plan
+from tasks.protocol.prepare import prepare_plan, reserve_plan
+from tasks.protocol.registration import registration_of
+from tasks.question import release_question
 from tasks.release.release import draw_answer
+from tests.builders import release_file
 from tests.tasks.analyst_tables import release
+from tests.tasks.protocol.trials import written
 
-CONFIG = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nlower = -1.0\nupper = {upper}\n'
 N_KILLS = 24
 
 
-def ask(home, folder, number, again=False):
-    config = folder / f"release-{number}.toml"
-    config.write_text(CONFIG.format(upper=1 + number / 1000))
-    asked = Ledger(home), "box_mean", folder / "people.csv", config
-    return release(*asked, epsilon=0.05, delta=1e-8, again=again)
+class Notes:
+    """Notes of processes that may be killed: each line is written at once."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, **note):
+        os.write(self.file, (json.dumps(note) + "\n").encode())
+
+    def of(self, what):
+        notes = map(json.loads, self.path.read_text().splitlines())
+        return [note[what] for note in notes if what in note]
 
 
-def child(home, folder, number, notes):
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Notes of this test's processes, which note what they draw."""
+    notes = Notes(tmp_path / "notes")
+
     def noted(plan):
-        os.write(notes, (json.dumps({"drawn": plan.question.id}) + "\n").encode())
+        notes.add(drawn=plan.question.id)
         return draw_answer(plan)
 
-    tasks.release.release.draw_answer = noted
-    answer = ask(home, folder, number)
-    os.write(notes, (json.dumps({"shown": answer.estimate, "charge": answer.charge.id}) + "\n").encode())
+    monkeypatch.setattr(tasks.release.release, "draw_answer", noted)
+    return notes
 
 
-def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twice(tmp_path):
-    home = tmp_path / "home"
-    rows = np.random.default_rng(0).uniform(-1, 1, 300)
+def ended(call, seconds=None):
+    """Call a function in a process, kill it after some seconds, and return how it ended."""
+    if (pid := os.fork()) == 0:
+        try:
+            call()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twice(tmp_path, notes):
+    home, rows = tmp_path / "home", np.random.default_rng(0).uniform(-1, 1, 300)
     pd.DataFrame({"age": rows}).to_csv(tmp_path / "people.csv", index=False)
     Ledger(home).open_dataset("people", 10.0, 1e-6)
-    ask(home, tmp_path, 9998)  # everything imported
+
+    def ask(number):
+        config = release_file(
+            tmp_path, "people", ["age"], bounds=f"lower = -1.0\nupper = {1 + number / 1000}"
+        )
+        return release(Ledger(home), "box_mean", tmp_path / "people.csv", config, epsilon=0.05, delta=1e-8)
+
+    def show(number):
+        answer = ask(number)
+        notes.add(shown=answer.estimate, charge=answer.charge.id)
+
+    ask(9998)  # everything imported
     start = time.monotonic()
-    ask(home, tmp_path, 9999)
+    ask(9999)
     longest = time.monotonic() - start
-    notes = os.open(tmp_path / "notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     chance, killed, number = random.Random(0), 0, 0
     while killed < N_KILLS:
         number += 1
-        pid = os.fork()
-        if pid == 0:
-            try:
-                child(home, tmp_path, number, notes)
-            finally:
-                os._exit(0)
-        time.sleep(chance.random() * 1.1 * longest)
-        os.kill(pid, signal.SIGKILL)
-        killed += os.waitpid(pid, 0)[1] == signal.SIGKILL
-    said = [json.loads(line) for line in (tmp_path / "notes").read_text().splitlines()]
-    drawn = [note["drawn"] for note in said if "drawn" in note]
+        killed += ended(lambda n=number: show(n), chance.random() * 1.1 * longest) == signal.SIGKILL
+    drawn = notes.of("drawn")
     charges = Ledger(home).account("people").charges
     assert len(drawn) == len(set(drawn))
     assert set(drawn) <= {charge.question.id for charge in charges}
-    stored = {c["id"]: c["answer"] for each in Ledger(home).show() for c in each["charges"]}
-    for note in said:
-        if "shown" in note:
-            assert stored[note["charge"]]["estimate"] == note["shown"]
+    stored = {charge.id: charge.answer for charge in charges}
+    for charge, estimate in zip(notes.of("charge"), notes.of("shown"), strict=True):
+        assert stored[charge]["estimate"] == estimate
     lost = 0
     for k in range(1, number + 1):  # a second request shows what is stored, or charges what never was
         try:
-            answer = ask(home, tmp_path, k)
+            answer = ask(k)
             assert answer.replayed == (answer.charge.id in stored)
         except AnswerLost:
             lost += 1
     states = [charge.answer is None for charge in Ledger(home).account("people").charges]
-    assert sum(states) == lost
-    assert len(states) == number + 2
+    assert (sum(states), len(states)) == (lost, number + 2)
     assert Ledger(home).verify().ok
+
+
+def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path, notes, monkeypatch):
+    prepared = prepare_plan(read_plan(written(tmp_path, 1500)))
+    epsilons = dict.fromkeys(prepared.plan.requests, 0.5)
+    prepared = replace(prepared, split=replace(prepared.split, epsilons=epsilons))
+    chance, killed, number, longest = random.Random(0), 0, 0, None
+
+    def run_plan():
+        """Do what the command does after its question."""
+        ledger = Ledger(home)
+        reserve_plan(prepared, ledger)
+        for name, charges in registration_of(prepared.plan, ledger.account("trial")).items():
+            try:
+                release_question.fn(prepared.plan, name, charges[-1], folder, again=False)
+            except AnswerLost:
+                notes.add(lost=(number, name))
+
+    while killed < N_KILLS:
+        number += 1
+        home, folder = tmp_path / f"home {number}", tmp_path / f"out {number}"
+        monkeypatch.setenv("DPCOST_HOME", str(home))
+        Ledger(home).open_dataset("trial", 2.0, 1e-6)
+        stored, status = {}, None
+        while status != 0:  # until the plan ends undisturbed
+            began, is_undisturbed = time.monotonic(), longest is None or killed == N_KILLS
+            seconds = None if is_undisturbed else chance.random() * longest
+            status = ended(run_plan, seconds)
+            killed += status == signal.SIGKILL
+            account = Ledger(home).account("trial")
+            answers = {each.id: each.answer for each in account.charges if each.answer is not None}
+            assert stored.items() <= answers.items()  # what was answered stays
+            stored = answers
+            assert status in (0, signal.SIGKILL)
+        longest = longest or time.monotonic() - began
+        drawn = notes.of("drawn")
+        assert len(drawn) == len(set(drawn))
+        assert len(account.charges) == len(epsilons)
+        lost = {name for of, name in notes.of("lost") if of == number}
+        assert len(stored) == len(account.charges) - len(lost)
+        shown = {path.parent.name for path in folder.glob("*/release.json")}
+        assert shown == {
+            each.reserve.partition("/")[2] for each in account.charges if each.answer is not None
+        }
+        assert Ledger(home).verify().ok
 
 
 @pytest.mark.parametrize("user_id", [None, "person"])
 def test_progress_tells_how_many_rows_were_read_unless_that_is_private(tmp_path, user_id):
-    home, told = tmp_path / "home", []
+    ledger, told = Ledger(tmp_path / "home"), []
     table = pd.DataFrame({"age": np.linspace(-1, 1, 600), "weight": 0.5, "person": np.arange(600) // 2})
     table.to_csv(tmp_path / "people.csv", index=False)
-    Ledger(home).open_dataset("people", 100.0, 1e-5)
-    users = 'user_id = "person"\n' if user_id else ""
-    bounds = "[bounds]\nvalue_bound = 1.0\n" + "concentration_radius = 1.0\n" * bool(user_id)
-    config = f'[dataset]\nname = "people"\n[columns]\nx = ["age", "weight"]\n{users}{bounds}'
-    (tmp_path / "release.toml").write_text(config)
-    files = tmp_path / "people.csv", tmp_path / "release.toml"
+    ledger.open_dataset("people", 100.0, 1e-5)
+    columns = 'user_id = "person"' if user_id else ""
+    bounds = "value_bound = 1.0\n" + "concentration_radius = 1.0\n" * bool(user_id)
+    config = release_file(tmp_path, "people", ["age", "weight"], columns=columns, bounds=bounds)
     name = "user_level_mean" if user_id else "dp_mean"
-    release(Ledger(home), name, *files, epsilon=50.0, delta=1e-6, progress=told.append)
+    release(ledger, name, tmp_path / "people.csv", config, epsilon=50.0, delta=1e-6, progress=told.append)
     assert told[-1:] == ([] if user_id else [600])

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from tests.builders import refused, release_file, release_words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import completed, init_study, numbers_of, release
 
+QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 N = 240
 CONFIG = '[dataset]\nname = "people"\n{study}[columns]\nx = {x}\n{y}[bounds]\n{bounds}\n[params]\n{params}\n'
 
@@ -46,25 +49,11 @@ def asked(ledger, folder, estimator="box_mean", *, table=None, study="", x='["ag
 
 
 BOX = {"bounds": "lower = -1.0\nupper = 1.0"}
-SPELLED = {
-    "columns in another order": [BOX, {**BOX, "x": '["weight", "age"]'}],
-    "a bound of each column": [BOX, {"bounds": "lower = [-1, -1]\nupper = [1, 1.0]"}],
-    "bounds of each column in another order": [
-        {"bounds": "lower = [-1, -2]\nupper = [1, 2]"},
-        {"bounds": "lower = [-2, -1]\nupper = [2, 1]", "x": '["weight", "age"]'},
-    ],
-    "a default written out": [BOX, {**BOX, "params": 'noise = "least"'}],
-    "numbers written otherwise": [BOX, {"bounds": "upper = 1\nlower = -10e-1"}],
-    "an interval as an option": [
-        {**BOX, "params": "interval = 0.95"},
-        {**BOX, "options": {"interval": 0.95}},
-    ],
-}
 
 
-@pytest.mark.parametrize("spellings", SPELLED)
+@pytest.mark.parametrize("spellings", QUESTIONS["spellings"].values(), ids=QUESTIONS["spellings"])
 def test_a_question_that_is_spelled_otherwise_is_the_same(ledger, tmp_path, spellings):
-    first, *others = [asked(ledger, tmp_path, **stated) for stated in SPELLED[spellings]]
+    first, *others = [asked(ledger, tmp_path, **(BOX | stated)) for stated in spellings]
     for other in others:
         assert other.replayed
         assert other.estimate == first.estimate
@@ -72,15 +61,8 @@ def test_a_question_that_is_spelled_otherwise_is_the_same(ledger, tmp_path, spel
 
 
 def test_other_questions_are_charged(ledger, tmp_path):
-    different = [
-        BOX,
-        {"bounds": "lower = [-1, -2]\nupper = [1, 2]"},
-        {"bounds": "lower = [-2, -1]\nupper = [2, 1]"},
-        {**BOX, "x": '["age"]'},
-        {**BOX, "params": "interval = 0.95"},
-        {**BOX, "params": "interval = 0.9"},
-    ]
-    assert not any(asked(ledger, tmp_path, **stated).replayed for stated in different)
+    different = QUESTIONS["different"]
+    assert not any(asked(ledger, tmp_path, **(BOX | stated)).replayed for stated in different)
 
 
 def study_of(folder):
@@ -111,17 +93,6 @@ def test_markers_in_another_order_are_the_same_question_and_levels_are_another(l
     for content, same in spellings:
         file.write_text(content)
         assert asked(ledger, tmp_path, "preconditioned_regression", **config).replayed == same
-
-
-def test_a_formula_of_the_same_columns_is_the_same_question(ledger, tmp_path):
-    study_of(tmp_path)
-    config, answers = tmp_path / "release.toml", []
-    for formula in ("cost ~ age + weight", "cost ~ 1 + age+weight", "cost ~ weight + age", "cost ~ age"):
-        config.write_text(f'formula = "{formula}"\n[dataset]\nname = "people"\nstudy = "mine.toml"\n')
-        asked = ledger, "preconditioned_regression", tmp_path / "people.csv", config
-        answers.append(release(*asked, epsilon=5.0, delta=1e-6))
-    assert [answer.replayed for answer in answers] == [False, True, False, False]
-    assert answers[1].estimate == answers[0].estimate
 
 
 def with_cell(column, value):

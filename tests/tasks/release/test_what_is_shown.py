@@ -7,6 +7,8 @@ rows.
 
 import json
 import logging
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,29 +25,7 @@ from tests.builders import BOUNDS, CATEGORIES
 from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
-# Whitelists: each place where a release is shown, with all keys that it may have.
-STORED = {"estimate", "events", "cautions", "interval", "interval_note", "fit", "fit_note", "binned_fit"}
-STORED.add("released_model")
-RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
-    "cautions", "fit_note", "methods", "parameters",
-    "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
-    "released_model",
-}  # fmt: skip
-INSIDE = {
-    "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
-    "answer": {"name", "estimate", "shrunk", "lower", "upper"},
-    "public": {"what", "value", "source"},
-    "model": {"n", "counted", "response", "family", "formula", "offset", "references", "preparation"},
-    "fit": {"r_squared", "r_squared_low", "r_squared_high"}
-    | {"residual_std", "residual_std_low", "residual_std_high"},
-    "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std"},
-    "risk": {"unit", "delta", "posterior", "true_positive_rate", "sentence"},
-    "software": {"dpcost", "opendp", "numpy", "python"},
-    "released_model": {"terms", "groups", "columns", "matrix", "shift", "response", "intercept", "promise"}
-    | {"family", "level", "has_offset", "offset", "arrays", "curvature", "center", "intercept_shift", "tail"},
-    "ledger": {"charge", "charged", "replayed", "epsilon_charged", "epsilon_spent", "epsilon_budget"}
-    | {"delta_budget", "spent_note", "head"},
-}
+KNOWN = tomllib.loads(Path(__file__).with_name("shown.toml").read_text(encoding="utf-8"))
 # What follows from the time and from the rows by a secret key.
 CHANGING = ("charge", "charged", "head", "publication_date")
 
@@ -156,13 +136,16 @@ def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delt
     assert len(drawn) == len(again) > 0
     for place in one:
         assert one[place] == other[place], place
-    assert set(one["answer"]) <= STORED
+    assert set(one["answer"]) <= set(KNOWN["stored"]["answer"])
     assert set(one["record"]) == {"record_version", "deployment", "release"}
-    assert set(one["record"]["release"]) == RECORD
-    for part, known in INSIDE.items():
-        found = one["record"]["release"][part]
-        for each in found if isinstance(found, list) else [found] if found else []:
-            assert set(each) == known, part
+    assert set(one["record"]["release"]) == set(KNOWN["record"]["release"])
+    assert set(one["record"]["deployment"]) == set(KNOWN["deployment"])
+    for of in ("release", "deployment"):
+        for part, keys in KNOWN[of].items():
+            found = one["record"][of][part]
+            assert found or of == "release", part
+            for each in found if isinstance(found, list) else [found] if found else []:
+                assert set(each) == set(keys), part
 
 
 def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatch):
