@@ -14,72 +14,44 @@ PROVED = "below it no unbiased mean with δ = 0"
 
 
 def dense_rates(task: str, n: int, d: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Return the papers' upper and lower rates of a mean, or of a linear or generalized linear model."""
+    """Return the papers' upper and lower rates of a mean, or of a linear or generalized linear model.
+
+    For a mean, the lower rate is d/n + d² log(1/δ) / (n² ε²). The upper one is for sub-Gaussian rows: its
+    second term has a factor log(n) (paper A, Theorems 3.1 and 3.2). For a model, the lower rate is
+    d/n + d² / (n² ε²). The second term of the upper one has a factor log(1/δ) log³(n) (paper A, Theorems 4.1
+    and 4.2). It is in the norm of the design's second moments. Theorem 1 of paper B is the same for
+    generalized linear models, with c(σ) in place of σ², in the Euclidean norm.
+    """
+    log_delta, log_n = np.log(1 / delta), np.log(n)
     if task == "mean":
         return {
-            UPPER: mean_upper(n, d, epsilon, delta),
-            LOWER: mean_lower(n, d, epsilon, delta),
+            UPPER: _root(d, n, epsilon, log_delta, log_n),
+            LOWER: _root(d, n, epsilon, log_delta),
             PROVED: explicit_mean_lower(n, d, epsilon),
         }
-    return {
-        UPPER: linear_regression_upper(n, d, epsilon, delta),
-        LOWER: linear_regression_lower(n, d, epsilon),
-    }
+    return {UPPER: _root(d, n, epsilon, log_delta, log_n**3), LOWER: _root(d, n, epsilon)}
 
 
 def sparse_rates(task: str, n: int, d: int, s: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Return the papers' upper rate for s-sparse parameters, and the lower rate that is proved."""
-    upper = sparse_mean_upper if task == "mean" else sparse_linear_regression_upper
-    return {UPPER: upper(n, d, s, epsilon, delta), LOWER: sparse_lower(n, d, s, epsilon)}
+    """Return the papers' upper rate for s-sparse parameters, and the lower rate that is proved.
 
-
-def mean_upper(n: float, d: int, epsilon: float, delta: float) -> float:
-    """Return the root of d/n + d² log(1/δ) log(n) / (n² ε²): paper A, Theorem 3.2, sub-Gaussian rows."""
-    return float(np.sqrt(d / n + (d / (n * epsilon)) ** 2 * np.log(1 / delta) * np.log(n)))
-
-
-def mean_lower(n: float, d: int, epsilon: float, delta: float) -> float:
-    """Return the root of d/n + d² log(1/δ) / (n² ε²): paper A, Theorem 3.1."""
-    return float(np.sqrt(d / n + (d / (n * epsilon)) ** 2 * np.log(1 / delta)))
-
-
-def sparse_mean_upper(n: float, d: int, s: int, epsilon: float, delta: float) -> float:
-    """Return the root of s log(d)/n + (s log d)² log(1/δ) log(n) / (n² ε²): paper A, Theorem 3.4."""
-    k = s * np.log(d)
-    return float(np.sqrt(k / n + (k / (n * epsilon)) ** 2 * np.log(1 / delta) * np.log(n)))
-
-
-def sparse_lower(n: float, d: int, s: int, epsilon: float) -> float:
-    """Return the root of s log(d)/n + s² / (n² ε²), for sparse means and sparse regression.
-
-    The papers claim (s log d)² in the privacy term (paper A, Theorems 3.3 and 4.3). Their tracing attack
-    supports s² only. The proof applies Stein's lemma to the selected coordinates, but the selection depends
-    on the same prior draw. The rate may hold by another proof.
+    The upper rate is that of :func:`dense_rates`, with s log(d) for d (paper A, Theorems 3.4 and 4.4; paper
+    B, Theorem 3). The lower rate is s log(d)/n + s² / (n² ε²). The papers claim (s log d)² in its privacy
+    term (paper A, Theorems 3.3 and 4.3). Their tracing attack supports s² only. The proof applies Stein's
+    lemma to the selected coordinates, but the selection depends on the same prior draw. The rate may hold by
+    another proof.
     """
-    return float(np.sqrt(s * np.log(d) / n + (s / (n * epsilon)) ** 2))
+    power = 1 if task == "mean" else 3
+    upper = _root(s * np.log(d), n, epsilon, np.log(1 / delta), np.log(n) ** power)
+    return {UPPER: upper, LOWER: float(np.sqrt(s * np.log(d) / n + (s / (n * epsilon)) ** 2))}
 
 
-def linear_regression_upper(n: float, d: int, epsilon: float, delta: float) -> float:
-    """Return the root of d/n + d² log(1/δ) log³(n) / (n² ε²).
-
-    This is Theorem 4.2 of paper A, in the norm of the design's second moments. Theorem 1 of paper B is the
-    same for generalized linear models, with c(σ) in place of σ², in the Euclidean norm.
-    """
-    return float(np.sqrt(d / n + (d / (n * epsilon)) ** 2 * np.log(1 / delta) * np.log(n) ** 3))
-
-
-def linear_regression_lower(n: float, d: int, epsilon: float) -> float:
-    """Return the root of d/n + d² / (n² ε²): paper A, Theorem 4.1."""
-    return float(np.sqrt(d / n + (d / (n * epsilon)) ** 2))
-
-
-def sparse_linear_regression_upper(n: float, d: int, s: int, epsilon: float, delta: float) -> float:
-    """Return the root of s log(d)/n + (s log d)² log(1/δ) log³(n) / (n² ε²).
-
-    Paper A, Theorem 4.4; paper B, Theorem 3, has the same for generalized linear models.
-    """
-    k = s * np.log(d)
-    return float(np.sqrt(k / n + (k / (n * epsilon)) ** 2 * np.log(1 / delta) * np.log(n) ** 3))
+def _root(k: float, n: float, epsilon: float, *factors: float) -> float:
+    """Return the root of k/n + k² / (n² ε²), whose second term has further factors."""
+    privacy = (k / (n * epsilon)) ** 2
+    for factor in factors:
+        privacy *= factor
+    return float(np.sqrt(k / n + privacy))
 
 
 def explicit_mean_lower(n: float, d: int, epsilon: float) -> float:

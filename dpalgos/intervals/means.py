@@ -84,31 +84,27 @@ def interval_in_ball(
     offset: ReleasedOffset,
     unseen: Unseen = _UNSEEN_OFFSETS,
 ) -> Interval | None:
-    """Return the interval of a mean of clipped offsets, released as ``offset``; None without a level."""
+    """Release the spread of offsets clipped to a ball, whose mean is released as ``offset``.
+
+    Return the interval of the mean; None without a level.
+    """
     if level is None:
         return None
+    n_rows = offset.n_rows
     distances: Grouped[FloatArray] = sample.map_groups(
         lambda group: np.asarray(ball.distances(group) * group.weights), all_replicates=True
     )
-    above = shares_above(sample, distances, ball.radius)
-    spread = RowSpread(mean_squares(sample, ball), above, unseen)
-    return ball_interval(spend, level, ball, offset, spread)
-
-
-def ball_interval(
-    spend: Spend, level: float, ball: Ball, offset: ReleasedOffset, spread: RowSpread
-) -> Interval:
-    """Release the spread of offsets clipped to a ball; return the interval."""
-    n_rows = offset.n_rows
-    squares, std = release_second_moments(spend, BALL_SQUARES, spread.squares, ball.radius, n_rows)
-    tail = release_tail(spend, BALL_TAIL, spread.above, n_rows)
+    squares, std = release_second_moments(
+        spend, BALL_SQUARES, mean_squares(sample, ball), ball.radius, n_rows
+    )
+    tail = release_tail(spend, BALL_TAIL, shares_above(sample, distances, ball.radius), n_rows)
     along = reach_along(squares, np.maximum(squares, 0).sum(axis=0))
     return mean_interval(
         level,
         ReleasedOffset(ball.unit * offset.value, ball.unit * offset.noise_std, n_rows),
         squares=ball.unit**2 * squares,
         squares_std=ball.unit**2 * std,
-        clipping=ball.unit * tail.moved(along * ball.radius, unseen=spread.unseen),
+        clipping=ball.unit * tail.moved(along * ball.radius, unseen=unseen),
     )
 
 

@@ -206,10 +206,10 @@ def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_fr
 @pytest.mark.parametrize("n", [1e3, 1e4, 1e5])
 def test_upper_bounds_lie_above_lower_bounds(n):
     delta = 10 / n**1.1
-    assert theory.mean_upper(n, 20, 0.5, delta) >= theory.mean_lower(n, 20, 0.5, delta)
-    assert theory.linear_regression_upper(n, 20, 0.5, delta) >= theory.linear_regression_lower(n, 20, 0.5)
-    for upper in (theory.sparse_mean_upper, theory.sparse_linear_regression_upper):
-        assert upper(n, 2000, 20, 0.5, delta) >= theory.sparse_lower(n, 2000, 20, 0.5)
+    for task in ("mean", "linear_regression"):
+        sparse = theory.sparse_rates(task, n, 2000, 20, 0.5, delta)
+        for rates in (theory.dense_rates(task, n, 20, 0.5, delta), sparse):
+            assert rates[theory.UPPER] >= rates[theory.LOWER]
 
 
 def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
