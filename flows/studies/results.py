@@ -106,7 +106,7 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _study_of(run: Path) -> dict[str, Any]:
-    """Return the study in the manifest of a run, or nothing."""
+    """Return what the manifest of a run records about its study file, or nothing."""
     with suppress(ValueError, TypeError):
         return dict(last_run(report_of(run)).get("study", {}))
     return {}
