@@ -95,7 +95,7 @@ class Ledgers(RuleBasedStateMachine):
         self.first.setdefault(content, name)
 
     def is_free_again(self, name, content):
-        """Whether another name gave all reserves of a content back, which verify does not take for free yet."""
+        """Whether another name gave all reserves of a content back; verify takes it for bound still."""
         return self.first.get(content, name) != name and content not in self.bound
 
     @rule(
