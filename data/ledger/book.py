@@ -204,7 +204,7 @@ class Book:
     def problems(self) -> list[str]:
         """Return what is not as it was written; no stored value is in a sentence."""
         faults, last = [], START
-        names: dict[str, str] = {}  # dataset of each content
+        names: dict[str, str] = {}  # dataset of each content; what was given back binds none
         budgets = {row["name"]: row for row in self._budgets}
         last_of = dict.fromkeys(budgets, START)
         for number, row in enumerate(self._rows(CHARGES), start=1):
@@ -219,7 +219,10 @@ class Book:
                 faults.append(f"charge {number}, or the budget it belongs to, was edited")
             elif row["seal"] != _seal(row):
                 faults.append(f"the state or the result of charge {number} was edited")
-            elif names.setdefault(row["content"], row["dataset"]) != row["dataset"]:
+            elif (
+                row["state"] != RETURNED
+                and names.setdefault(row["content"], row["dataset"]) != row["dataset"]
+            ):
                 faults.append(f"charge {number} is about data that are bound to another dataset")
             last = last_of[row["dataset"]] = row["hash"]
         for number, row in enumerate(self._budgets, start=1):

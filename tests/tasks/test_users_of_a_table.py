@@ -116,10 +116,12 @@ def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch, fo
     table["visits"] = 3 + 2 * table.ill + 0.03 * table.age + rng.normal(0, 1, 4000)
     bounds = {"age": (18, 100), "visits": (-5, 35)}
     file = initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
-    if form == "winsorized":  # in comments
+    if form == "winsorized":  # as the comment after the entry says
         text = file.read_text()
-        block = text[text.index("# [[estimators]]") : text.index("# Guesses")]
-        edited(file, block, re.sub("^# ", "", block, flags=re.MULTILINE))
+        entry = text[text.index('form = "clipped per user"') : text.index("# For thousands")]
+        changed = re.sub("(?m)^(about|aggregation|curvature_bound) = .*\n", "", entry)
+        changed = changed.replace("clipped per user", form).replace('"sqrt(d)/2"\nr', '"sqrt(d)"\nr')
+        edited(file, entry, changed.replace("n_iterations = 40", "n_iterations = 20"))
         edited(tmp_path / "mine-release.toml", "clipped per user", form)
     ledger = open_ledger(home)
     ledger.open_dataset("mine", 100.0, 1e-6)

@@ -331,6 +331,16 @@ def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     assert ledger.verify().ok
 
 
+def test_data_whose_reserves_were_all_given_back_are_free_for_another_name(ledger, fits, ask, two):
+    reserves = ledger.reserve("patients", two, fits).charges
+    ledger.open_dataset("visits", 1.0, 1e-5)
+    refused(lambda: charged(ledger, ask(dataset="visits"), COST, fits), ContentRefused, "known as 'patients'")
+    ledger.reserve("patients", [], fits, give_back=[charge.id for charge in reserves])
+    charged(ledger, ask(dataset="visits"), COST, fits)
+    assert ledger.verify().ok
+    refused(lambda: ledger.reserve("patients", two, fits), ContentRefused, "known as 'visits'")
+
+
 def test_a_reserve_of_another_cost_is_not_drawn(ledger, fits, two):
     ledger.reserve("patients", two, fits)
     other = PrivacyCost(rho=2 * COST.rho, unit="row")

@@ -32,7 +32,6 @@ class Ledgers(RuleBasedStateMachine):
         self.ledger = Ledger(self.home)
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.contents, self.reserved, self.backup = {}, set(), None
-        self.first = {}  # the first name of each content
 
     @rule(name=st.sampled_from(NAMES))
     def open(self, name):
@@ -53,8 +52,6 @@ class Ledgers(RuleBasedStateMachine):
 
     def ask(self, question, again, new):
         name, content = question.dataset, question.content
-        if self.is_free_again(name, content):
-            return
         mine = [key for key in self.charged if self.charged[key] == name]
         earlier = [key for key in mine if key.startswith(question.id)]
         try:
@@ -92,11 +89,6 @@ class Ledgers(RuleBasedStateMachine):
         assert content in self.bound or name not in self.bound.values() or new
         self.charged |= dict.fromkeys(charges, name)
         self.contents |= dict.fromkeys(charges, content)
-        self.first.setdefault(content, name)
-
-    def is_free_again(self, name, content):
-        """Whether another name gave all reserves of a content back; verify takes it for bound still."""
-        return self.first.get(content, name) != name and content not in self.bound
 
     @rule(
         **{"name": st.sampled_from(NAMES), "content": st.sampled_from(CONTENTS)},
@@ -104,8 +96,6 @@ class Ledgers(RuleBasedStateMachine):
     )
     def reserve(self, name, content, bounds):
         """Reserve some questions: all that have no charge, or none."""
-        if self.is_free_again(name, content):
-            return
         questions = [Question(name, content, "dp_mean", {"bound": each}, EPSILON, 0.0) for each in bounds]
         fresh = [each for each in questions if not any(key.startswith(each.id) for key in self.charged)]
         try:
