@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import check_outputs
+from data.store.folders import REPORTS, home
 from flows.cli import options as given
 from flows.progress import say
 from tasks.run_options import DAYS, TASKS, RunOptions
@@ -151,12 +150,10 @@ def compare(
         list[Path],
         given.argument("RUN", "Report folders or results.parquet of one study; the first is the reference."),
     ],
-    page: Annotated[Path | None, given.option("FILE", "HTML page that overlays the runs.")] = None,
-    force: given.Force = False,
     as_json: given.AsJson = False,
 ) -> None:
     """List differences between runs of a study that exceed their standard errors."""
-    from flows.studies.results import compare_runs, comparison_page, report_of
+    from flows.studies.results import compare_runs
     from reports.results import describe_differences
     from tasks.errors import SpecError
 
@@ -164,11 +161,7 @@ def compare(
         raise SpecError(
             "RUN must be given at least twice, got one; pass e.g. reports/out/housing and another folder"
         )
-    check_outputs([page], inputs=map(report_of, runs), force=force)
     differences = compare_runs(runs)
-    if page is not None:
-        atomic_write(page, comparison_page(runs))
-        say(f"{page} shows them")
     if as_json:
         typer.echo(json.dumps(differences[0] if len(differences) == 1 else differences, indent=1))
         return

@@ -112,34 +112,6 @@ def _study_of(run: Path) -> dict[str, Any]:
     return {}
 
 
-def comparison_page(runs: Sequence[Path]) -> bytes:
-    """Return the page of runs in their folders; refuse runs of different studies."""
-    from reports.pages.compare import ComparedRun, render_comparison
-
-    compared: list[ComparedRun] = []
-    names = _shortest_ends(runs)
-    for run, name in zip(runs, names, strict=True):
-        folder, study = report_of(run), _study_of(run).get("name")
-        if study is None:
-            raise SpecError(f"{folder} must hold the manifest.json of a run; pass folders of reports")
-        if compared and compared[0].page.name != study:
-            raise SpecError(f"runs must be of one study, got {compared[0].page.name} and {study}")
-        compared.append(
-            ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", last_run(folder)))
-        )
-    return render_comparison(compared)
-
-
-def _shortest_ends(runs: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of paths that tell the runs apart."""
-    parts = [report_of(run).resolve().parts for run in runs]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [f"run {i}" for i in range(1, len(runs) + 1)]
-
-
 def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
     folder = _reports(out)

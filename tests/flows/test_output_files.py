@@ -69,14 +69,12 @@ FIGURE = ["figure", "good.toml", "--reports", "out", "--format", "svg"]
 WRITERS = {
     "figure": ([*FIGURE, "--out"], "chart.svg", "good.csv"),
     "table": (["table", "record/release.json", "--out"], "answer.csv", "record/release.json"),
-    "compare": (["compare", "out/good", "out/good", "--page"], "both.html", "out/good/results.parquet"),
     "release --table": ([*RELEASE, "--table"], "answer.csv", "people.csv"),
 }
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_an_output_replaces_a_file_that_is_there_with_force_alone(name, record, command_line, monkeypatch):
-    monkeypatch.setattr("flows.studies.results.comparison_page", lambda runs: b"<p>a page</p>")
+def test_an_output_replaces_a_file_that_is_there_with_force_alone(name, record, command_line):
     words, file, _ = WRITERS[name]
     assert command_line(*words, file)[0] == 0
     first = Path(file).read_bytes()

@@ -18,7 +18,6 @@ import pytest
 import uvicorn
 
 from flows import website
-from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import render_index
 from reports.pages.league import league_answer, league_sections
 from reports.pages.release_page import render_release
@@ -109,12 +108,6 @@ def own_table_page(_, results, page):
     return render_study(results, own).files["report.html"].decode()
 
 
-def comparison_page(_, results, page):
-    runs = [ComparedRun("main", page, results), ComparedRun("a_branch_with_a_long_name" * 3, page, results)]
-    changed = results.assign(value=results["value"].where(results["n"] < 20_000, results["value"] * 3))
-    return render_comparison([*runs, ComparedRun("other", page, changed)]).decode()
-
-
 def data_card(report, *_):
     return next(text.decode() for name, text in report.files.items() if name.startswith("data-"))
 
@@ -176,8 +169,7 @@ PAGES = {
     "report": lambda request: request.getfixturevalue("report").files["report.html"].decode(),
     "data card": lambda request: data_card(request.getfixturevalue("standin_report")),
     "own table": of_study(own_table_page), "index": of_study(index_page),
-    "comparison": of_study(comparison_page), "release": release_page,
-    "attack": attack_page, "league": league_page, "scorecard": scorecard,
+    "release": release_page, "attack": attack_page, "league": league_page, "scorecard": scorecard,
     "protocol": protocol_page,
 }  # fmt: skip
 

@@ -1,6 +1,5 @@
 """The rendered files: complete, escaped, self-contained, the same every time; figures and comparisons."""
 
-import base64
 import io
 import re
 from dataclasses import replace
@@ -22,7 +21,6 @@ from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
-from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
@@ -236,22 +234,6 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     ols = results[results["estimator"].eq("ols") & results["panel"].eq("public") & results["n"].eq(20_000)]
     measured = rows[rows["estimator"].eq("ols") & rows["x"].eq(20_000)]["mean"].item()
     assert measured == pytest.approx(ols["value"].mean())
-
-
-def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
-    other = results.copy()
-    far = other["estimator"].eq("preconditioned_regression") & other["n"].eq(20_000)
-    far &= other["epsilon"].eq(0.5)
-    other.loc[far, "value"] *= 30
-    both = [ComparedRun("main", page, results), ComparedRun("branch", page, other)]
-    html = render_comparison(both).decode()
-    changed = int(re.search(r"(\d+) numbers? differ", html)[1])
-    assert changed == other[far]["cell"].nunique()
-    drawn = base64.b64decode(re.search(r"svg\+xml;base64,([^\"]+)", html)[1]).decode()
-    assert ">main</text>" in drawn
-    assert ">branch</text>" in drawn
-    same = render_comparison([both[0], replace(both[0], name="again")]).decode()
-    assert "No number differs" in same
 
 
 CSS = environment().get_template("style.css").render()
