@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES
@@ -88,7 +89,7 @@ def test_replacing_a_user_by_one_with_another_number_of_rows_is_covered():
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
 def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
-    """Sensitivities are attained by a user, and never exceeded."""
+    """Sensitivities are attained by a user, and never exceeded; together the releases cost what was asked."""
     settings = {**OF_USERS, "aggregation": aggregation, "interval": 0.95}
     rng, ids = np.random.default_rng(4), np.arange(30) % 6
     for seed in range(20):
@@ -103,6 +104,8 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
         X, _, other, _ = found[label]
         one, two = (released(rows, [0, 0], settings, first.published) for rows in (X, other))
         assert largest_moves(one, two)[label] == pytest.approx(1)
+    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
+    assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
 
 
 def test_too_few_users_are_refused_with_the_number_needed():
