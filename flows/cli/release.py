@@ -5,7 +5,7 @@ import math
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -71,12 +71,11 @@ def release(
     from data.ledger import open_ledger
     from data.tables.sources import is_address
     from flows.progress import counter
-    from reports.pages.coefficient_table import render_coefficients
-    from tasks.release.record import FILES, record_of, write_record
+    from tasks.release.record import FILES, record_of
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
-    from tasks.report.coefficients import model_of_record, table_format
+    from tasks.report.coefficients import table_format
 
     source = data if is_address(data) else Path(data)
     for each in table or ():
@@ -102,16 +101,22 @@ def release(
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
         made = record_of(released)
-        tables = {
-            each: render_coefficients([model_of_record(made)], table_format(each)) for each in table or ()
-        }
-        same = [each for each in tables if each.exists() and each.read_bytes() == tables[each]]
-        check_outputs([each for each in files if each not in same], force=force)
-        if record:
-            write_record(made, record)
-        for each, content in tables.items():
-            atomic_write(each, content)
+        _write(made, record, table or (), force=force)
     typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
+
+
+def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
+    """Write a record into a folder, and its tables; a table may be there with the same content."""
+    from tasks.release.record import FILES, write_record
+    from tasks.report.coefficients import table_of
+
+    contents = {file: table_of([made], file) for file in tables}
+    changed = [file for file in tables if not file.exists() or file.read_bytes() != contents[file]]
+    check_outputs([*([folder / name for name in FILES] if folder else []), *changed], force=force)
+    if folder:
+        write_record(made, folder)
+    for file in changed:
+        atomic_write(file, contents[file])
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -18,7 +18,6 @@ from reports.results import summarize
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
-FORMATS: tuple[str, ...] = get_args(Format)
 POINTS_PER_INCH, PNG_PIXELS_PER_INCH = 72, 300
 _ASPECT = 0.55  # height over width of the plot
 _SMALL: dict[str, Any] = {

@@ -96,9 +96,13 @@ def released_model(record: Mapping[str, Any]) -> ReleasedModel:
 
 
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write the table of one or several releases; the end of the file's name says the format."""
-    form = table_format(file)
-    atomic_write(file, render_coefficients([model_of_record(record) for record in records], form))
+    """Write the table of one or several releases."""
+    atomic_write(file, table_of(records, file))
+
+
+def table_of(records: Sequence[Mapping[str, Any]], file: Path) -> bytes:
+    """Return the content of a file with the table of one or several releases; its name says the format."""
+    return render_coefficients([model_of_record(record) for record in records], table_format(file))
 
 
 def table_format(file: Path, option: str = "--table") -> str:
