@@ -19,7 +19,6 @@ from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
-NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
