@@ -214,8 +214,10 @@ def test_a_finished_run_keeps_its_state_although_prefect_counts_a_heartbeat_late
     }
     send(serving, "POST", "events", [event])
     until(lambda: change_history(serving, "UPDATE automation_bucket SET count = count"))
+    assert serving.stop() == 0
     a_while_ago = "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
     change_history(serving, f"UPDATE automation_bucket SET {a_while_ago}")
+    serving = start()
     executed = {"filter": {"event": {"prefix": ["prefect.automation.action"]}}}
     until(lambda: serving.ask("events/filter", executed)["events"])
     assert states(serving) == ["COMPLETED"]
