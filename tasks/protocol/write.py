@@ -1,5 +1,6 @@
 """The page, the tables and the methods paragraph of a plan, from the records of its releases."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +9,25 @@ from typing import Any
 from data.ledger import Account, Charge
 from data.ledger.charges import RESERVED
 from data.store.folders import atomic_write
-from reports.pages.coefficient_table import INTERCEPTS, table_of
+from dpalgos import InputError
+from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.protocol import PlanQuestion
+from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
 from reports.render import PageTable, render_page
 from reports.writing import count_of, num, num_in
+from tasks.errors import SpecError
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
 from tasks.protocol.registration import Registration, deviations, registered_plan, registration_of
 from tasks.release.methods import methods_of
 from tasks.release.spending import spent_epsilon
-from tasks.report.coefficients import model_of_record, nested_record, read_record, write_table
+from tasks.report.coefficients import (
+    model_of_record,
+    nested_record,
+    read_record,
+    released_model,
+    write_table,
+)
 
 
 def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Mapping[str, str]) -> list[str]:
@@ -62,6 +73,11 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         plan=forecast_table(plan, epsilons, forecasts, released),
         charges=_charge_table(plan, registration),
         estimates=estimates,
+        tests={
+            each.name: _test_table(each, records[each.name])
+            for each in plan.plan.questions
+            if each.test and each.name in records
+        },
         results=results,
         deviations=[*deviations(plan, registration)],
         methods=methods,
@@ -119,6 +135,29 @@ def _answer_table(charge: Charge) -> PageTable:
             interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
             rows.append([name, num_in((low + high) / 2, low, high), interval])
     return PageTable(["", "estimate", "interval"], rows)
+
+
+def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable | str:
+    """Return the planned tests of a question."""
+    try:
+        model = released_model(record)
+        if question.submodel:
+            model = submodel_by_formula(model, question.formula)
+        tests = [model.t_test(each) for each in question.test]
+    except (SpecError, InputError) as error:
+        return f"There are no tests: {error}."
+    rows = []
+    for test in tests:
+        for name, effect, (low, high), p in zip(
+            test.names, test.effect, test.limits, test.pvalue, strict=True
+        ):
+            if math.isnan(effect):
+                rows.append([name, "", "", test.note])
+            else:
+                interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
+                rows.append([name, num_in(effect, low, high), interval, p_text(p)])
+    level = f"{100 * tests[0].level:g}% interval"
+    return PageTable(["planned test", "estimate", level, "p"], rows, stacked=True)
 
 
 def _methods(

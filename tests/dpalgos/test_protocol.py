@@ -58,6 +58,30 @@ def test_text_that_is_not_toml_and_a_plan_without_questions_are_refused():
     refused(plan_of, InputError, "[[question]]")
 
 
+TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
+
+
+@pytest.mark.parametrize(
+    ("written", "term"),
+    [
+        ("arm[T.b]", TERMS[0]),
+        ("C(Q('arm'))[T.b]", TERMS[0]),
+        ("my age", TERMS[1]),
+        ("`my age`", TERMS[1]),
+        ('Q("my age")', TERMS[1]),
+        ("arm[T.b]:x", TERMS[2]),
+        ("C(arm)[T.b]:x", TERMS[2]),
+        ("x:arm[T.b]", TERMS[2]),
+    ],
+)
+def test_targets_take_names_in_quotes_and_interactions_in_any_order(written, term):
+    (question,) = plan_of({**TARGET, "precision": {written: 1.0}}).questions
+    known = question.with_terms(TERMS, ["arm"], ["arm", "my age", "x"])
+    assert known.precision == {term: 1.0}
+    twice = question.model_copy(update={"precision": {written: 1.0, term: 2.0}})
+    refused(lambda: twice.with_terms(TERMS, ["arm"], ["arm", "my age", "x"]), InputError, "already")
+
+
 def curve(width_at_one, terms=("x",)):
     """Return a Gaussian release whose half-widths are in proportion to 1/ε."""
 

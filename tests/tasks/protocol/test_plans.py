@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from prefect.states import Completed, Failed
 
@@ -28,7 +29,7 @@ from tasks.question import release_question
 from tasks.release.record import record_of
 from tasks.release.release import Charging, draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
-from tasks.report.coefficients import read_record
+from tasks.report.coefficients import read_record, released_model
 from tests.builders import refused
 from tests.independent.accountant import epsilon_of_rho, rho_of
 from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, trial, written
@@ -486,6 +487,55 @@ def test_a_nested_model_is_forecast_and_its_wider_intervals_are_named(file):
     assert nested[1] == "0"
     assert float(nested[3]) > 0
     assert any("own" in note for note in table.notes)
+
+
+def test_planned_tests_are_registered_and_written_on_the_page(file):
+    edit(
+        file,
+        ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'),
+        ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'),
+    )
+    reserve(file)
+    text = run(file).with_suffix(".md").read_text()
+    assert text.count("planned test") == 2
+    record = read_record(file.parent / "out" / "primary")
+    (expected,) = released_model(record).t_test("baseline = 0.5").pvalue
+    assert (f"{expected:.3f}" if expected >= 0.001 else "< 0.001") in text.replace("\\", "")
+    edit(file, ("baseline = 0.5", "baseline = 0.6"))
+    assert [line for line in found_deviations(file) if "test was" in line]
+
+
+def test_the_methods_paragraph_is_one_and_says_each_thing_once(file):
+    reserve(file)
+    folder = file.parent / "out"
+    first, *rest = flows.protocol.protocol.fn(str(file), str(folder), False)
+    assert rest == []
+    for words in (
+        "Noise was drawn",
+        "Unit of privacy",
+        "neighboring data are",
+        "A file with a missing value",
+    ):
+        assert first.count(words) == 1, words
+    assert "ours" not in first
+    assert "baseline" in first
+
+
+def test_a_table_of_means_has_a_row_for_each_variable_and_no_test(file):
+    edit(file, ('columns = ["unadjusted", "primary"]', 'columns = ["mean baseline", "mean age"]'))
+    edit(file, ('out = "table.tex"', 'out = "table.csv"'))
+    file.write_text(file.read_text() + EXTRA.replace('"extra"', '"mean age"'))
+    reserve(file)
+    run(file)
+    table = pd.read_csv(file.parent / "out" / "table.csv")
+    assert list(table.term) == ["baseline", "age"]
+    assert "p_value" not in table
+    assert set(table.n) == {SMALL_N}
+    edit(file, ('out = "table.csv"', 'out = "table.md"'))
+    run(file)
+    text = (file.parent / "out" / "table.md").read_text()
+    assert "| baseline" in text
+    assert "| p" not in text
 
 
 def half_widths(record):
