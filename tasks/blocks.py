@@ -45,7 +45,7 @@ def _heed_pause(flow_run_id: str) -> None:
 
 @lru_cache(maxsize=1)
 def _state_of_run(flow_run_id: str, second: int) -> Any:
-    """Return the state of a run, asked once a second; None without an answer."""
+    """Return the state of a run, asked once a second; None if it does not respond."""
     with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
         return client.read_flow_run(UUID(flow_run_id)).state
     return None

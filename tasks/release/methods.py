@@ -33,7 +33,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
     losses = [record["deployment"]["privacy_loss"]["privacy_parameters"] for record in records]
     groups: dict[str, list[str]] = {}
     for release, loss in zip(releases, losses, strict=True):
-        how = f"by {_estimator(release)}, from {release['model']['n']:,} {release['model']['counted']}"
+        how = f"from {release['model']['n']:,} {release['model']['counted']} by {_estimator(release)}"
         budget = "" if is_one else f" (ε = {loss['epsilon']:.4g})"
         groups.setdefault(how, []).append(f"{_estimated(release)}{budget}")
     references = {name: level for model in models for name, level in model["references"].items()}

@@ -116,8 +116,8 @@ class Charging:
     """The analyst's consent, and the confirmation, before a charge.
 
     ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
-    budget. ``before_charge`` is called with the plan of a question before it is charged, or charged again,
-    or drawn from a reserve; it raises to change nothing.
+    budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
+    reserve. It raises to change nothing.
     """
 
     again: bool = False
