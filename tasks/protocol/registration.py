@@ -132,6 +132,6 @@ def check_again(plan: PlanFile, registration: Registration, name: str) -> None:
         left = epsilon_left(charges, plan.plan.epsilon, delta)
         raise SpecError(
             f"its estimate was lost after epsilon {lost.epsilon:.4g} was charged. Another charge needs as "
-            f"much. Of the plan's epsilon {plan.plan.epsilon:g}, {left:.2g} is left. Raise epsilon under [plan] "
-            f"to {total:.4g}, which the page reports, or leave the question out"
+            f"much, and {left:.2g} of epsilon {plan.plan.epsilon:g} is left. Raise epsilon under [plan] to "
+            f"{total:.4g}, which the page reports, or leave the question out"
         )

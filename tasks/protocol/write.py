@@ -170,9 +170,9 @@ def _methods(
     total = spent_epsilon(account.charges, account.budget.delta)
     released = [record for name, record in records.items() if name in registration.charges]
     sentences = (
-        f"Questions, target half-widths and one budget (ε = {first['epsilon']:g}, δ = {first['delta']:g}) were "
-        f"registered on {first['date'][:19].replace('T', ' ')} UTC (sha256 {first['sha256']}). No estimate of "
-        "the plan had been drawn before.",
+        f"Questions, target half-widths and one budget (ε = {first['epsilon']:g}, δ = {first['delta']:g}) "
+        f"were registered on {first['date'][:19].replace('T', ' ')} UTC (sha256 {first['sha256']}). No "
+        "estimate of the plan had been drawn before.",
         "" if first["sha256"] == plan.sha256 else f"The file now has sha256 {plan.sha256}.",
         f"All charges of the plan together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g}.",
         f"Outside the plan, {count_of(len(others), 'release')} from the same data "

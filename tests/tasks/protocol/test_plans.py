@@ -456,7 +456,7 @@ def test_a_lost_estimate_is_offered_again_only_if_the_plan_has_epsilon_left(file
     monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
     for again in (False, True):
         sentence = refused(
-            lambda again=again: run(file, again=again), SpecError, "is left", "3", "raise epsilon"
+            lambda again=again: run(file, again=again), SpecError, "is left", "3", "Raise epsilon"
         )
         assert "--again" not in sentence
     assert len(charges()) == 2
