@@ -8,7 +8,13 @@ from scipy.special import expit, ndtr
 from scipy.stats import beta, binomtest, kstest
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
+from dpalgos.local.randomizers import (
+    CapRandomizer,
+    GaussianReport,
+    HalfSpaceRandomizer,
+    secret_normals,
+    secret_uniforms,
+)
 from dpalgos.release.noise_source import Noise
 from tests.builders import refused
 
@@ -145,6 +151,32 @@ def test_the_floats_that_a_device_can_send_do_not_depend_on_the_vector(kind, mon
         monkeypatch.setattr(secrets, "token_bytes", replay.bytes)
         sent.append(tuple(np.abs(randomizer.exact(vector_[None])[0])))
     assert len(set(sent)) <= (1 if kind is HalfSpaceRandomizer else 10)
+
+
+def test_uniform_numbers_of_a_device_have_the_exact_law_at_every_exponent():
+    uniforms = secret_uniforms(200_000)
+    assert kstest(uniforms, "uniform").pvalue > 1e-11
+    exponents = -np.frexp(uniforms)[1]
+    for k in range(12):
+        assert binomtest(int((exponents == k).sum()), len(uniforms), 0.5 ** (k + 1)).pvalue > 1e-11
+    assert kstest(secret_normals(1000, 100).ravel(), "norm").pvalue > 1e-11
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 30.0, 50.0])
+def test_a_device_can_send_a_report_far_from_every_vector(epsilon, monkeypatch):
+    """With 52 random bits, normal numbers ended at 8.2. A cap that begins there had reports of its own."""
+    randomizer, along = CapRandomizer(epsilon=epsilon, radius=1.0, size=3), np.eye(1, 3)
+    rng = np.random.default_rng(0)
+
+    def rare(n):
+        """Return words of which half are 0: many numbers are below 2⁻⁵³."""
+        return (
+            rng.integers(2**64, size=n // 8, dtype=np.uint64) * rng.integers(2, size=n // 8, dtype=np.uint64)
+        ).tobytes()
+
+    monkeypatch.setattr(secrets, "token_bytes", rare)
+    reports = randomizer.exact(np.repeat(along, 50, axis=0)) * randomizer.mean
+    assert np.abs(reports).max() > 9
 
 
 def test_the_reports_of_rare_caps_lie_on_a_public_grid():
