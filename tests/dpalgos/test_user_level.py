@@ -5,6 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
 from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.rows.sample import Sample
@@ -161,6 +162,18 @@ def test_a_loss_that_is_not_a_number_is_the_largest():
     params = UserLevelSelectionParams(**SETTINGS, **settings, concentration_radius=1.0)
     object.__setattr__(params, "candidates", ((1e250, -1e250), (0.0, 0.0)))  # refused by the class
     np.testing.assert_array_equal(mean_losses(users, params), [[4.0, 0.5]])
+
+
+@pytest.mark.parametrize("m", [2, 20])
+def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
+    """m rows at (ε/m, δ') each are (ε, δ' Σ e^(iε/m)); each row moves the mean by 2B/(nm)."""
+    settings = {**OF_USERS, "aggregation": "group_privacy", "calibration": "paper", "samples_per_user": m}
+    made = released(np.zeros((60, 3)), np.arange(60) % 30, settings)
+    (event,) = [event for release in made.releases for event in release.events]
+    epsilon, of_a_row = SETTINGS["epsilon"] / m, event.noise_multiplier * m
+    delta = gaussian_delta(epsilon, 1 / of_a_row)
+    assert delta * sum(np.exp(i * epsilon) for i in range(m)) <= SETTINGS["delta"]
+    assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
 
 
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])

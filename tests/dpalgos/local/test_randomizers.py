@@ -5,7 +5,7 @@ import secrets
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr
-from scipy.stats import beta, binomtest, kstest
+from scipy.stats import beta, binomtest, kstest, norm
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.local.randomizers import (
@@ -179,6 +179,21 @@ def test_a_device_can_send_a_report_far_from_every_vector(epsilon, monkeypatch):
     assert np.abs(reports).max() > 9
 
 
+@pytest.mark.parametrize("size", [2, 30])
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, 15.0])
+def test_the_threshold_of_a_cap_is_that_of_the_shortest_reports(epsilon, size):
+    """Against the closed form at all thresholds, by its own quadrature."""
+
+    def second_moment(t):
+        upper = norm.sf(t)
+        mean = norm.pdf(t) * np.expm1(epsilon) / (np.exp(epsilon) * upper + 1 - upper)
+        return (size + t * mean) / mean**2
+
+    randomizer = CapRandomizer(epsilon=epsilon, radius=1.0, size=size)
+    assert second_moment(randomizer.threshold) == pytest.approx(randomizer.second_moment)
+    assert randomizer.second_moment <= min(map(second_moment, np.linspace(0, 8, 801))) * (1 + 1e-6)
+
+
 def test_the_reports_of_rare_caps_lie_on_a_public_grid():
     randomizer = CapRandomizer(epsilon=20.0, radius=1.0, size=6)
     reports = randomizer.exact(np.broadcast_to(vector(6), (500, 6))) * randomizer.mean * 2**16
@@ -198,5 +213,5 @@ def test_an_honest_report_is_not_longer_than_a_server_allows(kind):
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
     refused(lambda: randomizer.exact(np.full((1, 3), np.nan)), ValueError, "clip them first")
-    for wrong in (np.full((2, 3, 1), 0.8), np.zeros((2, 4, 1))):
+    for wrong in (np.full((2, 3, 1), 0.8), np.full((2, 3, 1), 0.5774), np.zeros((2, 4, 1))):
         refused(lambda wrong=wrong: randomizer.perturb(wrong, noise()), ValueError, "vectors must")
