@@ -203,6 +203,16 @@ def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results,
     assert ("measures sampling error" in html) is is_unknown
 
 
+def test_a_data_page_states_the_origin_of_a_file(results, page):
+    card = page.data_cards[0]
+    source = replace(
+        card.dataset.source, note="An address that nobody verified: https://example.org/all.zip."
+    )
+    other = replace(card, dataset=replace(card.dataset, source=source))
+    files = render_study(results, replace(page, data_cards=(other,))).files
+    assert source.note in unescape(files[other.file].decode())
+
+
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
     of = {each.kind: each.facts for each in page.sections}
