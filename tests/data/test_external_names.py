@@ -3,7 +3,6 @@
 import os
 import re
 import tomllib
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -87,18 +86,6 @@ def test_a_mirror_with_the_official_name_is_found(tmp_path):
     (tmp_path / "mirror" / "swarm" / "swarm+behaviour.zip").write_bytes(b"a zip")
     raw = fetch(dataset, home=tmp_path / "home", mirror=tmp_path / "mirror", offline=True)
     assert (raw.origin, Path(raw.path).read_bytes()) == ("mirror", b"a zip")
-
-
-def test_a_server_that_has_only_the_official_name_gives_the_file(tmp_path, web):
-    dataset = get_dataset("swarm")
-    served = web.serve("/static/public/524/swarm+behaviour.zip", b"a zip")
-    address = served.removesuffix("/static/public/524/swarm+behaviour.zip")
-    url = dataset.source.url.replace("https://archive.ics.uci.edu", address)
-    raw = fetch(
-        replace(dataset, source=replace(dataset.source, url=url)), home=tmp_path, mirror=None, offline=False
-    )
-    assert (raw.origin, raw.is_stand_in) == ("official", False)
-    assert web.asked == ["/static/public/524/swarm+behaviour.zip"]
 
 
 def test_the_address_of_the_full_penncath_data_is_named_as_unverified():
