@@ -176,6 +176,10 @@ class DatasetSource(RowSource, ABC):
         """Return how many rows of a stand-in suffice; None: as many as were published."""
         return None
 
+    def lacks(self, table: DatasetRef) -> str:
+        """Return why a table cannot be read for this problem; empty if it can."""
+        return ""
+
     @abstractmethod
     def prepare(self, table: DatasetRef) -> bytes:
         """Prepare a dataset once, and return the content of the file."""
