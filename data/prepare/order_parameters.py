@@ -5,7 +5,7 @@
 - Mean number of neighbors: the mean of nAC.
 - Mean speed: the mean length of the velocity.
 
-They are put into public units and clipped at ±3, so that the guarantee covers this step. A row is a frame.
+They are put into public units and clipped at ±3. The guarantee covers this step. A row is a frame.
 Frames of one simulation are similar. Where a whole simulation is protected, a row is a simulation: the mean
 of its frames, with their label.
 """

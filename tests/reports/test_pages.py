@@ -325,6 +325,18 @@ def test_no_two_estimators_of_a_study_share_a_mark():
 
 
 TABLE = {"title": "t", "text": "", "metric": "", "exhibit": "", "printed": False}
+TABLE |= {"panels": (), "without_privacy": False}
+
+
+def test_a_declared_table_of_some_panels_has_the_errors_without_privacy_at_the_largest_epsilon(results, page):
+    about = {**TABLE, "metric": "l2_error", "rows": ("panel", "estimator"), "columns": "epsilon"}
+    about |= {"names": {}, "summaries": (), "panels": ("public",), "without_privacy": True}
+    (section,) = draw(page, cells_of(summarize(results), page), None, {"tables": [about], "printed": ()})
+    table = section.facts["table"]
+    assert {row[0] for row in table.texts} == {"public"} < set(results["panel"])
+    assert table.columns[-1] == "epsilon = ∞"
+    is_private = {row[1].partition(",")[0]: row[-1] == "none" for row in table.texts}
+    assert set(is_private.values()) == {True, False}
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):

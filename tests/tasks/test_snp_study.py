@@ -11,6 +11,7 @@ import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
 from reports.cells import cells_of
+from reports.exhibits import genome
 from reports.exhibits.group_panels import draw
 from reports.page import Axis, StudyPage
 from reports.ranking import headline_of
@@ -133,3 +134,18 @@ def test_the_table_of_panels_is_recomputed_from_the_results(results):
             clearly[150]
         )
     assert rows["differs"][-1].kind == "best"
+
+
+def test_the_map_of_the_genome_draws_every_snp(results, monkeypatch):
+    page = StudyPage(**PAGE)
+    cells = cells_of(summarize(results), page)
+    head = headline_of(cells, page)
+    cell = next(row.cell for row in head.at_x if row.role == "private")
+    drawn = []
+    monkeypatch.setattr(genome, "draw_chart", lambda chart, *_: drawn.append(chart))
+    values = np.arange(900.0)
+    content = {"chromosomes": ["1"] * 900, "positions": list(range(900)), "truth": values, "s": 20}
+    (section,) = genome.draw(page, cells, head, {**content, "estimates": {cell: values * (values > 880)}})
+    assert "each of 900 SNPs" in section.facts["text"]
+    for strip in drawn[0]["vconcat"]:
+        assert [len(layer["data"]["values"]) for layer in strip["layer"][1:3]] == [900, 900]
