@@ -20,7 +20,7 @@ _CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
 
 def setting_title(page: StudyPage, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
-    panel = f"{page.panel_word} “{where.panel}”" if where.panel else ""
+    panel = f"{page.panel_word} “{page.panel_title(where.panel)}”" if where.panel else ""
     return comma(render_sentence("condition", page=page, where=where), panel)
 
 
