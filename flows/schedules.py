@@ -81,10 +81,11 @@ def skip_late_runs(client: Any, tag: str, changed: Collection[UUID] = ()) -> Non
     states = {"name": {"any_": ["Scheduled", "Late"]}}
     scheduled: Any = {"tags": {"all_": [tag]}, "state": states}
     scheduled["expected_start_time"] = {"before_": datetime.now(UTC).isoformat()}
-    late, last = list[Any](), set[Any]()
-    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**scheduled), offset=len(late)):
-        late += more
-    for run in sorted(late, key=lambda run: run.expected_start_time, reverse=True):
+    runs, last = list[Any](), set[Any]()
+    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**scheduled), offset=len(runs)):
+        runs += more
+    late = {run.id: run for run in runs}  # one may be on two pages, if another becomes late meanwhile
+    for run in sorted(late.values(), key=lambda run: run.expected_start_time, reverse=True):
         if not run.auto_scheduled:
             continue
         if run.deployment_id in active and run.deployment_id not in {*changed, *last}:

@@ -277,7 +277,8 @@ def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, runnin
         kinds = [run["state_type"] for run in serving.ask("flow_runs") if run["auto_scheduled"]]
         return [kind for kind in kinds if kind not in ("SCHEDULED", "CANCELLED")]
 
-    until(lambda: begun() == ["COMPLETED"])
+    until(begun, timeout=180)
+    until(lambda: begun() == ["COMPLETED"], timeout=180)
     time.sleep(3)
     assert begun() == ["COMPLETED"]
     assert serving.stop() == 0
