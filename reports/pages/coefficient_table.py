@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
 from reports.writing import num, num_in, spreadsheet_text, words
 

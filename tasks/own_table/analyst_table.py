@@ -12,8 +12,9 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
 from dpalgos.declared_units import unit_of_bounds
+from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import public_rows
-from dpalgos.formula.design import INTERCEPT, FormulaDesign
+from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
