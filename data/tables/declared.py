@@ -22,13 +22,8 @@ from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import Cells, meanings
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
-from data.tables.reading import (
-    Watch,
-    cells_of,
-    opened_table,
-    refuse_unclear,
-    require_columns,
-)
+from data.tables.marks import FileMarks
+from data.tables.reading import Watch, cells_of, opened_table, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 MOST_FAULTS = 5  # that one sentence names
@@ -108,10 +103,10 @@ class DeclaredTable:
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
-    ids = UserIds(path, user_id)
-    with opened_table(path, marks) as (names, batches):
+    ids, file_marks = UserIds(path, user_id), FileMarks(marks)
+    with opened_table(path, file_marks) as (names, batches):
         require_columns(path, names, [user_id], "correct its name")
-        for batch in batches:
+        for batch in map(file_marks.plain, batches):
             ids.add(batch)
     return int(ids.codes().max(initial=-1)) + 1
 
@@ -216,23 +211,29 @@ def _values(
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
-    n_rows = 0
-    with opened_table(path, marks) as (names, batches):
+    n_rows, file_marks = 0, FileMarks(marks)
+    with opened_table(path, file_marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+        numbers = [column.name for column in columns if not column.categories]
+        missing = {column.name: column.missing for column in columns}
+        missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
         for batch in batches:
             n_rows += batch.num_rows
+            plain = file_marks.plain(batch)
             if watch:
-                watch(batch)
+                watch(plain)
             if ids:
-                ids.add(batch)
+                ids.add(plain)
             for column in columns:
-                cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
-                if marks == PLAIN and not column.categories:
-                    refuse_unclear(path, cells)
+                as_read = batch if column.categories else plain
+                cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
                 codes = _codes(cells, column) if column.categories else _numbers(cells)
-                for marked in _each_of(column.missing, cells):
+                for marked in _each_of(missing[column.name], cells):
                     codes[marked] = _MISSING if column.categories else np.nan
+                if not column.categories:
+                    file_marks.notice(column.name, cells)
                 pieces[column.name].append(codes)
+    file_marks.refuse_unclear(path, numbers)
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}

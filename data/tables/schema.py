@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from data.dataset import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import MOMENT, NUMBER, Cells
-from data.tables.reading import cells_of, opened_table, refuse_unclear
+from data.tables.marks import FileMarks, has_words
+from data.tables.reading import cells_of, opened_table
 
 ColumnType = Literal["number", "whole number", "text", "empty"]
 _MOST_COLUMNS = 1_000  # that a study file can declare
@@ -31,22 +32,27 @@ class TableSchema:
 
 def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    with opened_table(path, marks) as (names, batches):
+    file_marks, words = FileMarks(marks), set[str]()
+    with opened_table(path, file_marks) as (names, batches):
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for batch in batches:
+        for batch in map(file_marks.plain, batches):
             n_rows += batch.num_rows
             for name in names:
                 cells = cells_of(path, batch, name, repr(name))
-                if marks == PLAIN:
-                    refuse_unclear(path, cells)
+                file_marks.notice(name, cells)
+                if has_words(cells):
+                    words.add(name)
                 type_here = _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
                 if _has_leading_zeros(batch.column(name)):
                     codes.add(name)
                 if not all(map(_is_date, cells.values)) or np.isfinite(cells.numbers).any():
                     not_dates.add(name)
+    if marks == PLAIN:
+        file_marks.refuse_unclear(path, [name for name in names if name not in words])
+    types |= {name: "text" for name in names if file_marks.is_unclear(name)}
     return TableSchema(
         types=types,
         n_rows=n_rows,

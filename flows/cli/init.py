@@ -98,7 +98,7 @@ def init(
     users = count_users(data, user_id, marks) if user_id else None
     _check_size(data, rows, users)
     used = _columns(data, schema, response, user_id, formula)
-    known = known_as(open_ledger(home()), data)
+    known = known_as(open_ledger(home()), data, marks)
     facts = {
         **_facts_of_model(chosen, rows, users),
         **_facts_of_columns(schema, used, response),

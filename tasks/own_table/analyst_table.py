@@ -11,6 +11,7 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
+from data.tables.marks import fault_of_code, odd_codes
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import public_rows
@@ -227,6 +228,9 @@ class AnalystTable(Strict):
     def _marks_differ(self) -> "AnalystTable":
         if self.thousands and self.thousands == (self.decimal or "."):
             raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+        for column in self.columns:
+            if not column.categories and (odd := odd_codes(column.missing, self.marks)):
+                raise ValueError(fault_of_code(column.name, odd[0]))
         return self
 
     @model_validator(mode="after")
