@@ -93,7 +93,7 @@ class StreamedTable:
     """
 
     def __init__(self, path: Source, columns: Sequence[str], response: str = "") -> None:
-        self._path, self._response = path, response
+        self.path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
         self._checked: list[bytes] = []
 
@@ -103,7 +103,7 @@ class StreamedTable:
         Where it ``is_part`` of a table it may have no rows.
         """
         digests = [hashlib.blake2b() for _ in self._columns]
-        for piece in pieces_of_numbers(self._path, self._columns, watch=watch, may_be_empty=is_part):
+        for piece in pieces_of_numbers(self.path, self._columns, watch=watch, may_be_empty=is_part):
             _update(digests, piece)
         self._checked = [digest.digest() for digest in digests]
 
@@ -124,7 +124,7 @@ class StreamedTable:
 
     def _pieces(self) -> Iterator[Numbers]:
         digests = [hashlib.blake2b() for _ in self._columns]
-        with opened_table(self._path) as (_, batches):
+        with opened_table(self.path) as (_, batches):
             for batch in batches:
                 try:
                     piece = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
@@ -137,7 +137,7 @@ class StreamedTable:
 
     def _changed(self) -> DataError:
         return DataError(
-            f"{self._path} changed while it was read, so nothing is released of it; try again when it is at "
+            f"{self.path} changed while it was read, so nothing is released of it; try again when it is at "
             "rest"
         )
 
@@ -203,18 +203,18 @@ def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
             with opened_table(file) as (file_columns, pieces):
-                _require_alike(set(file_columns), set(names))
+                _require_alike(file, set(file_columns), set(names))
                 for batch in pieces:
                     yield batch.select(names)
 
     return names, batches()
 
 
-def _require_alike(columns: set[str], others: set[str]) -> None:
+def _require_alike(file: Source, columns: set[str], others: set[str]) -> None:
     if columns != others:
         raise DataError(
-            "the files of a folder must all have the same columns, got others in a later file; "
-            "write them with the same columns, or choose the folder of one table"
+            f"{file} has other columns than the files before it; all files of a folder must have the same: "
+            "write them so, or choose the folder of one table"
         )
 
 
@@ -346,7 +346,7 @@ class PartitionedTable:
         def counted(batch: pa.RecordBatch) -> None:
             nonlocal n_rows
             n_rows += batch.num_rows
-            of_all_files(batch)
+            of_all_files(part.path, batch)
 
         for part in self._parts:
             n_rows = 0
@@ -357,14 +357,14 @@ class PartitionedTable:
             raise DataError("the files of the folder have no rows; at least one is needed, check the folder")
 
 
-def alike(watch: Watch) -> Watch:
+def alike(watch: Callable[[pa.RecordBatch], None]) -> Callable[[Source, pa.RecordBatch], None]:
     """Return a watch that refuses pieces with other columns than the first one's."""
     columns: set[str] = set()
 
-    def checked(batch: pa.RecordBatch) -> None:
+    def checked(source: Source, batch: pa.RecordBatch) -> None:
         nonlocal columns
         columns = columns or set(batch.schema.names)
-        _require_alike(set(batch.schema.names), columns)
+        _require_alike(source, set(batch.schema.names), columns)
         watch(batch)
 
     return checked
