@@ -36,7 +36,7 @@ class FileMarks:
         """Set what separates cells; "" for a file that stores numbers instead of text."""
         marks = self._declared if separator else PLAIN
         self._is_declared, self._is_open = marks != PLAIN, marks == PLAIN and separator == ";"
-        self._decimal = marks.decimal or ("," if separator == ";" else ".")
+        self._decimal = marks.decimal or ("," if separator == ";" and marks.thousands != "," else ".")
         between = {"": "(?:)", " ": r"[ \x{a0}\x{202f}]"}.get(marks.thousands, re.escape(marks.thousands))
         digits = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"
         self._number = rf"^\s*[+-]?{digits}(?:{re.escape(self._decimal)}\d*)?(?:[eE][+-]?\d+)?\s*$"
