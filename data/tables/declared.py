@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
-from data.formats.canonical import Cells, meanings
+from data.formats.canonical import Cells, meanings, written_text
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
 from data.tables.marks import FileMarks
 from data.tables.reading import Watch, cells_of, opened_table, require_columns
 
+_EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
@@ -49,6 +51,8 @@ class UserIds:
     def add(self, batch: pa.RecordBatch) -> None:
         require_columns(self._path, batch.schema.names, [self._column], "correct its name")
         cells = cells_of(self._path, batch, self._column, repr(self._column))
+        text = written_text(batch.column(self._column))
+        self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
         are_texts = cells.texts >= 0
         piece = cells.numbers.copy()
@@ -77,8 +81,8 @@ class UserIds:
             )
         if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers of 2^53 or more; ids must be whole numbers or text; "
-                "write e.g. a letter before each"
+                f"{where} has fractions, exponents or numbers of 2^53 or more; ids must be whole "
+                "numbers or text; write e.g. a letter before each"
             )
         ids = np.concatenate([np.zeros(0), *self._pieces])
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
@@ -277,7 +281,7 @@ def _undeclared(
         if column.categories and (numbers == _UNLISTED).any():
             faults.append(f"column {column.name!r} has text outside its categories")
         if not column.categories and np.isinf(numbers).any():
-            faults.append(f"text or infinity in number column {column.name!r}")
+            faults.append(f"text, a truth value or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
             sides = {"below": bool((finite := numbers[np.isfinite(numbers)]).min() < column.lower)}
             sides["above"] = bool(finite.max() > column.upper)
@@ -295,6 +299,8 @@ def _undeclared(
         + texts * any("text" in fault for fault in faults)
         + (', or use missing = ["99"] for such codes, or outside = "clip"')
         * any("outside" in fault for fault in faults)
+        + ', or use missing = ["."] for text that stands for a missing number'
+        * any("in number column" in fault for fault in faults)
     ]
 
 

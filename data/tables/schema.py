@@ -1,5 +1,6 @@
 """The types of the columns of a file, from which `dpcost init` writes a study; no value is kept or shown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,11 @@ from data.tables.marks import FileMarks, has_words
 from data.tables.reading import cells_of, opened_table
 
 ColumnType = Literal["number", "whole number", "text", "empty", "nested"]
+# Dates in other notations than ISO's, such as 31.12.2020, 12/31/20, 31-Dec-2020 or 31DEC2020.
+_DATE = re.compile(
+    r"\d{1,2}([./-])\d{1,2}\1\d{2}(\d\d)?|\d{4}([./])\d{1,2}\3\d{1,2}"
+    r"|\d{1,2}[- ]?[^\W\d]{3,9}\.?[- ]?\d{2}(\d\d)?"
+)
 _MOST_COLUMNS = 1_000  # that a study file can declare
 _TYPES: tuple[ColumnType, ...] = (
     "empty",
@@ -87,7 +93,7 @@ def _is_period(field: pa.Field) -> bool:
 
 def _is_date(text: str) -> bool:
     match = MOMENT.fullmatch(text)
-    return bool(match and match[1])
+    return bool((match and match[1]) or _DATE.fullmatch(text))
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

@@ -256,6 +256,13 @@ class AnalystTable(Strict):
                 raise ValueError(fault_of_code(column.name, odd[0]))
         return self
 
+    @field_validator("clusters")
+    @classmethod
+    def _none_is_exact(cls, clusters: str) -> str:
+        if clusters != "none" and clusters.strip().lower() == "none":
+            raise ValueError(f'clusters must be "none" or the name of a column, got {clusters!r}')
+        return clusters
+
     @model_validator(mode="after")
     def _users_are_counted(self) -> "AnalystTable":
         if bool(self.user_id) != (self.users is not None):

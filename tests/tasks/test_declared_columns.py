@@ -41,6 +41,7 @@ def test_a_code_that_is_a_number_in_no_file_with_these_marks_is_refused(marks, c
     ("changed", "where", "allowed"),
     [
         ({"user": "id"}, "user:", "user_id"),
+        ({"clusters": "None"}, "clusters:", "none"),
         ({"columns": [{**AGE, "bounds": [0, 1]}]}, "columns.0.bounds:", "lower, upper"),
         ({"columns": [AGE, {**KIND, "level": {}}], "row": 3}, "columns.1.level:", "levels"),
     ],
