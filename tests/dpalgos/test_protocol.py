@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpalgos import InputError
+from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from dpalgos.protocol import Plan
@@ -199,6 +199,22 @@ def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(pla
     wrong = TEXT.replace('formula = "cost ~ C(plan)"', 'formula = "cost ~ I(age**2)"')
     other = Plan.from_toml(wrong.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
     refused(lambda: other.release(frame()), InputError, "I(age ** 2)")
+
+
+def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):
+    budgets = []
+
+    class Kept(Budget):
+        def __init__(self, **keywords):
+            super().__init__(**keywords)
+            budgets.append(self)
+
+    monkeypatch.setattr("dpalgos.protocol.plan.Budget", Kept)
+    answers = plan.release(frame(), random_state=0)
+    (budget,) = budgets
+    released = {id(answers[name]) for name in ("primary", "mean age", "visit")}
+    assert budget.spent_epsilon == pytest.approx(2.0, rel=0.01)
+    assert len(released) == 3
 
 
 def test_what_frames_lack_is_refused(plan):

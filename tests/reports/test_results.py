@@ -135,7 +135,7 @@ DRAWS = {
 def test_runs_that_differ_in_their_seeds_differ_as_often_as_chance_predicts(draw, sizes):
     rng = np.random.default_rng(1)
     runs = [
-        pd.concat([results_table([*draw(rng, n)], cell=f"ols:public:n={i}") for i in range(300)])
+        pd.concat([results_table([*draw(rng, n)], cell=f"ols:public:n={i}") for i in range(120)])
         for n in sizes
     ]
     found = compare_results(*runs)
