@@ -213,8 +213,8 @@ def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
 def _require_alike(file: Source, columns: set[str], others: set[str]) -> None:
     if columns != others:
         raise DataError(
-            f"{file} has other columns than the files before it; a folder's files must all have the same columns: "
-            "write them so, or choose the folder of one table"
+            f"{file} has other columns than the files before it; a folder's files must all have the "
+            "same columns: write them so, or choose the folder of one table"
         )
 
 
