@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
 from reports.writing import num, num_in, spreadsheet_text, words
 
@@ -18,7 +18,10 @@ FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _LIMITS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
-_ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
+_ESCAPED = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
 _TEX = str.maketrans(
     {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "×": r"$\times$", "<": "$<$"}
     | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.answers.contrasts import constraints_of
-from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
@@ -158,12 +158,11 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
 
 
 def _check_nested(question: PlanQuestion, larger: ReleaseRequest) -> None:
-    """Refuse a nested model with a response or a column that its release does not have."""
+    """Refuse a nested model whose terms its release does not span."""
     design = larger.by_formula
     assert design is not None
-    reading = read_formula(question.formula, design.declared)
-    if reading.left != design.reading.left or not set(reading.right) <= set(design.reading.right):
-        raise SpecError(
-            f"formula must be nested in that of {question.submodel!r}, {design.formula!r}, got "
-            f"{question.formula!r}"
-        )
+    try:
+        check_nested(design, question.formula)
+    except InputError as error:
+        what = f"formula must be nested in that of {question.submodel!r}, {design.formula!r}"
+        raise SpecError(f"{what}: {error}") from None

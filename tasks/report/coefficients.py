@@ -81,7 +81,10 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
     name = model.summary().title if model.offset else formula
     deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}
     release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
-    return {"deployment": deployment, "release": {**release, "nested_note": model.nested_note}}
+    return {
+        "deployment": deployment,
+        "release": {**release, "nested_note": model.nested_note * (model.omitted is not None)},
+    }
 
 
 def released_model(record: Mapping[str, Any]) -> ReleasedModel:
