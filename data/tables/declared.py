@@ -3,11 +3,9 @@
 No message holds a value or an id, or says how many rows or users are concerned: a server records messages.
 """
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
-from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import Cells, meanings, written_text
-from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
-from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
+from data.store.references import Repair
 from data.tables.marks import FileMarks
 from data.tables.reading import Watch, cells_of, opened_table, require_columns
 
@@ -113,49 +108,6 @@ def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
         for batch in map(file_marks.plain, batches):
             ids.add(batch)
     return int(ids.codes().max(initial=-1)) + 1
-
-
-def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
-    """Check a table against its declaration and store it, or reuse the one stored before."""
-    try:
-        content = sha256_files(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    metadata = json.dumps(
-        [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
-    )
-    declared = hashlib.sha256(metadata.encode()).hexdigest()
-    file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
-    target = store_dir(home) / "parquet" / file
-    if stored := stored_table(target):
-        return replace(stored, path=str(target))
-    read = read_declared(path, declaration)
-    if sha256_files(path) != content:
-        raise DataError(f"{path} changed while it was read; run again once it is complete")
-    arrow = pa.table(read.table)
-    with atomic_file(target) as handle:
-        pq.write_table(arrow, handle)
-    user_id = declaration.user_id
-    counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
-    ref = (UserTableRef if user_id else DatasetRef)(
-        name=name,
-        path=str(target),
-        sha256=sha256_file(target),
-        source_sha256=content,
-        source_url="",
-        layout=path.suffix.removeprefix(".") or "parquet",
-        origin=OWN_FILE,
-        data_source="real",
-        n_rows=arrow.num_rows,
-        rows_read=len(read.is_complete),
-        repairs=(
-            *read.repairs,
-            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.clipped),
-        ),
-        **counted,
-    )
-    keep_reference(ref)
-    return ref
 
 
 def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:

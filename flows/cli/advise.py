@@ -13,8 +13,7 @@ from flows.cli.options import AsJson, StudyArgument, option
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
-    from tasks.advice.forecasts import Advice, Forecast
-    from tasks.advice.releases import ReleaseCost
+    from tasks.advice.forecasts import Advice, Forecast, ReleaseCost
     from tasks.study.spec import StudySpec
 
 
@@ -34,7 +33,7 @@ def advise(
     from flows.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
-    from tasks.advice.releases import release_costs, risk_of_advice
+    from tasks.advice.forecasts import release_costs, risk_of_advice
     from tasks.errors import SpecError
 
     if error is not None and not (math.isfinite(error) and error > 0):

@@ -26,7 +26,8 @@ def check(
     from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
     from tasks.release.request import checked_request
-    from tasks.study.study_file import checked_study, read_toml
+    from tasks.study.own_data import read_toml
+    from tasks.study.study_file import checked_study
 
     content = read_toml(file)[1]
     if {"plan", "question"} <= set(content):
@@ -34,13 +35,16 @@ def check(
             f"{file} must be a study or release file, got a plan; run: dpcost protocol check {file}"
         )
     is_release = "dataset" in content and "panels" not in content
-    study, faults = checked_request(file)[1:] if is_release else checked_study(file)
+    if is_release:
+        _, own, faults = checked_request(file)
+        table = own.data if own else None
+    else:
+        study, faults = checked_study(file)
+        table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
     typer.echo(f"{file}: complete and valid; no row was read")
-    declared = (
-        [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
-    )
+    declared = [column.declared for column in table.columns] if table else []
     if codes := [f"{column.name}: {found}" for column in declared if (found := cut_codes(column))]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])

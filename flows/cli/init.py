@@ -194,7 +194,7 @@ def _columns(
 
 def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]:
     from dpalgos import get_estimator
-    from tasks.study.study_file import STUDY_FILE_VERSION
+    from tasks.study.own_data import STUDY_FILE_VERSION
 
     model, n = _MODELS[chosen], rows if users is None else users
     return {

@@ -183,19 +183,18 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from dpalgos.central.preconditioned.releases import ROBUST
     from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
+    from tasks.advice.releases import forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request
-    if request.study is None or not request.level:
+    if request.own is None or not request.level:
         return
-    release_request = AskedRelease.of(request)
-    foreseen = forecast_release(request.study, release_request)
+    foreseen = forecast_release(request)
     none = foreseen.chance_of_none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > MOST_LIKELY_NONE and not none_expected:
-        minimum = needed_epsilon(request.study, release_request)
+        minimum = needed_epsilon(request)
         enough = (
             f"half of the coefficients have one at epsilon about {minimum:.2g}"
             if minimum
@@ -250,7 +249,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         yield covered(target, request.family)
         if target != ROBUST and not request.family:
             yield "the forecast assumes that positive responses have a long tail; dpcost advise does not"
-    guesses = request.study.guesses if request.study else None
+    guesses = request.own.guesses if request.own else None
     is_sure = bool(guesses and guesses.std)
     for name, (low, expected, high) in zip(names, widths.T, strict=True):
         least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))

@@ -11,7 +11,7 @@ from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
 from tasks.errors import SpecError
 from tasks.run_options import Profile
-from tasks.study.panel import EstimatorSpec
+from tasks.study.estimators import EstimatorSpec
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 

@@ -14,27 +14,28 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 
+from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
+from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
+from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
+from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
+from tasks.release.spending import spending_of
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread
+from tasks.size_rules import delta_at
+from tasks.study.estimators import EstimatorSpec
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
 TABLES = 12
-LEVEL = 0.95  # of intervals
-_SEED = 1  # of made-up tables and all noise
-_LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
-_UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
-_LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
 _FARTHER = 2.0  # upper ends, for rows far out and nearly equal columns; lower ones, if nothing is stated
 
 
@@ -111,7 +112,7 @@ def advise(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
         for number, prepared in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
-            for block in spec.blocks("standard", replicates=1, seed=_SEED + number):
+            for block in spec.blocks("standard", replicates=1, seed=SEED + number):
                 errors.append(compute_block(block, prepared))
                 if block.replicates.n == spec.headline.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
@@ -137,7 +138,7 @@ def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
 
 
 def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
-    """Yield prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
+    """Return prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
 
     Raises
     ------
@@ -145,20 +146,14 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
         If the study is not of a table, or no synthetic table has an estimate.
     """
     problem = on_a_table(spec, panel)
-    n_units = problem.traits.population[0]
     one_blas_thread()
-    refusal = "no table"  # empty once one has an answer
-    for number in range(min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_units))):
-        try:
-            prepared = problem.made_up(n_units, spec.guesses, np.random.default_rng([_SEED, number]))
-            problem.full_answer(prepared)
-        except ValueError as error:  # e.g. a response that has one value
-            refusal = refusal and str(error)
-            continue
-        refusal = ""
-        yield prepared
-    if refusal:
-        raise SpecError(f"{spec.name}: {refusal}")
+
+    def prepared(n_units: int, rng: np.random.Generator) -> Any:
+        table = problem.made_up(n_units, spec.guesses, rng)
+        problem.full_answer(table)
+        return table
+
+    return made_up(prepared, problem.traits.population[0], count, spec.name)
 
 
 def interval_of(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray | None:
@@ -232,24 +227,6 @@ def _first(target: float, points: Sequence[tuple[float, Forecast]]) -> tuple[flo
     return expected, min(expected, *ends), max(expected, *ends)
 
 
-def range_of(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the geometric mean, and the 90% prediction interval of one more table; NaN of none."""
-    if not len(errors):
-        return (math.nan,) * 3
-    logs = np.log(np.maximum(errors, 1e-300))
-    spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
-    t = float(scipy.special.stdtrit(max(1, len(logs) - 1), _UPPER))
-    reach = t * spread * math.sqrt(1 + 1 / len(logs))
-    middle = float(logs.mean())
-    return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
-
-
-def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
-    """Return what to expect over synthetic tables, and a range of 90% of them."""
-    least, most = np.quantile(counts, [1 - _UPPER, _UPPER], method="inverted_cdf")
-    return float(np.median(counts)), float(least), float(most)
-
-
 def with_least_noise(spec: StudySpec) -> Panel:
     """Return the headline's panel without the paper's calibration, which no release uses."""
     smallest = [
@@ -258,3 +235,74 @@ def with_least_noise(spec: StudySpec) -> Panel:
         if not item.calibrations or "tight" in item.calibrations
     ]
     return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseCost:
+    """The cost of one more release on all rows to an open budget: the ε at its δ, before and after."""
+
+    estimator: str
+    epsilon: float
+    spent: float
+    spent_after: float
+    budget: float
+
+
+def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
+    """Return what the advised release lets an attacker learn, by the events that it will have.
+
+    Where no release can be planned, by ε and δ alone.
+    """
+    items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
+    plan = _planned(
+        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=best.n, steps=best.steps
+    )
+    delta = delta_at(spec.headline.delta, best.n)
+    if plan is None:
+        return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
+    return risk_of_events(plan.events, delta)
+
+
+def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
+    """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
+
+    A budget of that name must be open, else it raises LedgerError.
+    """
+    account, panel = ledger.account(dataset), with_least_noise(spec)
+    budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
+    n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
+    costs = []
+    for item in panel.estimators:
+        for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
+            if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
+                costs.append(
+                    ReleaseCost(
+                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
+                        epsilon=epsilon,
+                        spent=spent.epsilon(budget.delta),
+                        spent_after=(spent + plan.cost).epsilon(budget.delta),
+                        budget=budget.epsilon,
+                    )
+                )
+    return tuple(costs)
+
+
+def _planned(
+    spec: StudySpec,
+    item: EstimatorSpec,
+    epsilon: float,
+    n_rows: int,
+    *,
+    n_users: int | None,
+    steps: int | None = None,
+) -> ReleasePlan | None:
+    """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
+    n = n_users or n_rows
+    sizes = spec.head_panel.problem.sizes(n)
+    budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
+    try:
+        return rehearse_release(
+            item.name, n_rows, sizes["d"], {**item.keywords(sizes, steps), **budget}, n_users=n_users
+        )
+    except InputError:
+        return None

@@ -7,9 +7,9 @@ rows of one user by a common part of it. The response depends on the standardize
 scatter and longer tails are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from data.dataset import Column
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
+from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Correlation = Annotated[Number, Field(gt=-1, lt=1)]
@@ -92,7 +93,15 @@ class Guesses(Strict):
                 mean[f"{column}={levels[1]}"] = all_of_them[1] / sum(all_of_them)
         return self.model_copy(update={"mean": mean, "shares": shares})
 
-    def check_names(self, columns: set[str]) -> None:
+    def check(self, declared: Iterable[AnalystColumn], others: Collection[str] = ()) -> "Guesses":
+        """Return guesses about declared columns, or ``others``, by column; refuse other names."""
+        declared = tuple(declared)
+        names = {name for column in declared for name in (column.name, *column.declared.table_columns)}
+        guesses = self.by_column({each.name: each.categories for each in declared if each.categories})
+        guesses._check_names({*names, *others})
+        return guesses
+
+    def _check_names(self, columns: set[str]) -> None:
         pairs = [name for pair in self.correlations for name in pair[:2]]
         for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
             if name not in columns:
@@ -150,6 +159,36 @@ class DeclaredRows:
     formula: FormulaDesign | None = None  # by which covariates are computed
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        covariates: Sequence[str],
+        response: str,
+        column: Callable[[str], Column],
+        declared: Sequence[AnalystColumn] = (),
+        *,
+        guesses: Guesses,
+        formula: FormulaDesign | None = None,
+        **about: Any,
+    ) -> "DeclaredRows":
+        """Return the declarations of a table's columns, of which ``declared`` are its owner's."""
+        covariates = formula.reading.right if formula else covariates
+        categories = {
+            each.name: each.declared.table_columns
+            for each in declared
+            if each.categories and {each.name, *each.declared.table_columns} & set(covariates)
+        }
+        indicators = [*categories, *(name for group in categories.values() for name in group)]
+        return cls(
+            numbers=tuple(column(name) for name in covariates if name not in indicators),
+            categories=categories,
+            response=column(response) if response else None,
+            guesses=guesses.check(declared, {*covariates, *filter(None, [response])}),
+            formula=formula,
+            levels={each.name: each.categories for each in declared if each.categories},
+            **about,
+        )
+
     @property
     def _is_skewed(self) -> bool:
         """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
@@ -177,6 +216,16 @@ class DeclaredRows:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
                 unknown.append(f"{entry} of {listed}")
         return tuple(unknown)
+
+    def made_up_units(
+        self, n_units: int, table: AnalystTable | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """Return synthetic rows of so many rows or users of a table; users have their ids in a column."""
+        if table is None or table.users is None:
+            return self.made_up(n_units, None, rng)
+        n_rows = max(n_units, round(n_units * table.rows / table.users))
+        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
+        return self.made_up(n_rows, users, rng).assign(**{table.user_id: users})
 
     def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
         """Return synthetic rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""

@@ -189,37 +189,21 @@ class RegisteredTable(DatasetSource, ABC):
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a synthetic table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
-        if not self.analyst_table or self.analyst_table.users is None:
-            return self.in_units(rows.made_up(n_units, None, rng))
-        n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
-        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self.in_units(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
+        return self.in_units(rows.made_up_units(n_units, self.analyst_table, rng))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are simulated."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
-        declared, formula = self.analyst_table.columns if self.analyst_table else (), self.formula
-        covariates = formula.reading.right if formula else self.covariates
-        categories = {
-            column.name: column.declared.table_columns
-            for column in declared
-            if column.categories and {column.name, *column.declared.table_columns} & set(covariates)
-        }
-        indicators = [*categories, *(name for group in categories.values() for name in group)]
-        levels = {column.name: column.categories for column in declared if column.categories}
-        guesses = guesses.by_column(levels)
-        others = {name for column in declared for name in (column.name, *column.declared.table_columns)}
-        guesses.check_names({*covariates, *others, *([self.response] if self.response else [])})
-        return DeclaredRows(
-            numbers=tuple(self.about.column(name) for name in covariates if name not in indicators),
-            categories=categories,
-            response=self.about.column(self.response) if self.response else None,
-            family=self.family,
+        return DeclaredRows.of(
+            self.covariates,
+            self.response,
+            self.about.column,
+            self.analyst_table.columns if self.analyst_table else (),
             guesses=guesses,
+            formula=self.formula,
+            family=self.family,
             offset=self.traits.offset,
-            formula=formula,
-            levels=levels,
         )
 
     @property

@@ -25,8 +25,7 @@ from tasks.release.request import (
     with_formula,
 )
 from tasks.report.coefficients import table_format
-from tasks.study.spec import StudySpec
-from tasks.study.study_file import checked_study, read_toml
+from tasks.study.own_data import OwnData, checked_data, read_toml
 
 PAGES = ("protocol.html", "protocol.md")
 
@@ -74,28 +73,28 @@ def read_plan(path: Path) -> PlanFile:
     if not plan.dataset or not plan.study:
         raise SpecError(f"{path.name}: [plan] must state dataset, the ledger's name of the data, and study")
     _check_tables(path, plan)
-    study, of_study = checked_study(path.parent / plan.study)
-    if study is None or of_study or study.analyst_table is None:
+    own, of_study = checked_data(path.parent / plan.study)
+    if own is None or of_study:
         fault = numbered(of_study) or "study must be a study file with [data]"
         raise SpecError(f"{path.name}: {plan.study}: {fault}")
     requests, checked, faults = dict[str, ReleaseRequest](), dict[str, PlanQuestion](), list[str]()
     for question in sorted(plan.questions, key=lambda each: bool(each.submodel)):
         try:
             if not question.submodel:
-                requests[question.name] = request = _request(path, plan, question, study)
+                requests[question.name] = request = _request(path, plan, question, own)
                 question = _with_terms(question, request)
             elif question.submodel in requests:
                 _check_nested(question, requests[question.submodel])
                 if question.test:
                     alone = question.model_copy(update={"submodel": ""})
-                    _with_terms(alone, _request(path, plan, alone, study))
+                    _with_terms(alone, _request(path, plan, alone, own))
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
-    data = path.parent / (plan.data or study.analyst_table.path)
+    data = path.parent / (plan.data or own.data.path)
     return PlanFile(
         path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
     )
@@ -109,10 +108,9 @@ def _check_tables(path: Path, plan: Plan) -> None:
             raise SpecError(f"{path.name}: out of a table must be a file name without a folder, got {name!r}")
 
 
-def _request(path: Path, plan: Plan, question: PlanQuestion, study: StudySpec) -> ReleaseRequest:
+def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
     """Return the request that a release file of the question would make at the ε of the plan."""
-    assert study.analyst_table is not None
-    user_id, defaults = study.analyst_table.user_id, {}
+    user_id, defaults = own.data.user_id, {}
     if user_id:
         default = "user_level_mean" if question.mean else "user_level_regression"
     elif question.mean:  # next to Gaussian noise, pure ε costs many times as much
@@ -134,11 +132,11 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, study: StudySpec) -
         config = ReleaseConfig(**plain)
     except ValidationError as error:
         raise SpecError(numbered(sentences(error))) from None
-    study, config = with_formula(study.model_copy(update={"formula": question.formula}), config)
-    if faults := [*unknown_columns(config.columns, study)]:
+    own, config = with_formula(own.model_copy(update={"formula": question.formula}), config)
+    if faults := [*unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
     budget: Any = {"epsilon": plan.epsilon, "delta": plan.delta, "interval": question.interval}
-    return complete_request(config, study, question.estimator or default, path, **budget)
+    return complete_request(config, own, question.estimator or default, path, **budget)
 
 
 def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:

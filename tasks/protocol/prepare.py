@@ -20,8 +20,7 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.forecasts import range_of
-from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
+from tasks.advice.releases import SimulatedRelease, range_of, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
@@ -203,8 +202,7 @@ class _Simulated:
 
     @cached_property
     def _tables(self) -> SimulatedRelease:
-        assert self._request.study is not None
-        return simulate_release(self._request.study, AskedRelease.of(self._request))
+        return simulate_release(self._request)
 
     def _cost(self, epsilon: float) -> Spending:
         request = self._plan.request(self._name, epsilon)
@@ -214,7 +212,7 @@ class _Simulated:
     def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
         self._tick()
-        widths = np.full((len(self._tables.tables), len(self._tables.names)), np.inf)
+        widths = np.full((len(self._tables.samples), len(self._tables.names)), np.inf)
         for row, (low, high) in zip(widths, self._tables.limits(epsilon), strict=False):
             row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
         names, widths = self._units.half_widths(self._tables.names, widths)
@@ -252,7 +250,7 @@ class _Simulated:
         ]
         ends = [range_of(each) for each in known]
         summary = np.array([(low, mid, high) for mid, (_, low, high) in zip(middle, ends, strict=True)])
-        none = 1 - float(np.isfinite(widths).any(axis=1).sum()) / len(self._tables.tables)
+        none = 1 - float(np.isfinite(widths).any(axis=1).sum()) / len(self._tables.samples)
         return {"terms": _plain_terms([names[j] for j in kept], summary.T), "none": none}
 
 

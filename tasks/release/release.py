@@ -38,7 +38,7 @@ from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
 from tasks.release.spending import event_entries, room_in
 from tasks.run.threads import one_blas_thread
-from tasks.study.panel import OFFSET, check_offset, structure_of
+from tasks.study.estimators import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def plan_on_rows(
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
-    name, keywords = request.estimator.name, _keywords(request, rows.units, rows.design)
+    name, keywords = request.estimator.name, keywords_of(request, rows.units, rows.design)
     drawing, sample = _drawing(name, keywords, rows)
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
@@ -204,12 +204,12 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
     table = request.table
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
-    keywords = _keywords(request, units, design)
+    keywords = keywords_of(request, units, design)
     shape = table.rows, len(units.names)
     return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=table.users)
 
 
-def _keywords(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
+def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
     """Return all keywords of the estimator."""
     name, offset_bounds = request.estimator.name, request.offset_bounds
     keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}

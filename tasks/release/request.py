@@ -17,9 +17,8 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
-from tasks.study.panel import INTERCEPT, OFFSET
-from tasks.study.spec import StudySpec
-from tasks.study.study_file import checked_study, read_toml
+from tasks.study.estimators import INTERCEPT, OFFSET
+from tasks.study.own_data import OwnData, checked_data, read_toml
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -71,7 +70,7 @@ class ReleaseRequest:
     formula: str
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
-    study: StudySpec | None
+    own: OwnData | None  # what a study file declares of the table
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -92,7 +91,7 @@ class ReleaseRequest:
     @property
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
-        return self.study.analyst_table if self.study else None
+        return self.own.data if self.own else None
 
     @property
     def by_formula(self) -> FormulaDesign | None:
@@ -131,15 +130,15 @@ def read_request(
     path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
 ) -> ReleaseRequest:
     """Read a release file; add what its study declares; refuse what does not fit the estimator."""
-    config, study, faults = checked_request(path)
+    config, own, faults = checked_request(path)
     if config is None or faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
-    return complete_request(config, study, estimator, path, epsilon=epsilon, delta=delta, interval=interval)
+    return complete_request(config, own, estimator, path, epsilon=epsilon, delta=delta, interval=interval)
 
 
 def complete_request(
     config: ReleaseConfig,
-    study: StudySpec | None,
+    own: OwnData | None,
     estimator: str,
     path: Path,
     *,
@@ -148,10 +147,9 @@ def complete_request(
     interval: float | None,
 ) -> ReleaseRequest:
     """Add what a study declares to the content of a release file; ``path`` is where it was written."""
-    if study is not None and study.analyst_table is not None:
-        config = _completed(config, study, study.analyst_table, estimator)
-    if study is not None and study.analyst_table is not None:
-        _check_clusters(study.analyst_table, interval or config.params.get("interval"))
+    if own is not None:
+        config = _completed(config, own, estimator)
+        _check_clusters(own.data, interval or config.params.get("interval"))
     if interval is not None:
         if "interval" in config.params and config.params["interval"] != interval:
             raise SpecError(
@@ -176,32 +174,32 @@ def complete_request(
         delta=delta,
         dataset=config.dataset.name,
         columns=config.columns,
-        formula=config.formula or (study.formula if study else ""),
+        formula=config.formula or (own.formula if own else ""),
         bounds=config.bounds,
         params=config.params,
-        study=study,
+        own=own,
     )
 
 
-def with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, ReleaseConfig]:
+def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
     """Take response and covariates from the formula of the release file, or of the study, if there is one."""
-    formula = config.formula or study.formula
-    if not formula or study.analyst_table is None or (config.columns.x and not config.formula):
-        return study, config
-    table, design = expand_formula(formula, study.analyst_table)
+    formula = config.formula or own.formula
+    if not formula or (config.columns.x and not config.formula):
+        return own, config
+    table, design = expand_formula(formula, own.data)
     response = design.response_column
     if config.columns.x or config.columns.y not in (None, response):
         raise SpecError("columns must leave x and y to the formula, got both; take one out")
     columns = config.columns.model_copy(update={"x": design.covariates, "y": response})
-    study = study.model_copy(update={"analyst_table": table})
-    return study, config.model_copy(update={"columns": columns})
+    own = own.model_copy(update={"data": table})
+    return own, config.model_copy(update={"columns": columns})
 
 
-def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None, list[str]]:
-    """Return a release file and its study with columns from the formula, and all that is wrong in the two."""
+def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
+    """Return a release file, its declared table with the columns of the formula, and all faults of both."""
     _, plain = read_toml(path)
     undeclared = dict(undeclared_keys(plain))
-    config, study, faults = None, None, undeclared_fault(undeclared)
+    config, own, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
     except ValidationError as error:
@@ -209,36 +207,34 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
     dataset = plain.get("dataset")
     name = dataset.get("study") if isinstance(dataset, dict) else None
     if not isinstance(name, str) or not name or name == "?":
-        return config, study, faults
-    study, of_study = checked_study(path.parent / name)
-    if study and study.analyst_table is None:
+        return config, own, faults
+    own, of_study = checked_data(path.parent / name)
+    if own is None and not of_study:
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
-    elif study and config and not of_study:
+    elif own and config and not of_study:
         try:
-            study, config = with_formula(study, config)
-            of_study += unknown_columns(config.columns, study)
+            own, config = with_formula(own, config)
+            of_study += unknown_columns(config.columns, own.data)
         except SpecError as error:
             faults.append(str(error))
-    return config, study, [*faults, *(f"{name}: {fault}" for fault in of_study)]
+    return config, own, [*faults, *(f"{name}: {fault}" for fault in of_study)]
 
 
-def unknown_columns(columns: ReleaseColumns, study: StudySpec) -> Iterator[str]:
+def unknown_columns(columns: ReleaseColumns, table: AnalystTable) -> Iterator[str]:
     """Yield a fault for each column that the study file does not declare."""
-    assert study.analyst_table is not None
-    known = [column.name for column in study.analyst_table.columns]
+    known = [column.name for column in table.columns]
     for name in columns.xy:
         if name not in known:
             yield f"columns must be among those that the study file declares, got {name!r}"
 
 
-def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, estimator: str) -> ReleaseConfig:
+def _completed(config: ReleaseConfig, own: OwnData, estimator: str) -> ReleaseConfig:
     """Add the study's columns where none are named, and the settings that it measured the estimator with."""
+    table = own.data
     declared = tuple(column.name for column in table.columns if column.name != config.columns.y)
     columns = config.columns if config.columns.x else config.columns.model_copy(update={"x": declared})
     forms = {
-        item.form: item
-        for item in study.estimators_of(study.head_panel)
-        if item.name == estimator and "tight" in item.calibrations
+        item.form: item for item in own.estimators if item.name == estimator and "tight" in item.calibrations
     }
     form = config.dataset.form or (next(iter(forms)) if len(forms) == 1 else "")
     if form not in forms and (forms or form):
@@ -250,7 +246,7 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
     settings: dict[str, Any] = {}
     if forms:
         coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
-        sizes = {**study.head_panel.problem.sizes(table.units[0]), "d": coordinates}
+        sizes = {"n": table.units[0], "d": coordinates, **_n_classes(table, columns.y)}
         settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
     if estimator == "box_mean":
         settings = {**_box(table, columns.x), **settings}
@@ -260,6 +256,14 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         if key not in {*config.bounds, *config.params, INTERCEPT, OFFSET}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
+
+
+def _n_classes(table: AnalystTable, response: str | None) -> dict[str, int]:
+    """Return how many classes a response of categories, or of 0, 1, … has, for rules in K."""
+    declared = next((each for each in table.columns if each.name == response), None)
+    if declared is None or not (declared.categories or declared.upper):
+        return {}
+    return {"K": len(declared.categories) or int(declared.upper or 0) + 1}
 
 
 def _box(table: AnalystTable, names: tuple[str, ...]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from tasks.report.attack_facts import attack_facts
 from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
-from tasks.study.panel import EstimatorSpec, Panel
+from tasks.study.estimators import EstimatorSpec
+from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
 # Metrics that are reference values of the data, and the lines that show them.

@@ -23,7 +23,8 @@ from tasks.cache import CachedFile, digest, facts_of
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
-from tasks.study.panel import EstimatorSpec, Panel
+from tasks.study.estimators import EstimatorSpec
+from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
 _FEW_ROWS, _NUMBERS = 50, 500_000  # of a made-up table: the least and the most

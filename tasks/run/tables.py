@@ -11,7 +11,7 @@ from data.fetch.raw import fetch as fetch_raw
 from data.store.folders import close_home, home, mirror_from_environment, read_json
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
-from data.tables.declared import declared_to_parquet
+from data.tables.stored import declared_to_parquet
 from tasks.errors import guarded
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.run_options import RunOptions

@@ -1,7 +1,6 @@
-"""Settings of a study file that several panels share: a collection of tables, and lists of estimators."""
+"""Panels of a study file that are made from a collection of tables."""
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from data.collections import collections
@@ -11,42 +10,6 @@ from tasks.errors import SpecError
 from tasks.size_rules import whole
 
 _log = logging.getLogger(__name__)
-
-
-def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list.
-
-    A list may be the name of another study file, whose list of that name is meant.
-    """
-    lists = plain.get("lists", {})
-    if isinstance(lists, dict):
-        lists = {
-            name: _list_of(content_of(each), name) if isinstance(each, str) else each
-            for name, each in lists.items()
-        }
-    if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
-        raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
-
-    def spliced(table: Any) -> Any:
-        if not isinstance(table, dict) or not isinstance(table.get("estimators"), list):
-            return table
-        members: list[Any] = []
-        for each in table["estimators"]:
-            if isinstance(each, str) and each not in lists:
-                known = ", ".join(lists) or "none"
-                raise SpecError(f"estimators must name one of lists ({known}) or be a table, got {each!r}")
-            members += lists[each] if isinstance(each, str) else [each]
-        return {**table, "estimators": members}
-
-    content: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
-    if isinstance(content.get("panels"), list):
-        content["panels"] = [spliced(panel) for panel in content["panels"]]
-    return content
-
-
-def _list_of(content: dict[str, Any], name: str) -> Any:
-    lists = content.get("lists")
-    return lists.get(name) if isinstance(lists, dict) else None
 
 
 def with_collections(plain: dict[str, Any]) -> dict[str, Any]:

@@ -24,16 +24,16 @@ from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
 from tasks.study.block import Block, bundle
 from tasks.study.cron import check_cron
-from tasks.study.panel import (
+from tasks.study.estimators import (
     Count,
     DeltaRule,
     EstimatorSpec,
     Grid,
     Number,
-    Panel,
     check_offset,
     with_structure,
 )
+from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses

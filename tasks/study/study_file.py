@@ -1,35 +1,22 @@
 """Read a study file, with the analyst's table that it may declare, or say what is wrong with it."""
 
 import hashlib
-import tomllib
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from data.errors import DataError, numbered
-from data.store.folders import read_small
-from dpalgos.errors import InputError
-from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.formula import expand_formula
 from tasks.problems.kinds import kinds
 from tasks.problems.registered_table import RegisteredTable
-from tasks.study.collection import with_collections, with_lists
+from tasks.study.collection import with_collections
+from tasks.study.own_data import OwnData, of_this_version, own_table, read_toml, with_label, with_lists
 from tasks.study.spec import StudySpec
-
-STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
-
-
-class TablesOfFile(BaseModel):
-    """The study file's ``[data]``, for errors to name their place in it."""
-
-    data: AnalystTable
 
 
 def load_study(path: Path) -> StudySpec:
@@ -53,10 +40,10 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
         digest.update(other)
         return content
 
-    plain = with_lists(_of_this_version(plain, path.name), content_of)
+    plain = with_lists(of_this_version(plain, path.name), content_of)
     plain = {"name": path.stem, **with_collections(plain)}
     if isinstance(plain.get("data"), dict):
-        plain["data"] = _with_label(plain)
+        plain["data"] = with_label(plain)
     undeclared = dict(undeclared_keys(plain))
     spec, faults = None, undeclared_fault(undeclared)
     try:
@@ -65,7 +52,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
             _check_table(spec)
     except ValidationError as error:
         faults += sentences(error, undeclared)
-        faults += _faults_of_the_rest(plain, undeclared) if error.title == TablesOfFile.__name__ else []
+        faults += _faults_of_the_rest(plain, undeclared) if error.title == OwnData.__name__ else []
     except (SpecError, DataError) as error:
         faults += [str(error), *([] if spec else _faults_of_the_rest(plain, undeclared))]
     return spec, list(dict.fromkeys(faults))
@@ -81,33 +68,6 @@ def _faults_of_the_rest(plain: dict[str, Any], undeclared: Iterable[str]) -> lis
     return []
 
 
-_LABEL = {"lower": 0, "upper": 1, "source": "a label is 0 or 1"}
-
-
-def _with_label(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a file's table, in which a logistic response without declarations is a label of 0 and 1."""
-    data, panels, formula = plain["data"], plain.get("panels"), plain.get("formula")
-    columns = data.get("columns")
-    if not isinstance(columns, list) or not isinstance(panels, list):
-        return dict(data)
-    problems = [panel.get("problem") for panel in panels if isinstance(panel, dict)]
-    logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
-    responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
-    if logistic and isinstance(formula, str):
-        names = [
-            each["name"] for each in columns if isinstance(each, dict) and isinstance(each.get("name"), str)
-        ]
-        with suppress(InputError):  # said where the formula is expanded
-            responses.update(read_formula(formula, names).left)
-    declares = {"lower", "upper", "categories", "levels", "transform"}
-
-    def labeled(column: Any) -> Any:
-        is_label = isinstance(column, dict) and column.get("name") in responses and not declares & set(column)
-        return {**_LABEL, **column} if is_label else column
-
-    return {**data, "columns": [labeled(each) for each in columns]}
-
-
 def _check_table(spec: StudySpec) -> None:
     """Refuse columns, sizes and guesses that the declared table does not have."""
     spec.check_data()
@@ -118,37 +78,12 @@ def _check_table(spec: StudySpec) -> None:
         raise SpecError(str(error)) from None
 
 
-def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
-    """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
-    try:
-        content = read_small(path)
-        return content, tomllib.loads(content.decode())
-    except OSError as error:
-        raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
-    except (ValueError, RecursionError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise SpecError(f"{path.name} is not a TOML file: {reason}; correct it there") from None
-
-
-def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
-    version = plain.pop("version", 1)
-    if isinstance(version, bool) or version != STUDY_FILE_VERSION:
-        newer = isinstance(version, int) and version > STUDY_FILE_VERSION
-        remedy = "update dpcost" if newer else "write the file anew with dpcost init under another name"
-        raise SpecError(f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
-    return plain
-
-
 def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
-    declared = TablesOfFile(data=plain["data"])
-    table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
+    table, design = own_table(OwnData(data=plain["data"], formula=plain.get("formula", "")), path)
     tables = {key: value for key, value in plain.items() if key != "data"}
-    design: FormulaDesign | None = None
-    if isinstance(plain.get("formula"), str):
-        table, design = expand_formula(plain["formula"], table)
     tables["analyst_table"] = table
     if isinstance(plain.get("panels"), list):
         panels = [_of_formula(panel, design) for panel in plain["panels"]] if design else plain["panels"]

@@ -17,10 +17,11 @@ import statsmodels.api as sm
 from sklearn import datasets as sklearn_datasets
 
 from data.store.folders import PROJECT_ROOT
-from data.tables.declared import declared_to_parquet
+from data.tables.stored import declared_to_parquet
 from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
-from tasks.advice.forecasts import LEVEL, advise
+from tasks.advice.forecasts import advise
+from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.own_table.declared_rows import Guesses

@@ -6,18 +6,18 @@ per person.
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from data.tables.declared import declared_to_parquet
-from tasks.advice.forecasts import LEVEL
-from tasks.advice.releases import AskedRelease, ReleaseForecast, forecast_release
+from data.tables.stored import declared_to_parquet
+from tasks.advice.releases import LEVEL, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
 from tasks.own_table.declared_rows import Guesses
-from tasks.study.panel import structure_of
+from tasks.release.request import read_request
+from tasks.study.estimators import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
 from tests.bench.goals import Measurement, shares_held
 from tests.tasks.blocks import prepared_data
@@ -145,6 +145,6 @@ def released(name: str, replicates: int) -> Released:
             drawn = Replicates(**same, of=1, seed=seed)
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
-        guessed = spec.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
-        asked = AskedRelease(estimator=estimator, epsilon=_EPSILON, delta=n**-2.0, params=params)
-        return Released(forecast_release(guessed, asked), np.array(ends))
+        asked = read_request(folder / f"{name}-release.toml", estimator, epsilon=_EPSILON, delta=n**-2.0)
+        own = asked.own.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
+        return Released(forecast_release(replace(asked, own=own)), np.array(ends))

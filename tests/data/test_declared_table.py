@@ -13,9 +13,10 @@ from data.dataset import Declaration, DeclaredColumn
 from data.errors import DataError
 from data.formats.canonical import MISSING
 from data.store.references import read_table
-from data.tables.declared import UserIds, declared_to_parquet
+from data.tables.declared import UserIds
 from data.tables.reading import PartitionedTable, load_numbers
 from data.tables.schema import table_schema
+from data.tables.stored import declared_to_parquet
 from tests.builders import refused
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)

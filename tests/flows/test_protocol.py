@@ -21,7 +21,7 @@ BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    few = lambda spec, asked: simulate_release(spec, asked, 8)  # noqa: E731
+    few = lambda request: simulate_release(request, 8)  # noqa: E731
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
     return written(tmp_path, SMALL_N, SMALL)
 

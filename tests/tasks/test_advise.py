@@ -12,9 +12,10 @@ from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, releases
-from tasks.advice.forecasts import advise, made_up_tables
-from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon, release_costs
+from tasks.advice.forecasts import advise, made_up_tables, release_costs
+from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table.declared_rows import Guesses
+from tasks.release.request import read_request
 from tests.builders import release_words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized, refusal
 from tests.tasks.blocks import STEPS
@@ -90,8 +91,9 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_ta
     assert each.low <= measured.item() <= each.high
 
 
-def regression(epsilon, delta, **about):
-    return AskedRelease(estimator="preconditioned_regression", epsilon=epsilon, delta=delta, **about)
+def regression(folder, epsilon, delta):
+    budget = {"epsilon": epsilon, "delta": delta, "interval": 0.95}
+    return read_request(folder / "mine-release.toml", "preconditioned_regression", **budget)
 
 
 def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(tmp_path, few_tables):
@@ -100,7 +102,7 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
     assert own[3.0].coordinates == 5
     assert 0 <= own[3.0].intervals[1] <= own[3.0].intervals[0] <= own[3.0].intervals[2] <= 5
     for epsilon, wanted in ((1e-3, 0), (1000.0, 5)):
-        foreseen = forecast_release(spec, regression(epsilon, 1e-7))
+        foreseen = forecast_release(regression(tmp_path, epsilon, 1e-7))
         assert (foreseen.intervals[0], len(foreseen.names)) == (wanted, 5)
         assert np.isfinite(foreseen.half_widths).sum() == wanted
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
@@ -139,17 +141,16 @@ def test_the_chance_of_no_interval_is_that_of_skewed_responses(tmp_path, home, n
     """Of 40 releases of such a table at n = 2000, 24 had no interval."""
     table = pd.DataFrame({"age": np.arange(n) % 70 + 20.0, "visits": np.arange(n) % 9, "cost": 1.0})
     bounds = {"age": (18, 91), "visits": (0, 30), "cost": (0, 60_000)}
-    spec = find_study(str(initialized(tmp_path, table, bounds=bounds, response="cost")))
-    params = {"interval": 0.95, "interval_target": target}
-    assert least <= forecast_release(spec, regression(1.0, 1e-8, params=params)).none <= most
+    initialized(tmp_path, table, bounds=bounds, response="cost", target=target)
+    assert least <= forecast_release(regression(tmp_path, 1.0, 1e-8)).none <= most
 
 
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
-    monkeypatch.setattr(forecasts, "_ROWS_IN_ALL", 6000)
+    monkeypatch.setattr(releases, "_ROWS_IN_ALL", 6000)
     sizes = [len(table.X) for table in made_up_tables(spec, spec.head_panel, 12)]
     assert sizes == [1500] * 4
-    monkeypatch.setattr(forecasts, "_ROWS_IN_ALL", 1)
+    monkeypatch.setattr(releases, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
 
 
@@ -166,11 +167,10 @@ def test_a_plan_from_the_command_line(command_line):
 def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):
     """At n = 6000 and ε = 1 half-widths are up to 0.7 for a level of 1.5 %, and 0.06 for one of 10 %."""
     file = study(tmp_path, people(6000), response="cost")
-    asked = regression(1.0, 1e-7, params={"interval": 0.95})
-    unknown = forecast_release(find_study(str(file)), asked)
+    unknown = forecast_release(regression(tmp_path, 1.0, 1e-7))
     stated = "[guesses]\nsource = 'a register'\nshares = { region = [0.4, 0.3, 0.3], smoker = [0.5, 0.5] }\n"
-    advice_file = edited(file, "[grid]", stated + "[grid]")
-    known = forecast_release(find_study(advice_file), asked)
+    edited(file, "[grid]", stated + "[grid]")
+    known = forecast_release(regression(tmp_path, 1.0, 1e-7))
     levels = ["=" in name for name in known.names]
     assert np.isnan(unknown.ends[:, levels]).all()
     assert np.isfinite(unknown.half_widths).all()
@@ -181,14 +181,12 @@ def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):
 
 def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, command_line, monkeypatch):
     study(tmp_path, people(4000), response="cost")
-    spec = find_study(str(tmp_path / "mine.toml"))
-    asked = regression(1e-3, 1e-7, params={"interval": 0.95, "interval_target": "least squares"})
-    needed = needed_epsilon(spec, asked)
+    needed = needed_epsilon(regression(tmp_path, 1e-3, 1e-7))
     assert 0.005 < needed < 1
     for factor, has_half in ((1, True), (0.25, False)):
-        found = forecast_release(spec, regression(factor * needed, 1e-7, params=asked.params))
+        found = forecast_release(regression(tmp_path, factor * needed, 1e-7))
         assert (found.intervals[0] >= 2.5) == has_half
-    assert needed_epsilon(spec, regression(1e-7, 1e-7, params=asked.params)) is None
+    assert needed_epsilon(regression(tmp_path, 1e-7, 1e-7)) is None
     command_line("ledger", "open", "mine", "--epsilon", 1, "--delta", 1e-6)
     files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
     words = release_words("preconditioned_regression", *files, 1e-3, 1e-7)
@@ -198,7 +196,7 @@ def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, co
     assert "4,000 rows" in err
     assert "dpcost advise does not" in err  # of long tails
     assert "use that epsilon, a robust interval_target, more rows" in err
-    monkeypatch.setattr(releases, "needed_epsilon", lambda *_: None)
+    monkeypatch.setattr(releases, "needed_epsilon", lambda _: None)
     _, _, err = command_line(*words, "--interval", 0.95)
     assert "no epsilon up to 16.384 gives half" in err
     assert "that epsilon," not in err

@@ -20,7 +20,7 @@ from dpalgos import estimate
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from reports.writing import num_in
-from tasks.advice.releases import AskedRelease, simulate_release
+from tasks.advice.releases import simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
@@ -38,7 +38,7 @@ from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, trial, writ
 @pytest.fixture
 def file(tmp_path, home, monkeypatch):
     """A plan with its data, study and an open budget; tasks run in this process, forecasts on few tables."""
-    few = lambda spec, asked: simulate_release(spec, asked, 8)  # noqa: E731
+    few = lambda request: simulate_release(request, 8)  # noqa: E731
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
     monkeypatch.setattr(flows.protocol, "release_question", in_process)
     open_ledger(home).open_dataset("trial", 3.0, 1e-6)
@@ -105,7 +105,7 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
 def test_half_widths_of_a_question_decrease_in_epsilon(file):
     plan = read_plan(file)
     request = plan.request("primary", 1.0)
-    simulated = simulate_release(request.study, AskedRelease.of(request), 8)
+    simulated = simulate_release(request, 8)
     limits = np.array([simulated.limits(1.02**step) for step in range(35, 65, 3)])
     widths = (limits[:, :, 1] - limits[:, :, 0]).mean(axis=1)
     assert (np.diff(widths, axis=0) < 0).all()
@@ -115,13 +115,13 @@ def test_a_question_about_another_response_than_the_study_is_simulated_with_its_
     edit(file, ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'))
     plan = read_plan(file)
     request = plan.request("mean baseline", 1.0)
-    problem = simulate_release(request.study, AskedRelease.of(request), 1).panel.problem
-    assert (problem.response, problem.family) == ("adherent", "logistic")
+    simulated = simulate_release(request, 1)
+    assert (simulated.declared.response.name, simulated.declared.family) == ("adherent", "logistic")
 
 
 def test_the_chance_of_no_interval_is_that_of_releases(file):
     request = read_plan(file).request("mean baseline", 0.5)
-    forecast = simulate_release(request.study, AskedRelease.of(request)).forecast(0.5)
+    forecast = simulate_release(request).forecast(0.5)
     (column,) = [each for each in request.table.columns if each.name == "baseline"]
     released = 0
     for seed in range(200):

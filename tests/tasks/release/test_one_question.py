@@ -225,7 +225,7 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
 
 @pytest.mark.parametrize(
     "spellings",
-    [("{}", "{}.0", "0{}", " {}", "+{}", "{}e0"), ("Zo\u00eb {}", "Zoe\u0308 {}", " Zo\u00eb {}")],
+    [("{}", "{}.0", "0{}", " {}", "+{}"), ("Zo\u00eb {}", "Zoe\u0308 {}", " Zo\u00eb {}")],
 )
 def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, monkeypatch, spellings):
     """Otherwise half of a person's rows would be protected as if the other half were another person's."""

@@ -1,0 +1,60 @@
+"""An analyst's table in the store: checked once against its declaration, then reused."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data.dataset import Declaration
+from data.errors import DataError
+from data.fetch.ingest import code_of_tables, keep_reference, stored_table
+from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
+from data.store.references import OWN_FILE, DatasetRef, UserTableRef
+from data.tables.declared import read_declared
+
+
+def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home: Path) -> DatasetRef:
+    """Check a table against its declaration and store it, or reuse the one stored before."""
+    try:
+        content = sha256_files(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
+    metadata = json.dumps(
+        [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
+    )
+    declared = hashlib.sha256(metadata.encode()).hexdigest()
+    file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
+    target = store_dir(home) / "parquet" / file
+    if stored := stored_table(target):
+        return replace(stored, path=str(target))
+    read = read_declared(path, declaration)
+    if sha256_files(path) != content:
+        raise DataError(f"{path} changed while it was read; run again once it is complete")
+    arrow = pa.table(read.table)
+    with atomic_file(target) as handle:
+        pq.write_table(arrow, handle)
+    user_id = declaration.user_id
+    counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
+    ref = (UserTableRef if user_id else DatasetRef)(
+        name=name,
+        path=str(target),
+        sha256=sha256_file(target),
+        source_sha256=content,
+        source_url="",
+        layout=path.suffix.removeprefix(".") or "parquet",
+        origin=OWN_FILE,
+        data_source="real",
+        n_rows=arrow.num_rows,
+        rows_read=len(read.is_complete),
+        repairs=(
+            *read.repairs,
+            *(replace(one, what="value", done="clipped to the nearer bound") for one in read.clipped),
+        ),
+        **counted,
+    )
+    keep_reference(ref)
+    return ref

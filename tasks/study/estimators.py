@@ -1,0 +1,143 @@
+"""The estimators of a study with their public keywords, and its grid of sizes and budgets."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+import dpalgos
+from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.api import build_params
+from dpalgos.params import check_settings, describe_keywords
+from tasks.cells import Cell
+from tasks.file_schema import DISTINCT, Strict
+from tasks.size_rules import delta_at, evaluate_all
+
+INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
+OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
+# Sizes at which an estimator's rules are tried before those of its panel are known.
+_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
+
+
+def _positive(epsilon: float) -> float:
+    check_budget(epsilon, 0.5)
+    return epsilon
+
+
+def _delta_text(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        check_budget(1.0, value)
+        return repr(value)
+    return value
+
+
+def _delta_rule(rule: str) -> str:
+    delta_at(rule, 10**6)
+    return rule
+
+
+Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Epsilon = Annotated[Number, AfterValidator(_positive)]
+Counts = Annotated[tuple[Count, ...], DISTINCT]
+DeltaRule = Annotated[str, BeforeValidator(_delta_text), AfterValidator(_delta_rule)]
+
+
+class Grid(Strict):
+    """Sizes and budgets, and sparsities where a study varies them; every combination is a cell."""
+
+    n: Counts = Field(min_length=1)
+    epsilon: Annotated[tuple[Epsilon, ...], DISTINCT] = Field(min_length=1)
+    delta: Annotated[tuple[DeltaRule, ...], DISTINCT] = Field(min_length=1)
+    s: Counts = ()
+
+    @model_validator(mode="after")
+    def _deltas_fit(self) -> "Grid":
+        for rule in self.delta:
+            for n in self.n:
+                if not 0 < delta_at(rule, n) < 1:
+                    raise ValueError(
+                        f"delta must be above 0 and below 1, got {rule!r}, which is {delta_at(rule, n):g} "
+                        f"at n = {n}; take e.g. '1/n^2'"
+                    )
+        return self
+
+
+class EstimatorSpec(Strict):
+    """One estimator of a study with its public keywords, which may be rules in n, d, s and K."""
+
+    name: str
+    form: str = ""
+    calibrations: tuple[Literal["tight", "paper"], ...] = ()
+    about: str = ""
+    params: dict[str, Any] = Field(default_factory=dict)
+    steps: Counts = ()  # numbers of steps, a cell each, which rules call T; the study's horizontal axis
+
+    @model_validator(mode="after")
+    def _fits_the_catalog(self) -> "EstimatorSpec":
+        estimator = dpalgos.get_estimator(self.name)
+        if estimator.private and not self.calibrations:
+            raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
+        if self.calibrations and not estimator.private:
+            raise ValueError(f"{self.name} is not private, got calibrations {list(self.calibrations)}")
+        if not re.fullmatch(r"[\w. -]*", self.form):
+            raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
+        check_settings("params", self.params, "set these in the study's grid and calibrations")
+        self.check_keywords(_ANY_SIZES)
+        return self
+
+    def check_keywords(self, sizes: dict[str, int]) -> None:
+        """Refuse keywords that the estimator does not take, or rules that have no value at these sizes."""
+        estimator = dpalgos.get_estimator(self.name)
+        for steps in self.steps or (None,):
+            keywords = self.keywords(sizes, steps)
+            for calibration in self.calibrations or ("none",):
+                budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
+                build_params(estimator, {**(budget if estimator.private else {}), **keywords})
+
+    def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
+        """Return the public keywords at some sizes, and at a number of steps where it has several."""
+        return evaluate_all(self.params, sizes if steps is None else {**sizes, "T": steps})
+
+    def cells(
+        self, panel: str, sizes: Mapping[str, int], steps: int | None, s: int | None, grid: Grid
+    ) -> Iterator[Cell]:
+        """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ."""
+        same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form, "steps": steps}
+        same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes, steps)}
+        if not self.calibrations:
+            yield Cell(**same, calibration="none", epsilon=None, delta=None, delta_rule="")
+        for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
+            delta = delta_at(rule, sizes["n"])
+            yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
+
+
+def with_structure(
+    items: Sequence[EstimatorSpec], offset_bounds: tuple[float, float] | None
+) -> tuple[EstimatorSpec, ...]:
+    """Return estimators that know that the last column is the constant, and the first an offset if one is."""
+    return tuple(
+        item.model_copy(update={"params": {**structure_of(item.name, offset_bounds), **item.params}})
+        for item in items
+    )
+
+
+def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> dict[str, Any]:
+    """Return the keywords by which an estimator knows of the constant, and of an offset."""
+    known = {item["name"] for item in describe_keywords(dpalgos.get_estimator(estimator).parameters)}
+    structure: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
+    if offset_bounds is not None and OFFSET in known:
+        structure[OFFSET] = offset_bounds
+    return structure
+
+
+def check_offset(estimator: str, offset: str) -> None:
+    """Refuse an estimator that does not take an offset."""
+    entry = dpalgos.get_estimator(estimator)
+    if entry.task != "any" and OFFSET not in {item["name"] for item in describe_keywords(entry.parameters)}:
+        raise dpalgos.InputError(
+            f"{estimator} takes no offset, got {offset}; take preconditioned_glm, or in a linear regression "
+            "the response less the offset"
+        )

@@ -1,0 +1,154 @@
+"""An owner's declarations in a study file: all that a release takes from it, without panels and grid."""
+
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from data.store.folders import read_small
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.design import FormulaDesign
+from tasks.errors import SpecError
+from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.declared_rows import Guesses
+from tasks.own_table.formula import expand_formula
+from tasks.study.estimators import EstimatorSpec
+
+STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
+
+
+class OwnData(Strict):
+    """The table of a study file's ``[data]``, guesses about it, and settings for its estimators."""
+
+    data: AnalystTable
+    formula: str = ""
+    guesses: Guesses = Guesses()
+    estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel
+
+
+def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
+    """Return what a study file declares of its owner's table, and all that is missing or wrong in it.
+
+    Both are empty for a study without ``[data]``.
+    """
+    plain = of_this_version(read_toml(path)[1], path.name)
+    if not isinstance(plain.get("data"), dict):
+        return None, []
+    plain = with_lists(plain, lambda file: read_toml(path.with_name(file))[1])
+    parts: dict[str, Any] = {key: plain[key] for key in ("formula", "guesses") if key in plain}
+    parts |= {"data": with_label(plain), "estimators": _estimators(plain)}
+    undeclared = dict(undeclared_keys(parts))
+    own, faults = None, undeclared_fault(undeclared)
+    try:
+        own = OwnData(**parts)
+        own = own.model_copy(update={"data": own_table(own, path)[0]})
+        own.guesses.check(own.data.columns)
+    except ValidationError as error:
+        faults += sentences(error, undeclared)
+    except ValueError as error:
+        faults.append(str(error))
+    return own, list(dict.fromkeys(faults))
+
+
+def own_table(own: OwnData, path: Path) -> tuple[AnalystTable, FormulaDesign | None]:
+    """Return the table with its file's whole path and the columns of the formula, if there is one."""
+    table = own.data.model_copy(update={"path": str((path.parent / own.data.path).resolve())})
+    return expand_formula(own.formula, table) if own.formula else (table, None)
+
+
+def _estimators(plain: dict[str, Any]) -> Any:
+    """Return the estimators of the headline's panel: its own, or those of the whole study."""
+    head, panels = plain.get("headline"), plain.get("panels")
+    name = head.get("panel") if isinstance(head, dict) else None
+    panels = [each for each in panels if isinstance(each, dict)] if isinstance(panels, list) else []
+    own = [each.get("estimators") for each in panels if each.get("name") == name]
+    return next(filter(None, own), plain.get("estimators", ()))
+
+
+_LABEL = {"lower": 0, "upper": 1, "source": "a label is 0 or 1"}
+
+
+def with_label(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's table, in which a logistic response without declarations is a label of 0 and 1."""
+    data, panels, formula = plain["data"], plain.get("panels"), plain.get("formula")
+    columns = data.get("columns")
+    if not isinstance(columns, list) or not isinstance(panels, list):
+        return dict(data)
+    problems = [panel.get("problem") for panel in panels if isinstance(panel, dict)]
+    logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
+    responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
+    if logistic and isinstance(formula, str):
+        names = [
+            each["name"] for each in columns if isinstance(each, dict) and isinstance(each.get("name"), str)
+        ]
+        with suppress(InputError):  # said where the formula is expanded
+            responses.update(read_formula(formula, names).left)
+    declares = {"lower", "upper", "categories", "levels", "transform"}
+
+    def labeled(column: Any) -> Any:
+        is_label = isinstance(column, dict) and column.get("name") in responses and not declares & set(column)
+        return {**_LABEL, **column} if is_label else column
+
+    return {**data, "columns": [labeled(each) for each in columns]}
+
+
+def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
+    try:
+        content = read_small(path)
+        return content, tomllib.loads(content.decode())
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(f"{path.name} is not a TOML file: {reason}; correct it there") from None
+
+
+def of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
+    version = plain.pop("version", 1)
+    if isinstance(version, bool) or version != STUDY_FILE_VERSION:
+        newer = isinstance(version, int) and version > STUDY_FILE_VERSION
+        remedy = "update dpcost" if newer else "write the file anew with dpcost init under another name"
+        raise SpecError(f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
+    return plain
+
+
+def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list.
+
+    A list may be the name of another study file, whose list of that name is meant.
+    """
+    lists = plain.get("lists", {})
+    if isinstance(lists, dict):
+        lists = {
+            name: _list_of(content_of(each), name) if isinstance(each, str) else each
+            for name, each in lists.items()
+        }
+    if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
+        raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
+
+    def spliced(table: Any) -> Any:
+        if not isinstance(table, dict) or not isinstance(table.get("estimators"), list):
+            return table
+        members: list[Any] = []
+        for each in table["estimators"]:
+            if isinstance(each, str) and each not in lists:
+                known = ", ".join(lists) or "none"
+                raise SpecError(f"estimators must name one of lists ({known}) or be a table, got {each!r}")
+            members += lists[each] if isinstance(each, str) else [each]
+        return {**table, "estimators": members}
+
+    content: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
+    if isinstance(content.get("panels"), list):
+        content["panels"] = [spliced(panel) for panel in content["panels"]]
+    return content
+
+
+def _list_of(content: dict[str, Any], name: str) -> Any:
+    lists = content.get("lists")
+    return lists.get(name) if isinstance(lists, dict) else None
