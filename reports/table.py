@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
 from reports.page import StudyPage
-from reports.ranking import Ranking, clearly_below, rank
+from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
@@ -20,8 +20,7 @@ _CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
 
 def setting_title(page: StudyPage, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
-    panel = f"{page.panel_word} “{where.panel}”" if where.panel else ""
-    return comma(render_sentence("condition", page=page, where=where), panel)
+    return render_sentence("condition", page=page, where=where)
 
 
 def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTable:
@@ -69,8 +68,9 @@ def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell
     if not row.answered:
         word = row.status if row.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=row.message)
-    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > ranking.zero else ""
-    if row in ranking.best_or_tied and (math.isnan(ranking.zero) or clearly_below(row, ranking.zero)):
+    is_worse = row.role in {"private", "unprotected"} and ranking.zero.is_below(measured(row))
+    kind = "worse" if is_worse else ""
+    if row in ranking.best_or_tied and ranking.beats_zero(measured(row)):
         kind = "best"
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
     title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"

@@ -46,17 +46,18 @@ class Layout:
 
 
 def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
-    """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol except ε."""
+    """Say what privacy costs at one setting, in at most 30 words and the setting's name in brackets."""
     return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
 
 
 def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
-    """Return the factor where the sentence has it, else the best private error, and its caption."""
-    if head.cost.ranking.best is None:
+    """Return the factor or else the smallest private error; none if no private estimate is useful."""
+    cost = head.cost
+    if cost.ranking.best is None or not cost.is_useful:
         return None
-    if head.cost.is_larger and page.metric not in SHARES:
-        return times(head.cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
-    best = render_sentence("mean", row=head.cost.ranking.best)
+    if math.isfinite(cost.factor.value) and page.metric not in SHARES:
+        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
+    best = render_sentence("mean", row=cost.ranking.best)
     return best, render_sentence("quoted_error", page=page, head=head)
 
 
