@@ -305,14 +305,14 @@ def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
     return of if of - share <= _LOST_SIGNS else min(round(share), of - 1)
 
 
-def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
-    """Return the errors that the index compares, each with its standard error; None unless all are known."""
+def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]]:
+    """Return the errors that the index compares, each with its standard error: those that are known."""
     cost, ranking = head.cost, head.cost.ranking
     errors = {"private": cost.private, "without": cost.without, "zero": ranking.zero}
     if power := LOGARITHMS.get(page.metric):
         errors = {k: Estimate(math.exp(e.value / power), e.error / power) for k, e in errors.items()}
-    is_known = all(math.isfinite(each.value) and each.value > 0 for each in errors.values())
-    return {key: (each.value, each.error) for key, each in errors.items()} if is_known else None
+    known = {key: each for key, each in errors.items() if 0 < each.value < math.inf}
+    return {key: (each.value, each.error) for key, each in known.items()}
 
 
 def best_by_size(head: PageHeadline) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
     notes: dict[str, str] = {}
     rankings = {x: rank(rows, x) for x in xs}
     audited = any(math.isfinite(row.audited) for row in rows)
-    exposed = [_exposed(rows, x) for x in xs]
-    lines: list[list[str | TableCell]] = [[f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (1 + audited)]]
+    exposed = [_exposed(page, rows, x) for x in xs]
+    lines: list[list[str | TableCell]] = [["δ·people", *exposed, *[""] * (1 + audited)]]
     for line in lines_of(rows):
         first, by_size = line[0], {row.x: row for row in line}
         name = TableCell(
@@ -70,7 +70,8 @@ def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell
         return TableCell(word, kind="missing", title=row.message)
     is_worse = row.role in {"private", "unprotected"} and ranking.zero.is_below(measured(row))
     kind = "worse" if is_worse else ""
-    if row in ranking.best_or_tied and ranking.beats_zero(measured(row)):
+    is_precise = 2 * row.error < abs(row.mean) or not row.error
+    if row in ranking.best_or_tied and is_precise and ranking.beats_zero(measured(row)):
         kind = "best"
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
     title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"
@@ -102,9 +103,15 @@ def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
     return remarks
 
 
-def _exposed(rows: Sequence[Row], x: float) -> TableCell:
-    """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
-    most = max((row.delta * row.n for row in rows if row.x == x and math.isfinite(row.delta)), default=None)
+def _exposed(page: StudyPage, rows: Sequence[Row], x: float) -> TableCell:
+    """Return δ times the people: the number that a mechanism at that δ may expose outright."""
+    known = [
+        row.delta * people
+        for row in rows
+        if row.x == x and math.isfinite(row.delta)
+        if (people := page.people.get((row.panel, row.n), row.n)) is not None
+    ]
+    most = max(known, default=None)
     return TableCell("") if most is None else TableCell(short(most), kind="flagged" if most >= 1 else "")
 
 

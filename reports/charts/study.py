@@ -171,14 +171,9 @@ class StudyChart:
         axes = _axes(private, page.axis.column)
         here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
         has_one_size = len({row.x for row in head.rows}) == 1 and here["epsilon"].nunique() > 1
-        defaults = {"n": float(page.headline["n"])} | (
-            {page.axis.column: head.x} if page.axis.column in SIZES else {}
-        )
-        sizes = {
-            name: nearest_value(here[name].dropna(), defaults.get(name, 1.0))
-            for name in axes
-            if name in SIZES
-        }
+        defaults = {"n": float(page.headline["n"]), page.axis.column: head.x}
+        of_size = [name for name in axes if name in SIZES]
+        sizes = {name: nearest_value(here[name].dropna(), defaults.get(name, 1.0)) for name in of_size}
         looks: dict[str, Look] = dict(
             cells.sort_values("rank").drop_duplicates("line")[["line", "look"]].itertuples(index=False)
         )
@@ -230,6 +225,17 @@ class StudyChart:
         on_axis = rows[rows[axis].notna()]
         return pd.concat([on_axis.assign(x=on_axis[axis].astype(float)), flat]).sort_values(["line", "x"])
 
+    def _lines_of(self, metric: str) -> dict[str, dict[str, list[str]]]:
+        """Return the lines that a metric has in each panel at each rule for δ."""
+        rows = self.rows[self.rows["metric"] == metric].fillna({"panel": "", "delta_rule": ""})
+
+        def lines(panel: str, rule: str) -> list[str]:
+            here = rows["panel"].isin(("", panel)) & rows["delta_rule"].isin(("", rule))
+            return list(rows.loc[here, "line"].unique())
+
+        rules = self.values("delta_rule")
+        return {panel: {rule: lines(panel, rule) for rule in rules} for panel in self.values("panel")}
+
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""
         sizes = [name for name in self.axes if name in SIZES] if len(self.axes) > 1 else []
@@ -261,7 +267,10 @@ class StudyChart:
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        params.append({"name": "shown", "value": list(lines)})
+        params += [
+            {"name": "shown", "value": list(lines)},
+            {"name": "lines", "value": self._lines_of(metric)},
+        ]
         chosen = [fixed.format(key) for key in menus] + ["!datum.line || indexof(shown, datum.line) >= 0"]
         transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"

@@ -51,11 +51,11 @@ def render_scorecard(
     command: str,
     ran: str,
     *,
-    trial: bool,
+    trial: str,
 ) -> dict[str, bytes]:
     """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how.
 
-    ``trial``: a study ran at profile smoke.
+    ``trial`` is the banner where a study ran at profile smoke.
     """
     claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
     html, markdown = render_page(

@@ -259,3 +259,13 @@ def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
 def test_a_table_of_a_page_has_one_source(more):
     with pytest.raises(ValueError, match="metric and columns, or exhibit"):
         TableSpec(title="t", text="", rows=("estimator",), **more)
+
+
+def test_people_are_counted_as_people():
+    """The size of a page may be the rows of a user, or the people of one of two groups."""
+    users, candidates = (find_study(name).head_panel.problem for name in ("user_level", "user_selection"))
+    assert (users.n_people(1000), candidates.n_people(100)) == (20_000, candidates.users)
+    assert find_study("user_level").panel("users").problem.n_people(1000) == 1000
+    assert find_study("snp").head_panel.problem.n_people(60) == 120
+    assert find_study("housing").head_panel.problem.n_people(60) == 60
+    assert find_study("user_regression").head_panel.problem.n_people(5) is None
