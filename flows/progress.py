@@ -30,6 +30,7 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
             say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
+            log_of_run([f"{n_done} of {blocks(n)}, {now - began:.0f} s"])
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
@@ -54,6 +55,16 @@ def say(sentence: str) -> None:
     """Write one line to standard error; a closed stream does not stop the run."""
     with suppress(OSError):
         print(sentence, file=sys.stderr, flush=True)
+
+
+def log_of_run(sentences: Sequence[str]) -> None:
+    """Write sentences to the log of a flow run, which the server's pages show; outside of a run, nowhere."""
+    from prefect.exceptions import MissingContextError
+    from prefect.logging import get_run_logger
+
+    with suppress(MissingContextError):
+        for sentence in sentences:
+            get_run_logger().info(sentence)
 
 
 def blocks(count: int) -> str:

@@ -144,10 +144,10 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
     limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
     dots: dict[str, Any] = {"size": 64, "opacity": 1, "strokeWidth": 1.6}
-    fill = {"fill": {"condition": [
-        {"test": f"datum.real && datum.kind == '{name}'", "value": shade}
-        for name, shade, _ in _KINDS.values()
-    ], "value": palette.PAPER}}  # fmt: skip
+    hollow = {"test": "!datum.real", "value": palette.PAPER}
+    fill = {
+        "fill": field("kind:N", scale={"domain": names, "range": colors}, legend=legend, condition=hollow)
+    }
     layers = [
         marks(rows, "rule", limits, strokeWidth=1.5),
         marks(rows, "point", {"x": x, "y": y, **color, "shape": shape, **fill}, **dots),
