@@ -67,6 +67,8 @@ class GenotypeGroup:
 class Source:
     """One file with a dataset, or the first file of a set.
 
+    `file`, `url`, `member` and `columns` are external names. They keep the spelling of the publisher.
+
     Attributes
     ----------
     file : str
@@ -82,6 +84,10 @@ class Source:
         Further facts about the origin of the file.
     embedded : bool
         Whether the file ships with the package, as ``data/embedded/FILE`` or ``FILE.gz``.
+    member : str
+        The file that is read, if `file` is an archive.
+    columns : tuple of str
+        Names of the columns that the parser looks up, where they are not those of the dataset.
     companions : tuple of Source
         Other files of the set, each with its own address and checksum; the set is only delivered
         complete.
@@ -93,6 +99,8 @@ class Source:
     sha256: Checksum = ""
     note: str = ""
     embedded: bool = False
+    member: str = ""
+    columns: tuple[str, ...] = ()
     companions: tuple["Source", ...] = ()
 
     @field_validator("file")

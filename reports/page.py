@@ -26,6 +26,7 @@ class Guide:
     panel: str = ""
     epsilon: float = 0.0
     delta_rule: str = ""
+    shown: bool = False  # whether a chart begins with it
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class StudyPage:
     panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
+    populations: Mapping[str, int] = field(default_factory=dict)  # of panels in which it is another
+    without_signal: tuple[str, ...] = ()  # panels whose truth is no larger than chance explains
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
     layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors
     data_cards: tuple[DataCard, ...] = ()
@@ -129,6 +132,12 @@ class StudyPage:
         """Return "stand-in" where any dataset is one, else "real", or "simulated" where there is none."""
         sources = {str(card.read["data_source"]) for card in self.data_cards}
         return "stand-in" if "stand-in" in sources else "real" if sources else "simulated"
+
+    def population_of(self, panel: str) -> int:
+        return self.populations.get(panel, self.population[0])
+
+    def panel_title(self, panel: str) -> str:
+        return f"{panel}: no signal" if panel in self.without_signal else panel
 
     def source_of(self, panel: str) -> str:
         return self.panel_sources.get(panel, self.data_source)

@@ -150,7 +150,7 @@ def new_sample_error(rows: Sequence[Row], m: float, page: StudyPage) -> Estimate
     Its deviation adds the drift from the next smaller size beyond sampling error. None where errors are not
     distances to the estimate from all rows, or no two sizes are small enough.
     """
-    population = page.population[0]
+    population = page.population_of(rows[0].panel) if rows else 0
     best = rank(rows, m).non_private if m < population else None
     if best is None:
         return None
@@ -271,7 +271,7 @@ def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame)
     if sample is not None:
         error = math.hypot(sample.value, privacy_part(rows, best).value)
         private, without = Estimate(error, best.error * best.mean / error**2), sample
-    elif page.axis.column == "n" and x > HALF * page.population[0] > 0:
+    elif page.axis.column == "n" and x > HALF * page.population_of(best.panel) > 0:
         without = UNKNOWN
     factor, of_zero = private.over(without), ranking.zero.over(private)
     if power := LOGARITHMS.get(page.metric):
@@ -290,9 +290,9 @@ def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame)
 
 def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
     """Return whether errors without privacy fall with the root of the number of rows on the axis."""
-    of_rows = page.population[0] > 0 or best.privacy_model != "user"
+    of_rows = page.population_of(best.panel) > 0 or best.privacy_model != "user"
     is_dense = best.estimator not in page.sparse
-    return page.metric == "l2_error" and page.axis.column == "n" and of_rows and is_dense
+    return page.metric in ("l2_error", "rms_error") and page.axis.column == "n" and of_rows and is_dense
 
 
 def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
@@ -349,10 +349,10 @@ def guide_at(guide: Guide, x: float) -> float:
 
 def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
     """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
-    fits = []
+    fits, population = [], page.population_of(head.where.panel)
     for line in lines_of(head.rows) if page.axis.column == "n" else ():
         role, rows = line[0].role, [row for row in line if row.answered]
-        most = HALF * page.population[0] if role == "nonprivate" and page.population[0] else math.inf
+        most = HALF * population if role == "nonprivate" and population else math.inf
         fit = fitted_slope([(row.x, row.mean, row.se) for row in rows if row.x <= most])
         if role == "zero" or fit is None:
             continue

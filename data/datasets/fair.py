@@ -36,6 +36,7 @@ DATASET = Dataset(
         url="package://statsmodels/datasets/fair/fair.csv",
         layout="csv",
         sha256="fd5f3f094a34fc35ca346a14c359e046ed27843038d6921efcd50a7ab21f6af0",
+        columns=("affairs",),
     ),
     columns=(
         Column("rate_marriage", "int64", "of 5", 1.0, 5.0, _RATE_MARRIAGE, 3.0, 1.0),
@@ -54,7 +55,8 @@ DATASET = Dataset(
 def parse_csv(path: Path) -> pd.DataFrame:
     """Read ``fair.csv`` of statsmodels; the count of affairs becomes an indicator of any affair."""
     table = pd.read_csv(path)
-    return table.assign(affair=(table["affairs"] > 0).astype(int)).drop(columns="affairs")
+    (affairs,) = DATASET.source.columns
+    return table.assign(affair=(table[affairs] > 0).astype(int)).drop(columns=affairs)
 
 
 PARSERS = {"csv": parse_csv}

@@ -37,6 +37,7 @@ DATASET = Dataset(
         file="housing/cal_housing.tgz",
         url="https://ndownloader.figshare.com/files/5976036",
         layout="cal_housing_tgz",
+        member="CaliforniaHousing/cal_housing.data",
         sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
         embedded=True,
     ),
@@ -55,16 +56,11 @@ DATASET = Dataset(
     ),
 )
 
-CAL_HOUSING_COLUMNS = (
-    "longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms", "population",
-    "households", "median_income", "median_house_value",
-)  # fmt: skip
-
 
 def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
-    """Read ``cal_housing.tgz``: comma-separated, no header, six decimals."""
-    file = "cal_housing.data"
-    return read_delimited(read_member(path, file), CAL_HOUSING_COLUMNS, file=file)
+    """Read ``cal_housing.tgz``: comma-separated, no header, the columns in the dataset's order."""
+    member = DATASET.source.member
+    return read_delimited(read_member(path, member), DATASET.column_names, file=member)
 
 
 PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}

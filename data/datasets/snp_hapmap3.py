@@ -11,23 +11,15 @@ from data.formats.cohort import Cohort, hardy_weinberg, label_people
 from data.formats.plink import companion, open_plink, read_bytes
 from data.store.references import Repair
 
-_COMPANIONS = {
-    "bim": (
-        "HM3_thinned_autosomal_overlap.bim",
-        "7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
-        "With the bed file.",
-    ),
-    "fam": (
-        "HM3_thinned_autosomal_overlap.fam",
-        "d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
-        "With the bed file.",
-    ),
-    "populations": (
-        "relationships_w_pops_121708.txt",
-        "2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
-        "The HapMap project's list of its panel; no address is verified here.",
-    ),
-}
+_POPULATIONS = Source(
+    file="snp/relationships_w_pops_121708.txt",
+    url="",
+    layout="populations",
+    sha256="2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
+    columns=("FID", "IID", "population"),
+    embedded=True,
+    note="The HapMap project's list of its panel; no address is verified here.",
+)
 
 DATASET = Dataset(
     name="snp_hapmap3",
@@ -57,9 +49,24 @@ DATASET = Dataset(
             "Distributed with flashpca (folder HapMap3), made from "
             "hapmap3_r2_b36_fwd.consensus.qc.poly; no address is verified here."
         ),
-        companions=tuple(
-            Source(file=f"snp/{file}", url="", layout=part, sha256=sha256, embedded=True, note=note)
-            for part, (file, sha256, note) in _COMPANIONS.items()
+        companions=(
+            Source(
+                file="snp/HM3_thinned_autosomal_overlap.bim",
+                url="",
+                layout="bim",
+                sha256="7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
+                embedded=True,
+                note="With the bed file.",
+            ),
+            Source(
+                file="snp/HM3_thinned_autosomal_overlap.fam",
+                url="",
+                layout="fam",
+                sha256="d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
+                embedded=True,
+                note="With the bed file.",
+            ),
+            _POPULATIONS,
         ),
     ),
     groups=(
@@ -114,7 +121,7 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:
     header, *rows = (line.split() for line in read_bytes(path).decode("latin-1").splitlines() or [""])
-    columns = ("FID", "IID", "population")
+    columns = _POPULATIONS.columns
     if any(name not in header for name in columns):
         raise CorruptSource(f"{path.name} has no columns {', '.join(columns)}; get the file again")
     if any(len(row) not in (0, len(header)) for row in rows):

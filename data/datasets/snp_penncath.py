@@ -11,11 +11,15 @@ from data.errors import CorruptSource
 from data.formats.cohort import Cohort, hardy_weinberg, label_people
 from data.formats.plink import companion, open_plink, read_bytes
 
-_COMPANIONS = {
-    "bim": ("lite.bim.gz", "23c41eecba1ba6406adf9fdd56077a6a0a0619dd669ee989a0f9f5cbd0609a2c"),
-    "fam": ("lite.fam.gz", "1d42719c4e16c128aef9134e4abafd0698641b08237f3580547bc13eb6bd4ba1"),
-    "clinical": ("clinical.csv", "473b66b7a96eab7e8fa1d6cc0f1c37847fb26bd734b22d87159865cc1f8b0565"),
-}
+_WITH = "With the bed file."
+_CLINICAL = Source(
+    file="snp/penncath_clinical.csv",
+    url="",
+    layout="clinical",
+    sha256="473b66b7a96eab7e8fa1d6cc0f1c37847fb26bd734b22d87159865cc1f8b0565",
+    columns=("FamID", "CAD"),
+    note=_WITH,
+)
 DATASET = Dataset(
     name="snp_penncath",
     kind="genotypes",
@@ -39,10 +43,29 @@ DATASET = Dataset(
         url="",
         layout="plink1",
         sha256="934ba0bc4590104d93ae252f935d62b387d82f98c6ed07dd5afc05fbea0cb8da",
-        note="Distributed with the R package plmmr (inst/extdata); no address is verified here.",
-        companions=tuple(
-            Source(file=f"snp/penncath_{file}", url="", layout=part, sha256=sha256, note="With the bed file.")
-            for part, (file, sha256) in _COMPANIONS.items()
+        note=(
+            "Distributed with the R package plmmr (inst/extdata); no address is verified here. Public "
+            "repositories fetch the full set from "
+            "https://d1ypx1ckp5bo16.cloudfront.net/penncath/penncath.tar.gz, which is not verified either. "
+            "They say that it holds penncath.bed, penncath.bim, penncath.fam and penncath.csv of the same "
+            "1,401 people at 861,473 SNPs. It is not this file, and this study cannot read it in its place."
+        ),
+        companions=(
+            Source(
+                file="snp/penncath_lite.bim.gz",
+                url="",
+                layout="bim",
+                sha256="23c41eecba1ba6406adf9fdd56077a6a0a0619dd669ee989a0f9f5cbd0609a2c",
+                note=_WITH,
+            ),
+            Source(
+                file="snp/penncath_lite.fam.gz",
+                url="",
+                layout="fam",
+                sha256="1d42719c4e16c128aef9134e4abafd0698641b08237f3580547bc13eb6bd4ba1",
+                note=_WITH,
+            ),
+            _CLINICAL,
         ),
     ),
     groups=(
@@ -65,9 +88,10 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
 
 def _disease(path: Path) -> dict[str, str]:
     rows = list(csv.DictReader(read_bytes(path).decode("latin-1").splitlines()))
-    if not rows or not {"FamID", "CAD"} <= rows[0].keys():
-        raise CorruptSource(f"{path.name} has no columns FamID and CAD; get the file again")
-    label_of = {row["FamID"]: row["CAD"] if row["CAD"] in ("0", "1") else "" for row in rows}
+    person, disease = _CLINICAL.columns
+    if not rows or not {person, disease} <= rows[0].keys():
+        raise CorruptSource(f"{path.name} has no columns {person} and {disease}; get the file again")
+    label_of = {row[person]: row[disease] if row[disease] in ("0", "1") else "" for row in rows}
     if len(label_of) < len(rows):
         raise CorruptSource(
             f"{path.name} labels {len(rows) - len(label_of):,} people twice; get the file again"

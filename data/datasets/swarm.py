@@ -36,13 +36,14 @@ DATASET = Dataset(
     label="Class",
     license="CC BY 4.0",
     citation=(
-        "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behavior. UCI Machine Learning "
+        "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behaviour. UCI Machine Learning "
         "Repository, dataset 524."
     ),
     source=Source(
-        file="swarm/swarm+behavior.zip",
-        url="https://archive.ics.uci.edu/static/public/524/swarm+behavior.zip",
+        file="swarm/swarm+behaviour.zip",
+        url="https://archive.ics.uci.edu/static/public/524/swarm+behaviour.zip",
         layout="uci_zip",
+        member="Swarm Behavior Data/Flocking.csv",
         note=(
             "No checksum is known, so the parser judges: the header, 24,016 rows, labels 0 and 1, "
             "the published ranges."
@@ -64,6 +65,6 @@ DATASET = Dataset(
     ),
 )
 
-PARSERS = {"uci_zip": partial(open_zip_member, member="Flocking.csv")}
+PARSERS = {"uci_zip": partial(open_zip_member, member=DATASET.source.member)}
 FRAMES_PER_SIMULATION = FRAMES
 stand_in = simulate

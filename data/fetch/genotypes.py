@@ -118,7 +118,9 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
     return ref
 
 
-def has_enough_calls(missing: npt.NDArray[np.int64], n_calls: int) -> npt.NDArray[np.bool_]:
+def has_enough_calls(
+    missing: npt.NDArray[np.int64], n_calls: int | npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
     """Return a mask of people or SNPs with ``n_calls`` calls that lack at most a tenth of them."""
     return np.asarray(missing <= _MAX_MISSING * n_calls)
 

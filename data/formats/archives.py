@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 import pandas as pd
@@ -82,6 +82,6 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, file: str) -> pd.D
 
 def _find(names: list[str], member: str, archive: Path) -> str:
     for name in names:
-        if name == member or name.rsplit("/", 1)[-1] == member:
+        if PurePosixPath(name).name == PurePosixPath(member).name:
             return name
-    raise CorruptSource(f"{archive.name} holds no file {member}; get the archive again")
+    raise CorruptSource(f"{archive.name} holds no file {PurePosixPath(member).name}; get the archive again")

@@ -18,6 +18,7 @@ the person's own record. SNPs at even distances are a public choice. So are SNPs
 both groups, who are taken as public. SNPs chosen from the compared people are not private.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,6 +60,32 @@ class GroupDifference:
         """Codes of label and sign of the public rows, (2k,)."""
         return np.concatenate([2 * self.panel_labels, 2 * self.panel_labels + 1])
 
+    def limits(self, s: int) -> dict[str, float]:
+        """Return reference values for errors, in allele copies per SNP (root mean square).
+
+        They use the people who are compared, and judge a study; they are no private estimates.
+
+        - ``chance``: the difference between two groups of these sizes, drawn from all people at random. Its
+          square has the mean c tr Σ and about the variance 2 c² tr Σ², with the covariance Σ of the counts
+          and c = 1/n₁ + 1/n₂. ``largest_by_chance`` is two standard deviations above.
+        - ``sparse_floor``: the smallest error of an estimate with s entries.
+        """
+        counts = self.X / VALUE_BOUND
+        counts[self.sizes[0] :] *= -1
+        counts -= counts.mean(axis=0)
+        n_people, d = counts.shape
+        c = sum(1 / size for size in self.sizes)
+        gram = counts @ counts.T / (n_people - 1)
+        trace = float(np.trace(gram))
+        squares = float(np.linalg.norm(gram)) ** 2 - trace**2 / (n_people - 1)  # unbiased for tr Σ²
+        mean, deviation = c * trace, c * math.sqrt(2 * max(squares, 0.0))
+        smallest = np.sort(np.abs(self.target))[: max(d - s, 0)]
+        return {
+            "chance": math.sqrt(mean / d),
+            "largest_by_chance": math.sqrt((mean + 2 * deviation) / d),
+            "sparse_floor": float(np.linalg.norm(smallest)) / math.sqrt(d),
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class DrawnPeople:
@@ -93,24 +120,55 @@ def choose_by_frequency(
     complement. SNPs without enough calls are skipped.
     """
     among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
-    n_people = int(among.sum())
-    if not n_people:
+    _require_people(among, selection)
+    (frequency,), usable = _frequencies(blocks, [among])
+    return _largest(np.minimum(frequency, 1 - frequency), usable, n_snps)
+
+
+def choose_by_ancestry(
+    blocks: Iterable[SnpBlock], group: npt.NDArray[np.int8], labels: Sequence[str], n_snps: int
+) -> IntArray:
+    """Return the SNPs whose frequency varies most among the populations outside both groups, ascending.
+
+    The variance of the frequencies counts each population once. SNPs without enough calls are skipped.
+    """
+    outside, names = group == NO_GROUP, np.array(labels)
+    _require_people(outside, "public_ancestry")
+    populations = [outside & (names == name) for name in np.unique(names[outside])]
+    frequencies, usable = _frequencies(blocks, populations)
+    return _largest(frequencies.var(axis=0), usable, n_snps)
+
+
+def _require_people(among: Mask, selection: str) -> None:
+    if not among.any():
         raise DataError(
-            "selection='public_panel' needs people outside both groups, here are none; "
+            f"selection={selection!r} needs people outside both groups, here are none; "
             "pass selection='evenly_spaced'"
         )
-    counts = []
+
+
+def _frequencies(blocks: Iterable[SnpBlock], groups: Sequence[Mask]) -> tuple[FloatArray, Mask]:
+    """Return allele frequencies of groups of people, (groups, SNPs), and which SNPs all have enough calls."""
+    alleles, called = [], []
     for block in blocks:
-        calls = block.calls[:, among]
-        present = calls != MISSING
-        counts.append([np.where(present, calls, 0).sum(axis=1, dtype=np.int64), present.sum(axis=1)])
-    alleles, n_called = np.hstack(counts)
+        present = block.calls != MISSING
+        counts = np.where(present, block.calls, 0)
+        alleles.append([counts[:, each].sum(axis=1, dtype=np.int64) for each in groups])
+        called.append([present[:, each].sum(axis=1) for each in groups])
+    n_alleles, n_called = np.concatenate(alleles, axis=1), np.concatenate(called, axis=1)
+    n_people = np.array([each.sum() for each in groups])[:, None]
     if not n_called.any():
-        raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
-    usable = (n_called > 0) & has_enough_calls(n_people - n_called, n_people)
+        raise DataError(
+            f"every call of these {int(n_people.sum()):,} people is missing; choose other people or data"
+        )
+    usable: Mask = np.all((n_called > 0) & has_enough_calls(n_people - n_called, n_people), axis=0)
+    return n_alleles / (2 * np.maximum(n_called, 1)), usable
+
+
+def _largest(values: FloatArray, usable: Mask, n_snps: int) -> IntArray:
+    """Return the places of the largest values among usable SNPs, ascending; ties go to the first."""
     _check_number(n_snps, int(usable.sum()))
-    frequency = np.divide(alleles, 2 * n_called, out=np.full(len(n_called), -1.0), where=usable)
-    return np.sort(np.argsort(-np.minimum(frequency, 1 - frequency), kind="stable")[:n_snps])
+    return np.sort(np.argsort(-np.where(usable, values, -1.0), kind="stable")[:n_snps])
 
 
 def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:

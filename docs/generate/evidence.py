@@ -20,7 +20,7 @@ QUESTIONS = {
     "A regression of counts": ("rand_visits", None),
     "A mean of many columns": ("mean_comparison", "low-dimensional"),
     "A mean of which few entries differ from zero": ("mean_comparison", "high-dimensional"),
-    "A difference between groups of which few columns differ": ("snp", "hapmap"),
+    "A difference between groups of which few columns differ": ("snp", "hapmap 2000 snps"),
     "The same, with public rows of other groups": ("snp", "hapmap public axes"),
     "A sparse regression": ("regression_comparison", None),
     "A regression whose people trust nobody": ("ldp_regression", None),

@@ -41,13 +41,14 @@ import scipy
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.release.noise_source import Noise
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_THRESHOLD = 12.0
 _RAREST_CAP = 1e-3  # Q, of caps that are drawn by rejection
 _GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
 _NUMBERS_AT_ONCE = 2**20
 _ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
+_MOST_WORDS = 16  # of zeros that lead; a number below 2⁻⁸⁰⁰ has probability 10⁻²⁴⁰
 _SHORTEST = 1e-60  # of a vector that has a direction, in radii
 
 
@@ -258,9 +259,20 @@ class CapRandomizer(PureRandomizer):
     def _inverted(self, along: FloatArray, inside: bool) -> FloatArray:
         """Draw the component along ``along`` by inversion, and round to a grid that is the same for all."""
         drawn = secret_normals(*along.shape)
-        component = self._component(secret_uniforms(len(along)), np.asarray(inside))
+        component = self._beyond(len(along)) if inside else self._below(len(along))
         component -= np.einsum("mp,mp->m", drawn, along)
         return np.asarray(np.rint((drawn + component[:, None] * along) * _GRID) / _GRID)
+
+    def _beyond(self, m: int) -> FloatArray:
+        """Return ⟨g, v⟩ given that it is at least t, (m,)."""
+        return np.asarray(-scipy.special.ndtri(secret_uniforms(m) * scipy.special.ndtr(-self.threshold)))
+
+    def _below(self, m: int) -> FloatArray:
+        """Return ⟨g, v⟩ given that it is below t, (m,); a number that is rejected is rare."""
+        component = secret_normals(m, 1)[:, 0]
+        while (rejected := component >= self.threshold).any():
+            component[rejected] = secret_normals(int(rejected.sum()), 1)[:, 0]
+        return component
 
     def _component(self, uniforms: FloatArray, inside: BoolArray) -> FloatArray:
         """Return ⟨g, v⟩ given that it is at least t, or below it, from uniform numbers in (0, 1)."""
@@ -359,11 +371,28 @@ def secret_coins(probabilities: FloatArray) -> BoolArray:
 
 
 def secret_uniforms(n: int) -> FloatArray:
-    """Return n uniform numbers in (0, 1), of 52 random bits each, from the operating system."""
-    bits = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64) >> np.uint64(12)
-    return np.asarray((bits.astype(float) + 0.5) * 2.0**-52)
+    """Return n uniform numbers in (0, 1) from the operating system, with every exponent of a float.
+
+    A number lies in [2⁻ᵏ⁻¹, 2⁻ᵏ) with probability 2⁻ᵏ⁻¹, where it has 52 random bits. With 52 bits in all, no
+    number would be below 2⁻⁵³. A normal number made of it would then end at 8.2 standard deviations. Reports
+    that need a larger one would be possible for some inputs only.
+    """
+    significands = (_secret_words(n) >> np.uint64(12)).astype(float) * 2.0**-52 + 1
+    exponents, pending = np.zeros(n, dtype=int), np.arange(n)
+    for _ in range(_MOST_WORDS):
+        words = (_secret_words(len(pending)) >> np.uint64(11)).astype(float)
+        # frexp: a word of 53 bits of length e has 53 − e leading zeros; a word of zeros needs another one.
+        exponents[pending] += 53 - np.frexp(words)[1]
+        pending = pending[words == 0]
+    return np.asarray(np.ldexp(significands, -1 - exponents))
+
+
+def _secret_words(n: int) -> IntArray:
+    return np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
 
 
 def secret_normals(m: int, p: int) -> FloatArray:
-    """Return (m, p) standard normal numbers from the operating system."""
-    return np.asarray(scipy.special.ndtri(secret_uniforms(m * p)).reshape(m, p))
+    """Return (m, p) standard normal numbers from the operating system; both tails reach 37."""
+    tails = scipy.special.ndtri(secret_uniforms(m * p) / 2)
+    is_upper = _secret_words(m * p) & np.uint64(1) > 0
+    return np.asarray(np.where(is_upper, -tails, tails).reshape(m, p))

@@ -26,7 +26,7 @@ from dpalgos.errors import InputError
 from dpalgos.interval import Interval
 from dpalgos.local.randomizers import PureRandomizer, Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
-from dpalgos.release.checks import check_bound
+from dpalgos.release.checks import LARGEST_BOUND, check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
@@ -330,8 +330,10 @@ def report_size(algorithm: LocalAlgorithm, state: PublicState) -> int:
 def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
     """Draw the reports of people (m, d) with responses (m,), (m, p), from the operating system's randomness.
 
-    Rows and responses are clipped here. Randomizers that are for research only are refused.
+    Rows and responses are clipped here. Randomizers that are for research only are refused, and so is a state
+    that no server computes. The state is checked first: a refusal depends on no row.
     """
+    _check_state(state, X.shape[1])
     pieces = []
     for part in algorithm.client(state):
         if not isinstance(part.randomizer, PureRandomizer):
@@ -341,6 +343,15 @@ def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray,
             )
         pieces.append(part.randomizer.exact(part.vectors(X, y)[:, :, 0]))
     return np.concatenate(pieces, axis=1)
+
+
+def _check_state(state: PublicState, n_features: int) -> None:
+    coef = np.asarray(state.coef)
+    if coef.shape != (n_features, 1) or not (np.abs(coef) <= LARGEST_BOUND).all():
+        raise InputError(
+            f"state.coef must be a ({n_features}, 1) array of numbers within ±{LARGEST_BOUND:g}, got an "
+            f"array of shape {coef.shape}; ask the server for its state again"
+        )
 
 
 def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatArray) -> GroupMeans:

@@ -181,8 +181,13 @@ def release_laplace(
     """Release k coordinates, each moved by at most λ, with Laplace noise of scale λ/``epsilon``.
 
     The charge is k releases of ``epsilon`` each: k ε²/2 in zCDP. One release of ℓ1 sensitivity kλ would cost
-    (kε)²/2. Witness: a neighbor that moves every coordinate by λ.
+    (kε)²/2. Witness: a neighbor that moves every coordinate by λ. A single coordinate has a
+    floating-point-safe sampler.
     """
+    if len(values) == 1:
+        return transcript.laplace(
+            values, l1_sensitivity=linf_sensitivity, epsilon=epsilon, label=release.label
+        )
     scale = np.asarray(linf_sensitivity) / epsilon
     event = PureEvent(
         label=release.label,

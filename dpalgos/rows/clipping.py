@@ -24,8 +24,13 @@ def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
 
 
 def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:
-    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars); bounds may be one per replicate."""
-    return np.clip(values, -np.asarray(bound), bound)
+    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars); bounds may be one per replicate.
+
+    NaN counts as 0. Therefore no row makes a release NaN.
+    """
+    clipped = np.clip(values, -np.asarray(bound), bound)
+    # A sum is much faster than a search for NaN.
+    return np.nan_to_num(clipped, copy=False) if np.isnan(clipped.sum()) else clipped
 
 
 def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:

@@ -14,6 +14,7 @@ from dpalgos.errors import InputError
 from dpalgos.release.checks import unmasked
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+_ROWS_AT_ONCE = 4096
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 
 
@@ -42,6 +43,18 @@ class UserRows:
     def n_users(self) -> int:
         """Number of users."""
         return len(self._starts)
+
+    def predictors(self, coef: FloatArray) -> FloatArray:
+        """Return x'θ of every row at θ (d,), (n,): a row's number depends on no other row, bit by bit.
+
+        A matrix product does not have this property. Its last rows are summed in another order. Then one
+        user's number of rows would change what is computed for other users.
+        """
+        products = np.empty(len(self.X))
+        for start in range(0, len(self.X), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            products[rows] = (self.X[rows] * coef).sum(axis=1)
+        return products
 
     def means(self, values: FloatArray) -> FloatArray:
         """Return the mean over each user's rows of values (n, k), (n_users, k)."""

@@ -80,13 +80,13 @@ class UserObjective:
     def gradients(self, coef: FloatArray) -> FloatArray:
         """Return every user's mean gradient at (d, 1) without the ridge, (n_users, d)."""
         users = self.users
-        return users.mean_products(self.loss.slope(users.X @ coef[:, 0], users.y))
+        return users.mean_products(self.loss.slope(users.predictors(coef[:, 0]), users.y))
 
     def curvatures(self, coef: FloatArray) -> FloatArray:
         """Return every user's mean of ∂²ℓ/∂z² x x' at (d, 1) as svec, (n_users, d(d + 1)/2)."""
         assert self.loss.bend is not None
         users, d = self.users, len(coef)
-        weights = self.loss.bend(users.X @ coef[:, 0], users.y)
+        weights = self.loss.bend(users.predictors(coef[:, 0]), users.y)
         packed = []
         for j in range(d):  # column by column, to save memory
             scale = np.where(np.arange(j, d) == j, 1.0, np.sqrt(2.0))

@@ -31,7 +31,7 @@ from dpalgos.mechanisms.sensitivity import interval, lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
-from dpalgos.release.checks import check_probability
+from dpalgos.release.checks import LARGEST_BOUND, check_probability
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -44,10 +44,11 @@ from dpalgos.user_level.first_order import LINEAR_LOSSES
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     columns = isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 1
     array = np.eye(value) if columns else np.asarray(value)
-    if array.dtype.kind not in "iuf" or array.ndim != 2 or len(array) < 2 or not np.isfinite(array).all():
+    is_numeric = array.dtype.kind in "iuf" and array.ndim == 2 and len(array) > 1
+    if not is_numeric or not (np.abs(array) <= LARGEST_BOUND).all():
         raise InputError(
-            f"{name} must be at least two vectors, a (K, d) array of finite numbers, or the number of "
-            f"columns of X, got {array.dtype} {array.shape}"
+            f"{name} must be at least two vectors, a (K, d) array of numbers within ±{LARGEST_BOUND:g}, or "
+            f"the number of columns of X, got {array.dtype} {array.shape}"
         )
     return tuple(map(tuple, array.astype(float).tolist()))
 
@@ -125,7 +126,7 @@ def user_level_selection(
             f"candidates must have one number per column of X ({sample.n_features}), got "
             f"{candidates.shape[1]}"
         )
-    losses = _losses(params.users(sample), candidates, params)
+    losses = mean_losses(params.users(sample), params)
     select = _by_exponential_mechanism if params.rule == "exponential" else _by_random_stopping
     return np.asarray(candidates[select(transcript, losses, params)].T)
 
@@ -173,10 +174,13 @@ def _by_random_stopping(
     return np.asarray(chosen.astype(np.int64))
 
 
-def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
+def mean_losses(users: UserRows, params: UserLevelSelectionParams) -> FloatArray:
     """Return each user's mean truncated loss of each candidate, (n_users, K)."""
-    value, losses = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
+    candidates, value = np.array(params.candidates), LINEAR_LOSSES[params.loss].value
+    losses = np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
-        truncated = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)
+        each = value(users.predictors(coef), users.y)
+        # Fmin: what is not a number counts as the largest loss.
+        truncated = np.maximum(np.fmin(each, params.loss_bound), 0.0)
         losses[:, k] = users.means(truncated[:, None])[:, 0]
     return losses

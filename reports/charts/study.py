@@ -32,6 +32,7 @@ from reports.writing import render_sentence, rule_text, setting
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _METRICS = {
     "l2_error": ("ℓ2 error", _LOWER, "log"),
+    "rms_error": ("root mean square error of a coordinate", _LOWER, "log"),
     "sup_error": ("largest error of a coordinate", _LOWER, "log"),
     "excess_risk": ("excess risk", _LOWER, "log"),
     "excess_loss": ("excess loss", _LOWER, "log"),
@@ -109,7 +110,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
 
 def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
     alt = render_sentence("figure_of_errors", page=page, head=head)
-    lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
+    shown = dict.fromkeys(guide.label for guide in page.guides if guide.shown)
+    lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE, *shown]
     chart = StudyChart.build(page, cells, head)
     return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), alt)
 
@@ -261,6 +263,7 @@ class StudyChart:
             "delta_rule": {
                 rule: rule_text(rule, page.axis.rows_symbol) for rule in self.values("delta_rule")
             },
+            "panel": {name: page.panel_title(name) for name in self.panels},
             "axis": {name: _axis_words(page, name) for name in self.axes},
         }
         titles = {"panel": page.panel_word.capitalize(), "epsilon": "ε", "delta_rule": "δ"}
@@ -312,9 +315,9 @@ class StudyChart:
 
 def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     """Leave out non-private estimates on more than half of the rows that they are compared with."""
-    population = page.population[0]
-    large = (cells["role"] == "nonprivate") & (cells["n"] > HALF * population)
-    return cells[~large] if population and page.axis.column == "n" else cells
+    population = cells["panel"].map(page.population_of)
+    large = (cells["role"] == "nonprivate") & (population > 0) & (cells["n"] > HALF * population)
+    return cells[~large] if page.axis.column == "n" else cells
 
 
 def _menu(name: str, title: str, values: Sequence[Any], labels: Sequence[str], chosen: Any) -> Chart:

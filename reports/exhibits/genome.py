@@ -18,7 +18,6 @@ from reports.ranking import PageHeadline
 from reports.writing import render_sentence
 
 _MOST_PANELS = 5  # in addition to the truth
-_MOST_POINTS = 600  # of an estimate that are drawn: its largest entries
 
 
 def draw(
@@ -69,10 +68,9 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[R
     ring: dict[str, Any] = {"size": 42, "color": palette.WARN, "opacity": 1, "strokeWidth": 1.1}
     strips = []
     for title, answer, color in rows:
-        largest = np.array(_largest(answer[order], _MOST_POINTS), dtype=int)  # none of a zero answer
-        drawn = np.union1d(largest, np.flatnonzero(is_true))
         points = [
-            {"i": int(i), "y": float(f"{answer[order][i]:.4g}"), "wanted": bool(is_true[i])} for i in drawn
+            {"i": i, "y": float(f"{value:.4g}"), "wanted": bool(true)}
+            for i, (value, true) in enumerate(zip(answer[order], is_true, strict=True))
         ]
         layers = [
             shade,

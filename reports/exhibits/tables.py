@@ -56,8 +56,12 @@ def _printed(numbers: Iterable[Any]) -> pd.DataFrame:
 def _of_results(cells: pd.DataFrame, about: Mapping[str, Any], printed: Iterable[Any]) -> PageTable | None:
     metrics = about["names"] if about["columns"] == "metric" else [about["metric"]]
     rows = cells[cells["metric"].isin(metrics) & cells["mean"].notna()]
+    if about["panels"]:
+        rows = rows[rows["panel"].isin(about["panels"])]
     if about["printed"]:
         rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(printed)])
+    elif about["without_privacy"]:
+        rows = rows[rows["role"] != "zero"].fillna({"epsilon": np.inf})
     else:
         rows = rows[rows["calibration"] != "none"]
     if rows.empty:

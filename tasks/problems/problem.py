@@ -38,6 +38,7 @@ class Draw:
     to_signs: np.ndarray | None = None  # (m, k): what it makes of the target has the signs that count
     s: int | None = None  # how many entries of the target are of interest, where these are few
     column_names: tuple[str, ...] = ()  # of the sample, where selections are counted
+    limits: Mapping[str, float] = field(default_factory=dict)  # metric → a reference value for errors
 
     @property
     def replicates(self) -> int:
@@ -178,6 +179,10 @@ class DatasetSource(RowSource, ABC):
     def stand_in_rows(self, profile: Profile) -> int | None:
         """Return how many rows of a stand-in suffice; None: as many as were published."""
         return None
+
+    def lacks(self, table: DatasetRef) -> str:
+        """Return why a table cannot be read for this problem; empty if it can."""
+        return ""
 
     @abstractmethod
     def prepare(self, table: DatasetRef) -> bytes:

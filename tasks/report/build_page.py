@@ -10,7 +10,7 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from reports.cells import nearest_value
-from reports.page import Axis, DataCard, Guide, Section, StudyPage
+from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -21,6 +21,11 @@ from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
+# Metrics that are reference values of the data, and the lines that show them.
+_LIMITS = {
+    "chance": "difference of two random groups",
+    "sparse_floor": "smallest error with s entries",
+}
 _FACTS: Mapping[str, Callable[[StudySpec, pd.DataFrame, dict[str, Any]], Any]] = {
     "error_page": lambda *_: None,
     "attack_page": lambda spec, results, manifest: attack_facts(spec, results),
@@ -65,11 +70,14 @@ def build_page(
         guides=(
             *(guide for panel in spec.panels for guide in _guides(spec, panel)),
             *_label_guide(spec, exhibits),
+            *_limit_guides(results),
         ),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
         panel_word=traits.panel_word,
         population=_population(problem, manifest["data"]),
+        populations={p.name: _population(p.problem, manifest["data"])[0] for p in spec.panels},
+        without_signal=_without_signal(results),
         layout=measure.layout,
         layout_facts=_FACTS[measure.layout](spec, results, manifest),
         data_cards=cards,
@@ -153,9 +161,18 @@ def _risk(spec: StudySpec) -> str:
 
 
 def _population(problem: RowSource, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    """Return how many rows or users there are, and which; of two groups the harmonic mean of their sizes.
+
+    With equal variances, the difference of means of m people per group has the variance of a sample of m out
+    of that many.
+    """
     declared, units = problem.traits.population
-    left = [int(one[f"n_{units}"]) for one in data if one["name"] == problem.source]
-    return (left or [declared])[0] if declared else 0, units
+    if not declared:
+        return 0, units
+    about = next((one for one in data if one["name"] == problem.source), {})
+    if sizes := about.get("group_sizes"):
+        return round(len(sizes) / sum(1 / size for size in sizes)), units
+    return int(about.get(f"n_{units}", declared)), units
 
 
 def _settings(item: EstimatorSpec) -> str:
@@ -203,6 +220,22 @@ def _label_rate(exhibits: Mapping[str, Any]) -> float:
     """Return the error of always predicting the more frequent label; 0 where it is not known."""
     counts = exhibits.get("classification", {}).get("label_counts", ())
     return min(counts) / sum(counts) if counts else 0.0
+
+
+def _limit_guides(results: pd.DataFrame) -> Iterator[Guide]:
+    """Yield the reference values of each panel's data as flat lines."""
+    for name, label in _LIMITS.items():
+        for panel, values in results[results["metric"] == name].groupby("panel", sort=False)["value"]:
+            yield Guide(label, (), (float(values.iloc[0]),), str(panel), shown=True)
+
+
+def _without_signal(results: pd.DataFrame) -> tuple[str, ...]:
+    """Return the panels whose truth, the zero baseline's error, is no larger than chance explains."""
+    of_zero = results[results["estimator"] == ZERO]
+    errors = of_zero.pivot_table(index="panel", columns="metric", values="value", sort=False)
+    if "largest_by_chance" not in errors:
+        return ()
+    return tuple(errors.index[errors["rms_error"] <= errors["largest_by_chance"]].astype(str))
 
 
 def _label_guide(spec: StudySpec, exhibits: Mapping[str, Any]) -> Iterator[Guide]:

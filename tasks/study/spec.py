@@ -89,10 +89,12 @@ class TableSpec(Strict):
     title: str
     text: str
     metric: str = ""  # whose means are shown
+    panels: tuple[str, ...] = ()  # of which they are; all if left out
     exhibit: str = ""  # or whose rows
     rows: tuple[str, ...]  # a line for each combination of these columns; of an exhibit, the columns' names
     columns: str = ""  # a column for each value of this one
     names: dict[str, str] = Field(default_factory=dict)  # of columns and values
+    without_privacy: bool = False  # with errors without privacy, at ε = ∞
     printed: bool = False  # next to the numbers that a paper prints, and those without privacy
     summaries: tuple[Literal["slope", "at most 1", "geometric mean"], ...] = ()  # over a line's columns
 
@@ -311,6 +313,9 @@ class StudySpec(Strict):
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
         tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
+        for one, problem in self.panels_on_data():
+            if (table := tables.get(problem.source)) and (why := problem.lacks(table)):
+                not_run[one.name] = f"Panel “{one.name}” did not run, since {why}."
         for estimator, requires in self.foreign().items():
             if python_of(requires) is None:
                 title, listed = dpalgos.get_estimator(estimator).title, ", ".join(requires)

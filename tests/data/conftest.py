@@ -44,7 +44,7 @@ def published():
 def small_housing(change=list):
     """Return a dataset of 300 rows in the layout of the published one, and its file, with changed lines."""
     table = made_up(get_dataset("housing"), 300, np.random.default_rng(1))
-    lines = change(rows_of(table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines())
+    lines = change(rows_of(table, housing.DATASET.column_names, "%f", ",").splitlines())
     payload = make_tgz("".join(line + "\n" for line in lines))
     return replace(with_tgz(get_dataset("housing"), payload), n_rows=len(lines), table_sha256=""), payload
 

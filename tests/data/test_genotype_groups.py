@@ -172,3 +172,41 @@ def test_a_traced_group_is_centered_and_the_panel_is_who_is_in_neither():
     assert group.X.tolist() == [[-1, 0, 1], [1, 0, -1]]
     assert group.panel_mean.tolist() == [1.0, 0.0, -0.5]
     assert group.panel_std == pytest.approx([0.0, np.sqrt(0.5), np.sqrt(0.375)])
+
+
+def test_snps_of_ancestry_vary_most_among_the_populations_that_are_not_compared():
+    rng = np.random.default_rng(3)
+    group = np.repeat([0, 1, NO_GROUP, NO_GROUP], 20)
+    calls = rng.integers(0, 3, (80, 9)).astype(np.int8)
+    calls[40:60, [2, 7]], calls[60:, [2, 7]] = 0, 2  # of two populations
+    genotypes = cohort(calls, group)
+    labels = ["a"] * 40 + ["b"] * 20 + ["c"] * 20
+    blocks = [SnpBlock(genotypes.snps, calls.T)]
+    found = prepare.choose_by_ancestry(blocks, genotypes.group, labels, 2)
+    assert found.tolist() == [2, 7]
+    changed = calls.copy()
+    changed[:40] = 2 - changed[:40]
+    others = [SnpBlock(genotypes.snps, changed.T)]
+    assert prepare.choose_by_ancestry(others, genotypes.group, labels, 4).tolist() == (
+        prepare.choose_by_ancestry(blocks, genotypes.group, labels, 4).tolist()
+    )
+    with pytest.raises(DataError, match="public_ancestry"):
+        prepare.choose_by_ancestry(blocks, np.zeros(80, dtype=np.int8), labels, 2)
+
+
+def test_the_limits_are_the_difference_of_random_groups_and_the_smallest_sparse_error():
+    prepared = prepare.group_difference(random_cohort(sizes=(40, 25), d=30))
+    limits = prepared.limits(4)
+    counts = prepared.X / 2
+    counts[40:] *= -1
+    rng, lengths = np.random.default_rng(0), []
+    for _ in range(4000):
+        order = rng.permutation(65)
+        difference = counts[order[:40]].mean(axis=0) - counts[order[40:]].mean(axis=0)
+        lengths.append((difference**2).mean())
+    assert limits["chance"] ** 2 == pytest.approx(np.mean(lengths), rel=0.02)
+    spread = limits["largest_by_chance"] ** 2 - limits["chance"] ** 2
+    assert spread == pytest.approx(2 * np.std(lengths), rel=0.1)
+    sparse = np.where(np.abs(prepared.target) >= np.sort(np.abs(prepared.target))[-4], prepared.target, 0)
+    assert limits["sparse_floor"] == pytest.approx(np.sqrt(np.mean((sparse - prepared.target) ** 2)))
+    assert prepared.limits(30)["sparse_floor"] == prepared.limits(31)["sparse_floor"] == 0

@@ -62,7 +62,9 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
-    url = web.serve("/swarm+behavior.zip", zipped(texts))
+    official = "/static/public/524/swarm+behaviour.zip"
+    web.serve(official, zipped(texts))
+    url = dataset.source.url.replace("https://archive.ics.uci.edu", web.address)
     dataset = replace(dataset, source=replace(dataset.source, url=url))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     ref = to_parquet(dataset, raw, home=tmp_path)
@@ -73,7 +75,7 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
-    assert web.asked == ["/swarm+behavior.zip"]
+    assert web.asked == [official]
 
 
 N_FRAMES = 320

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.stats import norm
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
@@ -22,6 +23,7 @@ from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded, silent
 
@@ -189,6 +191,33 @@ def test_far_models_count_down_to_where_a_box_opens(n_spare):
     models = np.concatenate([np.linspace(-1, 1, m - 2 * n_far), *([[-1e90, 1e90]] * n_far)])[:, None]
     params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6})
     assert distance(Boxes.of(models), params) == n_spare
+
+
+def test_gaps_are_those_of_the_header():
+    """G_k = e^ε₀ e^(ε₀t) V_(t−1−k) / Z_k, term by term. The bound below holds without e^ε₀, too."""
+    boxes, epsilon = Boxes.of(np.random.default_rng(2).standard_normal((21, 2))), 0.7
+    volumes, t = np.exp(boxes.log_volumes), boxes.t
+    for k, gap in enumerate(log_gaps(boxes, epsilon)):
+        shifted = dict(enumerate(volumes[k:], start=1))  # V_(τ+k) by τ
+        gains = {tau: np.exp(epsilon * tau) - np.exp(epsilon * (tau - 1)) for tau in shifted if tau > t}
+        total = np.exp(epsilon * t) * shifted[t] + sum(gain * shifted[tau] for tau, gain in gains.items())
+        assert gap == pytest.approx(np.log(np.exp(epsilon * (t + 1)) * volumes[t - 2 - k] / total))
+
+
+def test_the_eigenvalue_that_a_sketch_relies_on_is_that_of_both_neighbors():
+    """At the largest released eigenvalue that δ allows, the neighbor's matrix is above the floor, too."""
+    X, y = regression(60)
+    settings = {"covariate_bound": 1.0, "response_bound": 2.0, "epsilon": 20.0, "delta": 1e-6}
+    X = clip_rows_l2(X, 1.0)
+    first = recorded("hessian_mixing", Sample(X, y), settings)[0]
+    events = {event.label: event for release in first.releases for event in release.events}
+    smallest, sketch = events["least eigenvalue"], events["sketch"]
+    std = smallest.noise_multiplier * smallest.l2_sensitivity
+    true, moved = float(np.linalg.eigvalsh(X.T @ X)[0]), float(smallest.l2_sensitivity)
+    script = [np.full((1, 1), true - norm.ppf(0.01 * 1e-6) * std), *first.published[1:]]
+    made = recorded("hessian_mixing", Sample(X, y), settings, script)[0]
+    sketched = [release.value for release in made.releases if release.events[0].label == "sketch"]
+    assert float(np.linalg.eigvalsh(sketched[0]).min()) - moved >= sketch.ridge * (1 - 1e-9)
 
 
 def test_the_gap_bounds_what_a_neighbor_tells():

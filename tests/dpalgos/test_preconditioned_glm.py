@@ -10,14 +10,18 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
+from dpalgos.central.preconditioned.combine import combined
+from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.origin import released_column_centers
-from dpalgos.central.preconditioned.releases import MEDIANS
+from dpalgos.central.preconditioned.releases import FAR_ROWS, MEDIANS
+from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
+from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, recorded
 from tests.dpalgos.test_glm import responses
 
 NAME = "preconditioned_glm"
@@ -299,3 +303,65 @@ def test_intervals_of_events_move_with_the_columns():
     ask = {"family": "logistic", "intercept": True, "interval": 0.95, "replicates": 10, "seed": 25}
     found, moved = (answers(X, y, 2.0, 1e-8, **ask).intervals.half_width[:3] for X in (Z, Z @ move))
     np.testing.assert_allclose((move[:3, :3] @ moved).mean(axis=1), found.mean(axis=1), rtol=0.2)
+
+
+def test_a_mean_response_is_unsure_unless_it_is_known_within_a_factor_of_two():
+    counts = get_family("poisson")
+    assert not MeanResponse(counts, 1.0, 0.2, 10.0).is_unsure
+    assert MeanResponse(counts, 1.0, 0.3, 10.0).is_unsure
+
+
+def test_the_public_threshold_of_scores_rises_with_the_budget():
+    """Clipping rows of a wrong model biases slopes: more so, relative to noise, as the budget grows."""
+    low, high = (plan.public_threshold(mu, 1000.0, 4) for mu in (0.25, 8.0))
+    assert high / low == pytest.approx(2)
+
+
+def test_noise_of_the_start_stays_where_steps_do_not_reach():
+    """Along a direction of curvature 0, steps leave the start where it was, with all of its noise."""
+    points, n_steps = np.zeros((3, 2)), 3
+    steps = NewtonSteps(points, points, np.full(n_steps, 0.1), 1.0, np.zeros(2))
+    _, variance = combined(steps, np.array([0.0, 1.0]), 4.0, 0.0)
+    _, without = combined(steps, np.array([0.0, 1.0]), 0.0, 0.0)
+    assert variance - without == pytest.approx([4.0, 0.0])
+
+
+def line_of(n=3000):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, (n, 2)), np.ones(n)])
+    return X, X @ [1.0, 0.5, 2.0] + rng.normal(0, 0.3, n)
+
+
+def far_rows_of(made):
+    (index,) = [k for k, each in enumerate(made.releases) if each.events[0].label == FAR_ROWS.label]
+    return index, made.releases[index]
+
+
+LINE = {"interval": 0.95, "intercept": True, "epsilon": 3.0}
+
+
+def test_rows_far_away_widen_the_interval_of_an_intercept_before_it_is_given_up():
+    X, y = line_of()
+    first, _ = recorded("preconditioned_regression", Sample(X, y), LINE)
+    index, release = far_rows_of(first)
+    widths = []
+    for size in (0.0, 1.3, 6.0):
+        script = list(first.published)
+        script[index] = np.full((1, 1), size * release.events[0].noise_multiplier)
+        made, _ = recorded("preconditioned_regression", Sample(X, y), LINE, script)
+        widths.append(made.interval.half_width[-1, 0])
+    assert widths[1] > 1.01 * widths[0]
+    assert np.isnan(widths[2])
+
+
+def test_rows_with_a_cell_beyond_its_public_bound_count_as_far_away():
+    X, y = line_of()
+    moved = np.zeros((len(X), 4), dtype=np.int8)
+    moved[:300, 0] = 1
+    first, _ = recorded("preconditioned_regression", Sample(X, y), LINE)
+    second, _ = recorded("preconditioned_regression", Sample(X, y, moved=moved), LINE, first.published)
+    assert far_rows_of(second)[1].value - far_rows_of(first)[1].value == 300
+    binned = {**LINE, "interval_target": "least squares"}
+    made, _ = recorded("preconditioned_regression", Sample(X, y, moved=moved), binned)
+    (shares,) = [each.value for each in made.releases if each.events[0].label == TAIL]
+    assert shares[-1] == pytest.approx(0.1)  # of rows larger than all sizes

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpalgos import InputError
+from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from dpalgos.protocol import Plan
@@ -193,6 +193,22 @@ def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budge
     low, high = answers["mean age"].interval[:, 0]
     assert low < frame().age.mean() < high
     assert "C(plan)[T.b]" in answers["unadjusted"].params.index
+
+
+def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):
+    budgets = []
+
+    class Kept(Budget):
+        def __init__(self, **keywords):
+            super().__init__(**keywords)
+            budgets.append(self)
+
+    monkeypatch.setattr("dpalgos.protocol.plan.Budget", Kept)
+    answers = plan.release(frame(), random_state=0)
+    (budget,) = budgets
+    released = {id(answers[name]) for name in ("primary", "mean age", "visit")}
+    assert budget.spent_epsilon == pytest.approx(2.0, rel=0.01)
+    assert len(released) == 3
 
 
 def test_what_frames_lack_is_refused(plan):

@@ -5,9 +5,12 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
+from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.rows.sample import Sample
-from dpalgos.user_level.first_order import LINEAR_LOSSES
+from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
+from dpalgos.user_level.user_level_selection import UserLevelSelectionParams, mean_losses
 from tests.contract.moves import largest_moves
 from tests.dpalgos.silence import estimated, recorded
 
@@ -106,6 +109,82 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
         assert largest_moves(one, two)[label] == pytest.approx(1)
     assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
     assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
+
+
+def users_with_extreme_rows(rng, n_rows_of_first, d=8):
+    """Return the rows of eight users; only the number of rows of the first one changes between calls."""
+    others = rng.standard_normal((30, d)) * 10.0 ** rng.integers(-17, 18, (30, d))
+    first = rng.standard_normal((n_rows_of_first, d))
+    ids = np.r_[np.zeros(n_rows_of_first, dtype=int), 1 + np.arange(30) % 7]
+    return np.r_[first, others], np.ones(len(ids)), ids
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR_LOSSES))
+def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
+    """BLAS sums the last rows of a matrix in another order: one user's number of rows moved other users."""
+    loss = LINEAR_LOSSES[name]
+    for seed in range(60):
+        coef = np.random.default_rng(seed).standard_normal((8, 1))
+        parts = []
+        for n_rows in (2, 3, 40):
+            X, y, ids = users_with_extreme_rows(np.random.default_rng(seed), n_rows)
+            users = Sample(X, y, user_ids=ids).users
+            objective = UserObjective(users=users, loss=loss, radius=1.0)
+            settings = {"candidates": (tuple(coef[:, 0]), (0.0,) * 8), "loss": name, "loss_bound": 1e20}
+            params = UserLevelSelectionParams(**SETTINGS, **settings, concentration_radius=1.0)
+            made = [users.means(users.X), objective.gradients(coef), mean_losses(users, params)]
+            if loss.bend is not None:
+                made.append(objective.curvatures(coef))
+            parts.append(np.concatenate(made, axis=1)[1:])
+        for other in parts[1:]:
+            np.testing.assert_array_equal(parts[0], other)
+
+
+def test_a_user_moves_losses_by_the_bound_over_n_however_many_rows_there_are():
+    """Eight users with the rows of the report: every other user's loss is that of the neighbor."""
+    row = np.array([0, -1e17, 1, 1e17, 0, 0, 0, 1.0])
+    settings = {"candidates": ((1.0,) * 8, (0.0,) * 8), "loss": "squared", "loss_bound": 1.0}
+    settings |= {"concentration_radius": 1.0, "rule": "exponential"}
+    made = []
+    for n_rows in (2, 3):
+        ids = np.r_[np.zeros(n_rows, dtype=int), np.repeat(np.arange(1, 8), 3)]
+        X = np.tile(row, (len(ids), 1))
+        X[:n_rows] = 0.0
+        sample = Sample(X, np.ones(len(ids)), user_ids=ids)
+        made.append(recorded("user_level_selection", sample, settings)[0])
+    assert max(largest_moves(*made).values()) <= 1 + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_a_loss_that_is_not_a_number_is_the_largest():
+    users = Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).users
+    settings = {"candidates": ((1e30, -1e30), (0.0, 0.0)), "loss": "squared", "loss_bound": 4.0}
+    params = UserLevelSelectionParams(**SETTINGS, **settings, concentration_radius=1.0)
+    object.__setattr__(params, "candidates", ((1e250, -1e250), (0.0, 0.0)))  # refused by the class
+    np.testing.assert_array_equal(mean_losses(users, params), [[4.0, 0.5]])
+
+
+@pytest.mark.parametrize("m", [2, 20])
+def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
+    """m rows at (ε/m, δ') each are (ε, δ' Σ e^(iε/m)); each row moves the mean by 2B/(nm)."""
+    settings = {**OF_USERS, "aggregation": "group_privacy", "calibration": "paper", "samples_per_user": m}
+    made = released(np.zeros((60, 3)), np.arange(60) % 30, settings)
+    (event,) = [event for release in made.releases for event in release.events]
+    epsilon, of_a_row = SETTINGS["epsilon"] / m, event.noise_multiplier * m
+    delta = gaussian_delta(epsilon, 1 / of_a_row)
+    assert delta * sum(np.exp(i * epsilon) for i in range(m)) <= SETTINGS["delta"]
+    assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
+
+
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_mean_over_users_of_any_number_of_columns_can_be_released(d, aggregation):
+    keywords = {"value_bound": 10.0, "concentration_radius": 1.0, "aggregation": aggregation, **SETTINGS}
+    plan = rehearse_release("user_level_mean", 2000, d, keywords, n_users=1000)
+    X = np.random.default_rng(0).normal(3.0, 0.3, (2000, d))
+    answer = draw_release(plan, Sample(X, user_ids=np.arange(2000) % 1000)).estimate
+    assert np.abs(answer - 3).max() < 0.5
+    assert plan.cost.epsilon(1e-6) <= 1.0
 
 
 def test_too_few_users_are_refused_with_the_number_needed():

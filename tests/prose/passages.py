@@ -10,6 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MESSAGE_WORDS = 4  # a shorter string is a key or a label
+_EXTERNAL = {
+    "citation",
+    "file",
+    "url",
+    "member",
+    "label",
+    "labels",
+}  # keywords: names that keep their spelling
 _NOT_PROSE = re.compile(
     r"\A---\n.*?^---$"  # front matter
     r"|^ *(?P<fence>`{3,}).*?^ *(?P=fence)$"
@@ -75,8 +83,10 @@ def _of_python(text: str) -> Iterator[Passage]:
     }
     for doc in docstrings:
         yield from _of_docstring(str(doc.value), doc.lineno)
+    external = {part for node in nodes if isinstance(node, ast.keyword) and node.arg in _EXTERNAL
+                for part in ast.walk(node)}  # fmt: skip
     for node in nodes:
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in docstrings | parts:
+        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in docstrings | parts | external:
             message = _CODE.sub("X", _message(node)).replace("; ", ". ")  # a remedy follows a semicolon
             if len(re.findall(r"[a-z]{2,}", message)) >= _MESSAGE_WORDS and "\n" not in message.strip():
                 yield Passage(node.lineno, message)

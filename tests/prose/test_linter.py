@@ -37,6 +37,13 @@ def test_docstrings_and_messages_of_a_module_are_checked(tmp_path):
     assert not found(tmp_path, 'hence = {"hence": 1}  # hence\n', ".py")
 
 
+def test_the_names_of_a_publisher_keep_their_spelling(tmp_path):
+    title = "The Behaviour of a Swarm"
+    assert found(tmp_path, f"declare(description={title!r})\n", ".py")
+    for keyword in ("citation", "file", "url", "member", "label", "labels"):
+        assert not found(tmp_path, f"declare({keyword}={title!r})\n", ".py")
+
+
 def test_words_of_a_template_are_checked_between_its_tags(tmp_path):
     assert found(
         tmp_path, "{% if hence %}\n    <p>The error\nis hence {{ error }}.</p>\n{% endif %}\n", ".jinja"

@@ -96,6 +96,9 @@ RULES = ["", "1/", "n; d", "m", "__import__('os')", "n.real", "(1).__class__", "
 RULES += ["lambda: 1", "n if d else s", "n < d", "True", "'a'", "sqrt()", "log(0)", "(-1)^.5", "1/(n - 1000)"]
 RULES += ["9^9^9^9", "1e999", "(" * 150 + "n" + ")" * 150]
 SIZES_OF = {"n": 1000, "d": 20, "s": 5}
+FRAMES = {"kind": "train_test_split", "dataset": "swarm", "family": "logistic", "units": "public"}
+ORDERED = {"features": "order parameters"}
+HOUSES = {"dataset": "housing", "family": "", "response": "median_house_value", "covariates": ("latitude",)}
 ROWS = [
     (SpecError, "intercept", lambda: expand_formula("cost ~ 0 + age", TABLE)),
     (SpecError, "response", lambda: expand_formula("~ age", TABLE)),
@@ -106,6 +109,13 @@ ROWS = [
     (ValueError, "'logistic'", lambda: REGRESSION.model_copy(update={"family": "logistic"}).check(200, "glm")),
     (ValueError, "'swarm'", lambda: REGRESSION.model_copy(update={"dataset": "swarm"}).check_data(200)),
     (ValueError, "20,640", lambda: REGRESSION.check_data(20_640)),
+    (ValueError, ("unit", "'simulation'"), lambda: made_problem(**FRAMES, unit="simulation").check(9, "glm")),
+    (
+        ValueError,
+        "features",
+        lambda: made_problem(**FRAMES | ORDERED | {"units": "standardised"}).check(9, "glm"),
+    ),
+    (ValueError, "features", lambda: made_problem(**FRAMES | ORDERED | HOUSES).check(9, "linear_regression")),
     (ValueError, ("grid.n", "6"), lambda: MAP.check(6, "mean")),
     (ValueError, "family", lambda: MAP.model_copy(update={"family": "logistic"}).check(5, "glm")),
     (ValueError, "users", lambda: SIMULATED.model_copy(update={"users": 1}).check(5, "mean")),

@@ -22,6 +22,12 @@ def number(text):
     return float(text.replace(",", "").rstrip("."))
 
 
+def panel_in(text):
+    """Return the panel that a text names first; empty if it names none."""
+    found = re.search(r"“(.*?)”", text)
+    return found[1].removesuffix(": no signal") if found else ""
+
+
 def means(results, metric):
     """Return, for each cell of a metric, its mean, standard error and facts, from its repetitions."""
     rows = results[(results["metric"] == metric) & (results["status"] == "ok")]
@@ -44,7 +50,8 @@ class Stated:
         place = PLACE.search(sentence)
         assert place, f"the sentence names no setting: {sentence}"
         self.outside = PLACE.sub(".", sentence)
-        panel = place["panel"] or ""
+        panel = (place["panel"] or "").removesuffix(": no signal")
+        self.panel = panel
         sizes = dict(part.split(" = ") for part in place["sizes"].split(", ") if " = " in part)
         self.sizes = {name: number(value) for name, value in re.findall(r"(\w+) = ([\d,]+)", place["sizes"])}
         assert sizes
@@ -84,10 +91,11 @@ class Stated:
         return self.private.loc[self.private["mean"].idxmin()]
 
 
-def check_headline(sentence, results, page, population):
+def check_headline(sentence, results, page):
     """Check who is better, by how much, in which panel, at which ε, δ and size."""
     stated = Stated(sentence.removeprefix("Not the real data: "), results, page)
     text, best = stated.outside, stated.best
+    population = page.population_of(stated.panel) if page.axis.column == "n" else 0
     if "no estimate is clearly better" in text:
         whole = population and stated.sizes.get("m", 0) < population
         assert whole or not stated.beats_zero(stated.without).any() or not len(stated.without)
@@ -138,9 +146,8 @@ def check_best_by_size(text, results, page):
     if not text:
         return
     epsilon, delta = AT.search(text)["epsilon"], re.search(r"δ = ([^,]+)", text)[1]
-    panel = re.search(r"“(.*?)”", text)
     cells = means(results, page.metric)
-    private = cells[(cells["model"] != "none") & (cells["panel"] == (panel[1] if panel else ""))]
+    private = cells[(cells["model"] != "none") & (cells["panel"] == panel_in(text))]
     private = private[np.isclose(private["epsilon"], number(epsilon))]
     texts = private["delta_rule"].map(lambda rule: rule_text(rule, page.axis.rows_symbol))
     private = private[(texts == delta) & ~np.isinf(private["certified"].astype(float))]
@@ -163,9 +170,9 @@ def check_best_by_size(text, results, page):
 
 def check_errors(text, results, page):
     """Check the errors that a page names at its setting: the best private one's and that of zero."""
-    panel, size = re.search(r"“(.*?)”", text), re.search(rf"{page.axis.symbol} = ([\d,]+)", text)
+    size = re.search(rf"{page.axis.symbol} = ([\d,]+)", text)
     cells = means(results, page.metric)
-    cells = cells[cells["panel"].isin(("", panel[1] if panel else ""))]
+    cells = cells[cells["panel"].isin(("", panel_in(text)))]
     if found := re.search(rf"zero baseline has {NUMBER}", text):
         at_zero = cells[cells["estimator"] == "zero"]
         column = at_zero[page.axis.column].astype(float)

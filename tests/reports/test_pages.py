@@ -204,6 +204,16 @@ def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results,
     assert ("measures sampling error" in html) is is_unknown
 
 
+def test_a_data_page_states_the_origin_of_a_file(results, page):
+    card = page.data_cards[0]
+    source = replace(
+        card.dataset.source, note="An address that nobody verified: https://example.org/all.zip."
+    )
+    other = replace(card, dataset=replace(card.dataset, source=source))
+    files = render_study(results, replace(page, data_cards=(other,))).files
+    assert source.note in unescape(files[other.file].decode())
+
+
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
     of = {each.kind: each.facts for each in page.sections}
@@ -316,6 +326,18 @@ def test_no_two_estimators_of_a_study_share_a_mark():
 
 
 TABLE = {"title": "t", "text": "", "metric": "", "exhibit": "", "printed": False}
+TABLE |= {"panels": (), "without_privacy": False}
+
+
+def test_a_declared_table_of_some_panels_has_the_errors_without_privacy_at_the_largest_epsilon(results, page):
+    about = {**TABLE, "metric": "l2_error", "rows": ("panel", "estimator"), "columns": "epsilon"}
+    about |= {"names": {}, "summaries": (), "panels": ("public",), "without_privacy": True}
+    (section,) = draw(page, cells_of(summarize(results), page), None, {"tables": [about], "printed": ()})
+    table = section.facts["table"]
+    assert {row[0] for row in table.texts} == {"public"} < set(results["panel"])
+    assert table.columns[-1] == "epsilon = ∞"
+    is_private = {row[1].partition(",")[0]: row[-1] == "none" for row in table.texts}
+    assert set(is_private.values()) == {True, False}
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):

@@ -32,8 +32,7 @@ def test_every_sentence_about_errors_follows_from_the_results(tmp_path, home, pr
     if page.layout != "error_page":
         return
     results = pd.read_parquet(folder / "results.parquet")
-    population = page.population[0] if page.axis.column == "n" else 0
-    check_headline(headline, results, page, population)
+    check_headline(headline, results, page)
     best = re.search(r"## Which estimator should I use\?\s+(.*)", text)
     check_best_by_size(best[1], results, page)
     check_errors(re.search(r"## More numbers\s+(.*)", text)[1], results, page)

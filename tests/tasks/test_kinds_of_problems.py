@@ -77,7 +77,7 @@ def test_the_map_shows_the_very_release_of_the_first_repetition(of_groups, tmp_p
     (tmp_path / "design.npz").write_bytes(groups_bytes(design))
     of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
     run = HeadlineRun(table=None, design=tmp_path / "design.npz", **of_block)
-    (genome,) = json.loads(json.dumps(of_groups.problem.exhibits(run))).values()
+    genome = json.loads(json.dumps(of_groups.problem.exhibits(run)))["genome"]
     assert genome["truth"] == pytest.approx(design.target, abs=1e-6)
     rows = compute_block(of_groups, design)
     first = rows[(rows["replicate"] == 0) & (rows["metric"] == "l2_error")].set_index("cell")["value"]

@@ -1,5 +1,6 @@
 """Errors of estimates: their distance from the truth, and what else a source's rows allow to compare."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -8,7 +9,7 @@ import dpalgos
 from reports.results import SIGNS
 from tasks.problems.problem import Draw, Measure, Measured, Traits
 
-SUP_ERROR, SUPPORT_RECALL = "sup_error", "support_recall"
+RMS_ERROR, SUP_ERROR, SUPPORT_RECALL = "rms_error", "sup_error", "support_recall"
 EXCESS_RISK, EXCESS_LOSS = "excess_risk", "excess_loss"
 LOG_SQUARED_ERROR = "log_squared_error"
 
@@ -57,6 +58,7 @@ def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
 
 ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
     "l2_error": lambda draw, estimate: draw.distances(estimate),
+    RMS_ERROR: lambda draw, estimate: draw.distances(estimate) / np.sqrt(draw.sample.n_features),
     LOG_SQUARED_ERROR: log_squared_error,
     EXCESS_RISK: lambda draw, estimate: draw.excess_risks(estimate),
     EXCESS_LOSS: excess_loss,
@@ -67,7 +69,11 @@ ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
 
 
 def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
-    return {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
+    """Return the source's errors; of an estimate without privacy, the reference values of the data too."""
+    errors = {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
+    if not math.isnan(answer.certified_epsilon):
+        return errors
+    return errors | {name: np.full(draw.replicates, value) for name, value in draw.limits.items()}
 
 
 # The errors that the source names, of estimates without regard to their intervals.

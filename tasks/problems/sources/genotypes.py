@@ -17,6 +17,7 @@ from data.fetch.genotypes import read_genotypes, stream_blocks
 from data.prepare.genotype_groups import (
     VALUE_BOUND,
     GroupDifference,
+    choose_by_ancestry,
     choose_by_frequency,
     choose_evenly,
     draw_people,
@@ -26,7 +27,7 @@ from data.prepare.genotype_groups import (
 )
 from data.store.references import DatasetRef, GenotypeRef
 from tasks.cells import Replicates
-from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.estimation import ESTIMATION, RMS_ERROR
 from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
 
 _DECIMALS = 6
@@ -55,7 +56,7 @@ class GenotypeGroups(GenotypeSource):
     """
 
     s: Annotated[int, Field(strict=True, ge=1)]
-    selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
+    selection: Literal["all_subjects", "public_panel", "public_ancestry", "evenly_spaced"]
     unit: Literal["person", "pair"]
 
     @property
@@ -63,7 +64,13 @@ class GenotypeGroups(GenotypeSource):
         """The traits; a guarantee covers SNPs chosen without reading the genotypes that are compared."""
         return Traits(
             task="mean",
-            errors=("l2_error", "support_recall"),
+            errors=(RMS_ERROR, "l2_error", "support_recall"),
+            measured=(
+                "An error is the root mean square over the SNPs, in allele copies per SNP. In every "
+                "repetition m people of each group are drawn without replacement, the same for all "
+                "estimators. The truth is the difference among everybody."
+            ),
+            population=(self.about.n_rows, "people of each group"),
             size_symbol="m",
             protected=self.selection != "all_subjects",
         )
@@ -76,11 +83,13 @@ class GenotypeGroups(GenotypeSource):
 
     def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
-        group = read_genotypes(table, snps=np.array([0])).group
+        people = read_genotypes(table, snps=np.array([0]))
         if self.selection == "evenly_spaced":
             choice = choose_evenly(table.n_snps, self.n_snps)
+        elif self.selection == "public_ancestry":
+            choice = choose_by_ancestry(stream_blocks(table), people.group, people.labels, self.n_snps)
         else:
-            choice = choose_by_frequency(stream_blocks(table), group, self.n_snps, self.selection)
+            choice = choose_by_frequency(stream_blocks(table), people.group, self.n_snps, self.selection)
         return groups_bytes(group_difference(read_genotypes(table, snps=choice)))
 
     def load(self, path: Path) -> GroupDifference:
@@ -100,6 +109,7 @@ class GenotypeGroups(GenotypeSource):
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
         drawn = draw_people(prepared.sizes, replicates.n, replicates.row_generators())
+        same: dict[str, Any] = {"target": prepared.target, "s": self.s, "limits": prepared.limits(self.s)}
         if self.unit == "person":
             mask = person_mask(drawn, len(prepared.X))
             sample = dpalgos.Sample(
@@ -109,20 +119,21 @@ class GenotypeGroups(GenotypeSource):
                 public_rows=prepared.public_rows,
                 public_groups=prepared.public_groups,
             )
-            yield Draw(sample=sample, first=0, target=prepared.target, s=self.s)
+            yield Draw(sample=sample, first=0, **same)
             return
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
-            yield Draw(sample=sample, first=replicate, target=prepared.target, s=self.s)
+            yield Draw(sample=sample, first=replicate, **same)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a map of the genome: the truth, and one release of every cell in the first repetition."""
+        """Return a table of panels; and of the genome the truth and one release of every cell."""
         assert run.design is not None
         prepared = self.load(run.design)
         first = replace(run.replicates, first=0, count=1)
         draw = next(self.draws(first, prepared))
         answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in run.cells}
         return {
+            "group_panels": {},
             "genome": {
                 "chromosomes": prepared.snps["chromosome"].astype(str).tolist(),
                 # Some files know no positions.
@@ -130,7 +141,7 @@ class GenotypeGroups(GenotypeSource):
                 "truth": prepared.target.round(_DECIMALS).tolist(),
                 "s": self.s,
                 "estimates": {key: coef[:, 0].round(_DECIMALS).tolist() for key, coef in answers.items()},
-            }
+            },
         }
 
 

@@ -13,7 +13,15 @@ import dpalgos
 from data.dataset import Column
 from data.datasets import get_dataset
 from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, by_use, draw_training_rows, read_prepared_table
+from data.prepare.order_parameters import ORDER_PARAMETERS, order_table
+from data.prepare.table_design import (
+    PreparedTable,
+    by_use,
+    draw_training_rows,
+    read_prepared_table,
+    table_bytes,
+)
+from data.simulations.flock import FRAMES
 from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION
@@ -25,6 +33,8 @@ from tasks.run_options import Profile
 SMOKE_ROWS = 1600
 
 BATCH = 10  # replicates that run together at most: two blocks of a study's 20 occupy two cores
+# Paper B, section 5.2: what privacy costs Algorithm 5 is mild; the claim B-3-mild has the same factor.
+MILD_COST = {"estimator": "dp_sparse_glm", "baseline": "iht_glm", "factor": 1.25}
 _FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 
 
@@ -55,12 +65,15 @@ class TableSplits(RegisteredTable):
     """Rows of a table, or frames of a flock; n of them to train on, the others to test on.
 
     ``groups`` says whether single rows are drawn, or whole groups of similar rows where a dataset knows them
-    (the simulations of a flock's frames). Frames have all their features, and the label is the response.
+    (the simulations of a flock's frames). The label of a frame is the response. Its ``features`` are all
+    columns, or four order parameters. Where the ``unit`` is a simulation, a row is the mean of its frames.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("table", "frames")
 
     groups: Literal["rows", "simulations"] = "rows"
+    features: Literal["columns", "order parameters"] = "columns"
+    unit: Literal["row", "simulation"] = "row"
 
     @property
     def task(self) -> str:
@@ -71,30 +84,56 @@ class TableSplits(RegisteredTable):
         super().check(n, task, estimators)
         if not self.response and not self.has_frames:
             raise ValueError("response is missing; name the column that is to be predicted")
+        if self.unit == "simulation" and not self.is_ordered:
+            raise ValueError("unit must be 'row', got 'simulation'; that needs features = 'order parameters'")
+        if self.is_ordered and not (self.has_frames and self.units == "public"):
+            raise ValueError(
+                "features must be 'columns', got 'order parameters'; those need frames and units = 'public'"
+            )
 
     @property
     def has_frames(self) -> bool:
         return self.about.kind == "frames"
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.features == "order parameters"
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the design is so wide that it is read from the frames again instead of stored."""
+        return self.has_frames and not self.is_ordered
+
+    def lacks(self, table: DatasetRef) -> str:
+        of_simulations = "simulations" in (self.groups, f"{self.unit}s")
+        if of_simulations and isinstance(table, FramesRef) and not table.frames_per_simulation:
+            return f"the frames of {table.name} do not say from which simulation they are"
+        return ""
 
     def columns(self) -> tuple[Column, ...]:
         """Return the covariates, then the response; of frames the features of one boid."""
         return self.about.columns if self.has_frames else super().columns()
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": len(self.about.frame_columns) + 1} if self.has_frames else super().sizes(n)
+        if not self.has_frames:
+            return super().sizes(n)
+        return {"n": n, "d": 1 + len(ORDER_PARAMETERS if self.is_ordered else self.about.frame_columns)}
 
     @property
     def file_type(self) -> str:
-        return ".json" if self.has_frames else super().file_type
+        return ".json" if self.is_wide else super().file_type
 
     def prepare(self, table: DatasetRef) -> bytes:
         """Put the columns into their units; of frames return the units alone, since they are read again."""
+        if isinstance(table, FramesRef) and self.is_ordered:
+            by_simulation = self.unit == "simulation"
+            return table_bytes(order_table(table, self.about.column_names, by_simulation=by_simulation))
         if isinstance(table, FramesRef):
             return json.dumps(scales(table, self.about, self.units).to_dict()).encode()
         return super().prepare(table)
 
     def load(self, path: Path) -> PreparedTable:
-        if self.has_frames:
+        if self.is_wide:
             return load_frames(Scales(**json.loads(path.read_bytes())))
         return read_prepared_table(path)
 
@@ -109,15 +148,16 @@ class TableSplits(RegisteredTable):
         return SMOKE_ROWS if profile == "smoke" and self.has_frames else None
 
     def cost(self, n: int) -> Cost:
-        """Return the cost: all rows are in memory whatever n is, and frames by use as well."""
-        d, copies = self.sizes(n)["d"], 2 if self.has_frames else 1
+        """Return the cost: all rows are in memory whatever n is, and wide frames by use as well."""
+        d, copies = self.sizes(n)["d"], 2 if self.is_wide else 1
         n_bytes = copies * 4 * self.about.n_rows * d
-        return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(SMOKE_ROWS // 2, n))
+        smoke_n = SMOKE_ROWS // 2 // (FRAMES if self.unit == "simulation" else 1)
+        return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(smoke_n, n))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         by_group = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=by_group)
-        if self.has_frames:  # whose products take long, and skip what a replicate does not use
+        if self.is_wide:  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
         yield SplitDraw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
@@ -129,7 +169,7 @@ class TableSplits(RegisteredTable):
         """Return what was selected of frames, and a film."""
         if self.family != "logistic" or not isinstance(run.table, FramesRef):
             return {}
-        return {"boids": _flock_exhibit(run.table, run.selected)}
+        return {"boids": _flock_exhibit(run.table, run.selected), "paper_rule": MILD_COST}
 
 
 class HeldOutRows(TableSplits):

@@ -5,10 +5,16 @@ import secrets
 import numpy as np
 import pytest
 from scipy.special import expit, ndtr
-from scipy.stats import beta, binomtest, kstest
+from scipy.stats import beta, binomtest, kstest, norm
 
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
+from dpalgos.local.randomizers import (
+    CapRandomizer,
+    GaussianReport,
+    HalfSpaceRandomizer,
+    secret_normals,
+    secret_uniforms,
+)
 from dpalgos.release.noise_source import Noise
 from tests.builders import refused
 
@@ -147,6 +153,47 @@ def test_the_floats_that_a_device_can_send_do_not_depend_on_the_vector(kind, mon
     assert len(set(sent)) <= (1 if kind is HalfSpaceRandomizer else 10)
 
 
+def test_uniform_numbers_of_a_device_have_the_exact_law_at_every_exponent():
+    uniforms = secret_uniforms(200_000)
+    assert kstest(uniforms, "uniform").pvalue > 1e-11
+    exponents = -np.frexp(uniforms)[1]
+    for k in range(12):
+        assert binomtest(int((exponents == k).sum()), len(uniforms), 0.5 ** (k + 1)).pvalue > 1e-11
+    assert kstest(secret_normals(1000, 100).ravel(), "norm").pvalue > 1e-11
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 30.0, 50.0])
+def test_a_device_can_send_a_report_far_from_every_vector(epsilon, monkeypatch):
+    """With 52 random bits, normal numbers ended at 8.2. A cap that begins there had reports of its own."""
+    randomizer, along = CapRandomizer(epsilon=epsilon, radius=1.0, size=3), np.eye(1, 3)
+    rng = np.random.default_rng(0)
+
+    def rare(n):
+        """Return words of which half are 0: many numbers are below 2⁻⁵³."""
+        return (
+            rng.integers(2**64, size=n // 8, dtype=np.uint64) * rng.integers(2, size=n // 8, dtype=np.uint64)
+        ).tobytes()
+
+    monkeypatch.setattr(secrets, "token_bytes", rare)
+    reports = randomizer.exact(np.repeat(along, 50, axis=0)) * randomizer.mean
+    assert np.abs(reports).max() > 9
+
+
+@pytest.mark.parametrize("size", [2, 30])
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, 15.0])
+def test_the_threshold_of_a_cap_is_that_of_the_shortest_reports(epsilon, size):
+    """Against the closed form at all thresholds, by its own quadrature."""
+
+    def second_moment(t):
+        upper = norm.sf(t)
+        mean = norm.pdf(t) * np.expm1(epsilon) / (np.exp(epsilon) * upper + 1 - upper)
+        return (size + t * mean) / mean**2
+
+    randomizer = CapRandomizer(epsilon=epsilon, radius=1.0, size=size)
+    assert second_moment(randomizer.threshold) == pytest.approx(randomizer.second_moment)
+    assert randomizer.second_moment <= min(map(second_moment, np.linspace(0, 8, 801))) * (1 + 1e-6)
+
+
 def test_the_reports_of_rare_caps_lie_on_a_public_grid():
     randomizer = CapRandomizer(epsilon=20.0, radius=1.0, size=6)
     reports = randomizer.exact(np.broadcast_to(vector(6), (500, 6))) * randomizer.mean * 2**16
@@ -166,5 +213,5 @@ def test_an_honest_report_is_not_longer_than_a_server_allows(kind):
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
     refused(lambda: randomizer.exact(np.full((1, 3), np.nan)), ValueError, "clip them first")
-    for wrong in (np.full((2, 3, 1), 0.8), np.zeros((2, 4, 1))):
+    for wrong in (np.full((2, 3, 1), 0.8), np.full((2, 3, 1), 0.5774), np.zeros((2, 4, 1))):
         refused(lambda wrong=wrong: randomizer.perturb(wrong, noise()), ValueError, "vectors must")

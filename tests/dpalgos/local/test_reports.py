@@ -7,6 +7,7 @@ import dpalgos
 from dpalgos.local import ldp_iht, ldp_nldp, rounds
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.release.noise_source import Noise
+from tests.builders import refused
 from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -153,6 +154,18 @@ def test_the_effect_of_one_lying_report_is_bounded(algorithm, size):
         assert np.linalg.norm(one - other) <= bound * (1 + 1e-9)
     assert before.n_shortened == 0
     assert after.n_shortened == (size > 100)
+
+
+@pytest.mark.parametrize("entry", [np.inf, -np.inf, np.nan, 1e200])
+@pytest.mark.parametrize("algorithm", REPORTING)
+def test_a_device_refuses_a_state_that_no_server_computes_whatever_its_row_holds(algorithm, entry):
+    lie = state([entry, 0.0, 0.0])
+    for row in ([0.0, 0.0, 0.0], [1.0, -1.0, 0.5]):
+        ask = lambda row=row: rounds.device_reports(algorithm, lie, np.array([row]), np.ones(1))  # noqa: E731
+        refused(ask, dpalgos.InputError, "state.coef")
+    short = rounds.first_state(2)
+    ask = lambda: rounds.device_reports(algorithm, short, np.ones((1, 3)), np.ones(1))  # noqa: E731
+    refused(ask, dpalgos.InputError, "state.coef")
 
 
 def state(coef):
