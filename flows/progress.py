@@ -30,7 +30,7 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
             say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
-            log_of_run([f"{n_done} of {blocks(n)}, {now - began:.0f} s"])
+            log_in_run(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
@@ -57,13 +57,13 @@ def say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
 
-def log_of_run(sentences: Sequence[str]) -> None:
-    """Write sentences to the log of a flow run, which the server's pages show; outside of a run, nowhere."""
-    from prefect.exceptions import MissingContextError
-    from prefect.logging import get_run_logger
+def log_in_run(sentence: str) -> None:
+    """Show a sentence on Prefect's page of the current flow run, if there is one."""
+    if "prefect.context" in sys.modules:
+        from prefect import get_run_logger
+        from prefect.exceptions import MissingContextError
 
-    with suppress(MissingContextError):
-        for sentence in sentences:
+        with suppress(MissingContextError):
             get_run_logger().info(sentence)
 
 

@@ -16,7 +16,7 @@ from data.store.folders import home
 from flows.artifacts import attach_report
 from flows.environments import make_environments
 from flows.lock import exclusive_run
-from flows.progress import finished, log_of_run, say
+from flows.progress import finished, log_in_run, say
 from flows.studies import parameters as given
 from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
@@ -119,7 +119,8 @@ def begin(study: str, options: RunOptions) -> Begun:
     for note in notes:
         say(f"note: {note}")
     notes = [] if spec.analyst_table else notes  # a team may share the server
-    log_of_run(notes)
+    for note in notes:
+        log_in_run(note)
     make_environments(spec, options)
     spec, tables = spec.on(brought)  # unavailable data are left out and named
     designs = {

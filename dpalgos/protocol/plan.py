@@ -112,7 +112,8 @@ class AnalysisPlan(QuestionSet):
         for each in self.released:
             widths = cache(partial(self._half_widths, each))
             curves[each.name] = Curve(half_widths=widths, cost=partial(self._cost, each))
-            questions.append(each.with_terms([*widths(self.epsilon)], [*self._declared.get("levels", ())]))
+            known = [*self._declared.get("levels", ())], [*self._declared.get("bounds", ())]
+            questions.append(each.with_terms([*widths(self.epsilon)], known[0], known[0] + known[1]))
         split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
         if split.refusal:
             raise InputError(split.refusal)
