@@ -94,6 +94,10 @@ class Advice:
         there = [each for each in self.forecasts if (each.n, each.epsilon) == (n, epsilon)]
         return min((each for each in there if not each.refused), key=lambda each: each.error, default=None)
 
+    def zero(self, n: int) -> float:
+        """Return the expected error of answering zero."""
+        return next(each.error for each in self.forecasts if (each.estimator, each.n) == (ZERO, n))
+
 
 def advise(
     spec: StudySpec,
@@ -106,7 +110,10 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
-    spec = spec.model_copy(update={"panels": (with_least_noise(spec),)})
+    panel = with_least_noise(spec)
+    if ZERO not in {item.name for item in panel.estimators}:
+        panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
+    spec = spec.model_copy(update={"panels": (panel,)})
     errors: list[pd.DataFrame] = []
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
