@@ -99,3 +99,16 @@ def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, 
     done = subprocess.run(["make", target], cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode == 0) == (target == "clean" or not stays)
     assert (tmp_path / ".dpcost" / file).exists() == stays
+
+
+def test_a_release_loads_declared_columns_and_no_study():
+    code = "import sys, tasks.release.release; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    ours = [name for name in loaded.stdout.split() if name.partition(".")[0] in PACKAGES]
+    studies = [
+        name for name in ours if name.startswith(("tasks.problems", "data.datasets", "tasks.study.spec"))
+    ]
+    assert studies == []
+    assert len(ours) <= 110

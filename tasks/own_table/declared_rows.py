@@ -98,16 +98,14 @@ class Guesses(Strict):
         declared = tuple(declared)
         names = {name for column in declared for name in (column.name, *column.declared.table_columns)}
         guesses = self.by_column({each.name: each.categories for each in declared if each.categories})
-        guesses._check_names({*names, *others})
-        return guesses
-
-    def _check_names(self, columns: set[str]) -> None:
-        pairs = [name for pair in self.correlations for name in pair[:2]]
-        for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
-            if name not in columns:
+        names |= set(others)
+        pairs = [name for pair in guesses.correlations for name in pair[:2]]
+        for name in (*pairs, *guesses.mean, *guesses.std, *guesses.effects, *guesses.shares):
+            if name not in names:
                 raise ValueError(
                     f"guesses must be about columns of the study, got {name!r}; correct or remove it"
                 )
+        return guesses
 
 
 def _level_of(name: str, categories: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
