@@ -34,7 +34,7 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.release.design import RowDesign, UnitColumn, canonical_declaration
 from tasks.release.request import ReleaseColumns, ReleaseRequest
@@ -91,11 +91,13 @@ def table_as_declared(
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     assert design.declaration is not None
+    require_clusters(path, analyst_table)
     read = read_declared(path, design.declaration, watch=watch)
     if read.repairs and (not columns.y or columns.user_id):
         raise DataError(
             f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
-            "them, so give the column impute = a public constant"
+            "them, since the number of rows left is private; give the column impute = a public constant, or "
+            'release means of groups by a formula such as "age ~ region"'
         )
     users = read.table[design.user_id] if design.user_id else None
     X, clipped = design.rows(read.table), _clipped_sides(read, design)

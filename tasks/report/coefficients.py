@@ -161,7 +161,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        footnote=" ".join(filter(None, [sentence, release.get("covers", ""), center_note, *more])),
+        notes=[*filter(None, [sentence, release.get("covers", ""), center_note, *more])],
     )
 
 
