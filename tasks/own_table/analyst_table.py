@@ -11,6 +11,7 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
+from data.tables import sources
 from data.tables.marks import fault_of_code, odd_codes
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
@@ -207,7 +208,7 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
     return {**column, "missing": [code for code in codes if meanings([str(code)])[0] not in known]}
 
 
-def require_clusters(path: Path, table: "AnalystTable") -> None:
+def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
     """Refuse a column of clusters that the file's header lacks; no row is read."""
     if table.clusters not in ("", "none"):
         with opened_table(path) as (names, _):

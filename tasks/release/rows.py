@@ -76,7 +76,7 @@ class ReleaseRows:
 
 
 def table_as_declared(
-    path: Path,
+    path: Source,
     analyst_table: AnalystTable,
     columns: ReleaseColumns,
     *,
@@ -206,12 +206,8 @@ def read_rows(
     """Read and check the file once; of a Parquet file without users keep no number."""
     columns, analyst_table = request.columns, request.table
     x, y, user_id = columns.x, columns.y, columns.user_id
-    if is_address(data) and (user_id or analyst_table):
-        raise SpecError(
-            "--data must be on this machine if users are protected or a study file declares the columns, "
-            f"got the address {data}; copy its files here"
-        )
-    ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
+    source = data if is_address(data) else Path(data)
+    ids = UserIds(source, user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
 
     def watch(batch: pa.RecordBatch) -> None:
@@ -223,7 +219,7 @@ def read_rows(
 
     if analyst_table:
         model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(Path(data), analyst_table, columns, watch=watch, **model)
+        rows = table_as_declared(source, analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
         columns=tuple(UnitColumn(name=name) for name in x),
