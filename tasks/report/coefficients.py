@@ -90,7 +90,7 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
 
 
 def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
-    """Return the record of a release with the mean response of each level of a category, which costs nothing."""
+    """Return the record of a release with the mean response of each level of a category; it costs nothing."""
     if not (declaration := released_model(record).declaration):
         raise SpecError(
             f"by must be a category of the release's formula, got {by!r} and a record without a formula of "
@@ -103,7 +103,7 @@ def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
 
 
 def means_formula(design: FormulaDesign, by: str) -> tuple[str, str]:
-    """Return the response, and the nested formula whose coefficients are its means at each level of a category."""
+    """Return the response, and the nested formula whose coefficients are its means by a category."""
     if not isinstance(design.declared.get(by), CategoryColumn):
         raise SpecError(f"by must be a category of the release's formula, {design.formula!r}, got {by!r}")
     response = design.reading.names.spell(design.reading.response)
