@@ -37,7 +37,6 @@ ROWS = [
     ("clipped_mean", {**RADIUS, "clip_norm": 1.0}, {"center": [1e31, -1e31, np.inf, 10**400]}),
     ("clipped_mean", {**RADIUS, "center": 0.0}, {"clip_norm": [0]}),
     ("dp_glm", {"family": "poisson"}, {"response_bound": [None]}),
-    ("dp_glm", {**CLASSES, "response_bound": None}, {"interval": [0.95]}),
     ("preconditioned_glm", {**CLASSES, "response_bound": LEFT_OUT}, {"interval": [0.95]}),
     ("binned_fit", {"family": "gaussian"}, {"residual_bound": [None]}),
     ("ldp_nldp", {"response_bound": None}, {"response_moment": [(2.0, 1.0)]}),
