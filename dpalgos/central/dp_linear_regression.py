@@ -165,5 +165,4 @@ def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
     plan = NoisePlan(params.epsilon, params.delta, {GRADIENT.label: steps})
     if params.truncation != "private_quantiles":
         return plan
-    shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
-    return least_noise(plan.after_selections(LABEL, len(LEVELS), shares), holds=False)
+    return least_noise(plan.after_selections(LABEL, len(LEVELS), RESPONSE_SHARE), holds=False)

@@ -23,7 +23,6 @@ ROWS = [
     *((form, {}, bad) for form, bad in REFUSED["alone"].items()),
     *REFUSED["beside"]["rows"],
     ("dp_mean", {}, {"user_ids": [[0] * 20]}),
-    ("dp_sparse_mean", {}, {"sparsity_share": [None]}),
     ("public_axes_mean", {}, {"public_X": [np.ones((9, 2)), None, ONES], "public_groups": [[0.5] * 200]}),
     ("private_frank_wolfe_lasso", {}, {"covariate_bound": [None], "response_bound": [None]}),
     ("dp_sparse_glm", {}, {"n_iterations": [10**400]}),
