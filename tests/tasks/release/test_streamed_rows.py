@@ -105,7 +105,6 @@ OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
 # Which file changes, after which step, how, the question, and how many charges stay
 CHANGES = [
     ("rides.parquet", "check_data", OTHER_ROWS, ("dp_glm", LABELS), 0),
-    ("rides.parquet", "in_memory", OTHER_ROWS, ("dp_mean", QUANTILES), 0),
     ("rides.parquet", "draw_release", OTHER_ROWS, ("adassp", REGRESSION), 1),
     ("rides.parquet", "draw_release", lambda table: table.drop(columns="hours"), ("dp_mean", MEAN), 1),
     ("rides.parquet", "draw_release", lambda t: t.assign(hours=[[1.0]] * len(t)), ("dp_mean", MEAN), 1),
@@ -120,7 +119,7 @@ def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
 ):
     """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
     path = tmp_path / file
-    table, place = pd.read_parquet(path), StreamedTable if step == "in_memory" else tasks.release.release
+    table, place = pd.read_parquet(path), tasks.release.release
     plain_parquet(table, path)
     original, sizes = getattr(place, step), [path.stat().st_size]
 
