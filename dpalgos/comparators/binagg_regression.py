@@ -23,8 +23,7 @@ The rules below affect accuracy only.
 Departures
 
 - The paper's calibration of s̃_k, Δ_kj/μ in each column j, covers one column and adding or removing a row.
-Here
-  the noise covers the vector of all d sums and replacing a row.
+  Here the noise covers the vector of all d sums and replacing a row.
 - Boxes follow from Gaussian counts at each level, because the printed PrivTree has no guarantee in μ. The
   printed share of the boxes, 1/28 of μ², is for PrivTree.
 - The printed correction divides D by the number K of boxes, which corrects almost nothing.
