@@ -30,8 +30,10 @@ the mean response again, in place of the mean score. The cost is the same. If th
 the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
 all steps release scores.
 
-Few rows: below nμ = 15 √d, linear models take five steps at public thresholds. Below 15 √d (25 √d for
-counts), other models with an intercept estimate the intercept alone, with Laplace noise.
+Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise
+(24 for events). Slopes that do not stand out of their noise are 0, too: their released squares must be at
+least twice what noise explains. ``diagnostics["slopes_help"]`` is the probability that slopes predict better
+than the intercept alone (:mod:`dpalgos.central.preconditioned.combine`).
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -45,7 +47,6 @@ spent on it.
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
 stays near the start. ``diagnostics["unresolved_directions"]`` counts these directions. A direction in which
 only a few rows of high leverage vary is unresolved: predictions for these rows are shrunk towards zero.
-Below nμ = 14, a linear estimate is mostly noise, and close to zero.
 
 References: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unbiased bounded-influence
@@ -59,10 +60,11 @@ import numpy as np
 from dpalgos import goodness
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN
+from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.combine import combined_estimate
 from dpalgos.central.preconditioned.intercept import (
     released_class_predictors,
+    released_linear_mean,
     released_mean_response,
     released_typical_offset,
     released_typical_response,
@@ -251,9 +253,10 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         spend.note(UNSURE_MEAN, state.mean.is_unsure)
         if state.hides_slopes(plan) or not state.points:
             return np.append(np.zeros(d - 1), state.mean.predictor - offset)
-    estimate = combined_estimate(state, plan, start_variance, clipped_share, intercept=params.intercept)
-    if plan.longest is not None:
-        estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
+    estimate, slopes_help = combined_estimate(
+        state, start_variance, clipped_share, intercept=params.intercept
+    )
+    spend.note(SLOPES_HELP, slopes_help)
     return rows.coef(estimate)
 
 
@@ -341,6 +344,8 @@ def _start(
     offset, mean = float(np.mean(sample.offset_bounds or 0.0)), None
     if CONSTANT in spend and family.classes:
         start[-1] = released_class_predictors(spend, sample, family, plan)
+    elif CONSTANT in spend and family.is_linear:
+        start[-1] = released_linear_mean(spend, sample)
     elif CONSTANT in spend:
         mean = released_mean_response(spend, sample, family, plan)
         start[-1] = mean.predictor
@@ -356,12 +361,10 @@ def released_moments(
 ) -> tuple[Noisy, float]:
     """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
     rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
-    threshold = plan.row_threshold
-    if threshold is None:
-        search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
-        above = row_norms(rows, coordinates).counts_above(search.candidates)
-        threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
-        spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
+    search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
+    above = row_norms(rows, coordinates).counts_above(search.candidates)
+    threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
+    spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
     moments = clipped_moments(rows, coordinates, threshold)
     return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
 
