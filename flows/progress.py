@@ -56,5 +56,15 @@ def say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
 
+def log_in_run(sentence: str) -> None:
+    """Show a sentence on Prefect's page of the current flow run, if there is one."""
+    if "prefect.context" in sys.modules:
+        from prefect import get_run_logger
+        from prefect.exceptions import MissingContextError
+
+        with suppress(MissingContextError):
+            get_run_logger().info(sentence)
+
+
 def blocks(count: int) -> str:
     return f"{count} block{'' if count == 1 else 's'}"

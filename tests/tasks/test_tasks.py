@@ -6,7 +6,10 @@ from unittest.mock import Mock
 
 import pandas as pd
 import pytest
+from prefect.exceptions import Pause
+from prefect.states import Paused, Running, Suspended
 
+import tasks.blocks
 from data.datasets import get_dataset
 from data.errors import StoreError, Unreachable
 from data.fetch.ingest import to_parquet
@@ -264,3 +267,14 @@ def test_a_folder_of_somebody_elses_is_left_alone_unless_forced(tmp_path):
     assert files_below(tmp_path / "site") == {"letter.txt"}
     publish(str(tmp_path / "site"), tmp_path / "out", force=True)
     assert (tmp_path / "site" / "letter.txt").exists()
+
+
+def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
+    waits, states = [], [Paused(), Paused(), Running()]
+    monkeypatch.setattr(tasks.blocks, "_state_of_run", lambda run, second: states.pop(0))
+    monkeypatch.setattr(tasks.blocks.time, "sleep", waits.append)
+    tasks.blocks._heed_pause("run")
+    assert len(waits) == 2
+    states += [Suspended()]
+    with pytest.raises(Pause):
+        tasks.blocks._heed_pause("run")
