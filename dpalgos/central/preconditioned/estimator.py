@@ -79,6 +79,7 @@ from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
 from dpalgos.central.preconditioned.plan import (
+    N_CENTERED,
     WHITE_THRESHOLD,
     FitPlan,
     plan_of,
@@ -97,6 +98,7 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.central.preconditioned.releases import (
     CONSTANT,
     EXPOSURE,
+    LAST_STEP,
     MOMENTS,
     RELEASES,
     RESPONSES_ABOVE,
@@ -115,7 +117,6 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-_N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,6 +288,7 @@ def released_steps(
     family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
     clipped_share, largest_threshold = 0.0, 0.0
     for t in range(plan.n_steps):
+        step = LAST_STEP if t >= plan.times[STEP] else STEP
         looks = state.wants_mean(plan)
         whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
         scores = rows.at(state.theta)
@@ -309,7 +311,7 @@ def released_steps(
         if looks and state.mean is not None:
             largest = state.mean.largest
             value = mean_response(rows.sample, family, largest)
-            released = spend(STEP, value, largest, n_rows, lemma=interval)
+            released = spend(step, value, largest, n_rows, lemma=interval)
             state = state.about(state.mean.after(released))._replace(threshold=threshold)
         elif whitens:
             moments = rows.clipped_moments(threshold)
@@ -317,7 +319,7 @@ def released_steps(
             state = state.whitened(released)
             rows = rows.whitened_by(state.white.matrix)
         else:
-            released = spend(STEP, scores.clipped_mean(threshold), threshold, n_rows)
+            released = spend(step, scores.clipped_mean(threshold), threshold, n_rows)
             state = state.stepped(released, threshold)
     return state, rows, clipped_share
 
@@ -392,4 +394,4 @@ def _interval(
     if state.family.is_linear:
         return released_interval(spend, params, rows, state, state.released_steps)
     middle = float(state.white.mean_row @ state.theta + state.origin)
-    return released_interval(spend, params, rows, state, state.released_steps.last(_N_CENTERED), middle)
+    return released_interval(spend, params, rows, state, state.released_steps.last(N_CENTERED), middle)

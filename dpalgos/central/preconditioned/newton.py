@@ -183,7 +183,8 @@ def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray
         factor = min(state.clip / float(family.widest_residual(p[None])[0]), 1.0)
         of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
         scaled = score / of_classes
-        return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / of_classes), _taken(of_classes, ridge)
+        gain = _root_mean_square(1 / of_classes)
+        return scaled - scaled.mean(axis=1, keepdims=True), gain, _taken(of_classes, ridge)
 
     def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
         curvatures, axes = np.linalg.eigh(curvature)

@@ -19,6 +19,7 @@ from dpalgos.central.preconditioned.releases import (
     CONSTANT,
     DISTANCE,
     EXPOSURE,
+    LAST_STEP,
     LOGARITHM,
     MEANS,
     MEDIANS,
@@ -53,6 +54,7 @@ _STANDS_OUT, _HIDDEN = (
 )  # noise standard deviations of a detectable count; the largest undetected share of rows
 
 N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
+N_CENTERED, _LATE_SHARE = 3, 0.8  # the last steps, at which intervals of nonlinear models are centered
 N_ROUNDS, N_FEW_ROUNDS = 8, 2  # of means about the last center, where rows are few
 _REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
@@ -155,10 +157,15 @@ def plan_of(
     if not family.is_bounded:
         shares |= {SCORES_ABOVE: left * _SCORE_SHARE}
     shares |= {STEP: 1 - sum(shares.values())}
+    n_early = N_STEPS
+    if for_interval and not family.is_linear:
+        n_early = N_STEPS - N_CENTERED
+        shares |= {STEP: (1 - _LATE_SHARE) * shares[STEP], LAST_STEP: _LATE_SHARE * shares[STEP]}
+        times |= {LAST_STEP: N_CENTERED}
     times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
     return FitPlan(
         shares=shares,
-        times={**times, STEP: N_STEPS},
+        times={**times, STEP: n_early},
         size=size,
         mu=mu,
         n_steps=N_STEPS,
