@@ -30,6 +30,7 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
             say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
+            log_in_run(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
