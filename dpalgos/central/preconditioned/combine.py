@@ -18,12 +18,15 @@ import numpy as np
 import scipy
 
 from dpalgos.central.preconditioned.newton import State
+from dpalgos.central.preconditioned.plan import FitPlan
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
 from dpalgos.models.shrinkage import james_stein
 from dpalgos.typing import FloatArray
 
 _ENTRY_VARIANCE = 1 / 200  # the whitening is right to 7 %
 _OWN_VARIANCE = 0.02  # of steps that are not linear
+_NOT_NORMAL = 0.3  # of what slopes add to a mean, where rows are not normal
+_CLIPPED = 0.3  # of the share of clipped scores: how far they move the logarithm of a mean of counts
 _TINY = float(np.finfo(float).tiny)
 _STANDS_OUT = 2.0  # A/V
 _HELP = {"linear": (0.27, 0.54), "events": (-0.87, 1.88), "counts": (-0.71, 0.69)}  # (a, b)
@@ -32,9 +35,9 @@ _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of di
 
 
 def combined_estimate(
-    state: State, start_variance: float, clipped_share: float, *, intercept: bool
-) -> tuple[FloatArray, float]:
-    """Return white coefficients, the steps combined and shrunk, and the probability that slopes help.
+    state: State, plan: FitPlan, start_variance: float, clipped_share: float, *, intercept: bool
+) -> tuple[FloatArray, float, bool]:
+    """Return white coefficients, the probability that slopes help, and whether they stand out of noise.
 
     ``start_variance`` is that of the noise in the start, and about a ``clipped_share`` of rows is clipped.
     """
@@ -46,13 +49,13 @@ def combined_estimate(
         known = np.maximum(white.curvature, 0.0 if state.is_whitened else _LEAST_CURVATURE)
         known = known * max(1 - clipped_share, _LEAST_CURVATURE)
     middle, variance = combined(
-        state.full_steps,
+        state.full_steps.last(plan.n_steps - plan.n_left_out),
         np.tile(known, int(np.prod(family.classes))),
         start_variance,
         own_variance=0.0 if family.is_linear else _OWN_VARIANCE,
     )
     if family.classes:
-        return james_stein(middle[:, None], variance[0])[:, 0].reshape(state.theta.shape), np.nan
+        return james_stein(middle[:, None], variance[0])[:, 0].reshape(state.theta.shape), np.nan, True
     one = white.one / np.linalg.norm(white.one)
     constant = one * (one @ middle) if intercept else np.zeros_like(middle)
     along = white.directions.T @ (middle - constant)
@@ -60,12 +63,15 @@ def combined_estimate(
     stand_out = not intercept or squares >= _STANDS_OUT * explained
     shrunk = _shrunk_directions(along, variance, known) if stand_out else np.zeros_like(along)
     size, kept = max(float(np.linalg.norm(along)), _TINY), float(np.linalg.norm(shrunk))
-    if not family.is_linear:  # without slopes it is the intercept that steps began with
+    if family.has_counts and state.mean is not None:
+        own_variance = float(one**2 @ variance) + (_CLIPPED * clipped_share) ** 2
+        constant = one * _intercept_of_counts(state, float(one @ middle), own_variance, size, kept)
+    elif not family.is_linear:  # without slopes it is the intercept that steps began with
         constant = constant * (kept / size)
     kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
     first, slope = _HELP[kind]
     slopes_help = scipy.special.expit(first + slope * np.log(max(squares, _TINY) / max(explained, _TINY)))
-    return np.asarray(constant + white.directions @ shrunk), float(slopes_help)
+    return np.asarray(constant + white.directions @ shrunk), float(slopes_help), stand_out
 
 
 def combined(
@@ -85,6 +91,22 @@ def combined(
     variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
     start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
     return combined, variance + start**2 * start_variance
+
+
+def _intercept_of_counts(
+    state: State, by_steps: float, variance: float, before: float, after: float
+) -> float:
+    """Return the intercept along a unit vector: the mean, by precision, of two estimates.
+
+    One is by the steps, whose slopes had the norm ``before``. Its ``variance`` allows for clipped scores. One
+    is by the released mean response. Slopes of norm s add s²/2 to the logarithm of the mean of normal rows:
+    ``after`` is their norm after shrinkage.
+    """
+    assert state.mean is not None
+    by_mean = state.mean.predictor - float(state.origin) - after**2 / 2
+    own = (state.mean.std / state.mean.mean) ** 2 + (_NOT_NORMAL * after**2 / 2) ** 2
+    by_steps = by_steps + (before**2 - after**2) / 2
+    return (own * by_steps + variance * by_mean) / (own + variance)
 
 
 def _shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:

@@ -30,8 +30,9 @@ the mean response again, in place of the mean score. The cost is the same. If th
 the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
 all steps release scores.
 
-Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise
-(24 for events). Slopes that do not stand out of their noise are 0, too: their released squares must be at
+Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise.
+For events, the limit is 24 √(d + 1). Without an intercept, a linear model below 15 √d takes five steps at
+public thresholds. Slopes that do not stand out of their noise are 0, too: their released squares must be at
 least twice what noise explains. ``diagnostics["slopes_help"]`` is the probability that slopes predict better
 than the intercept alone (:mod:`dpalgos.central.preconditioned.combine`).
 
@@ -116,7 +117,6 @@ from dpalgos.release.spend import Allowance, Noisy, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -253,12 +253,16 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     if state.mean is not None:
         spend.note(UNSURE_MEAN, state.mean.is_unsure)
         if state.hides_slopes(plan) or not state.points:
+            spend.note(SLOPES_HELP, 0.0)
             return np.append(np.zeros(d - 1), state.mean.predictor - offset)
-    estimate, slopes_help = combined_estimate(
-        state, start_variance, clipped_share, intercept=params.intercept
+    estimate, slopes_help, stand_out = combined_estimate(
+        state, plan, start_variance, clipped_share, intercept=params.intercept
     )
     spend.note(SLOPES_HELP, slopes_help)
-    return rows.coef(estimate)
+    if plan.longest is not None:
+        estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
+    coef = rows.coef(estimate)
+    return coef if stand_out else np.append(np.zeros(d - 1), coef[-1])
 
 
 def _intercept_only(
@@ -270,6 +274,7 @@ def _intercept_only(
 ) -> FloatArray:
     """Return the released intercept, where rows are too few for slopes."""
     spend.note(UNRESOLVED, len(start) - 1.0)
+    spend.note(SLOPES_HELP, 0.0)
     if mean is not None:
         spend.note(UNSURE_MEAN, mean.is_unsure)
     spend.check_complete()
@@ -363,10 +368,12 @@ def released_moments(
 ) -> tuple[Noisy, float]:
     """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
     rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
-    search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
-    above = row_norms(rows, coordinates).counts_above(search.candidates)
-    threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
-    spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
+    threshold = plan.row_threshold
+    if threshold is None:
+        search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
+        above = row_norms(rows, coordinates).counts_above(search.candidates)
+        threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
+        spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
     moments = clipped_moments(rows, coordinates, threshold)
     return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
 

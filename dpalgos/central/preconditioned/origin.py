@@ -178,9 +178,7 @@ def _means(
     return released.value, float(released.std**2)
 
 
-def _means_about_middles(
-    spend: Spend, rows: Grouped[FloatArray], origin: Origin, others: IntArray
-) -> Origin:
+def _means_about_middles(spend: Spend, rows: Grouped[FloatArray], origin: Origin, others: IntArray) -> Origin:
     """Return the origin after rounds of means, the first about 0."""
     root, sums, precision = float(np.sqrt(len(others))), np.zeros(len(others)), 0.0
     reach = _BOUNDS * root

@@ -4,6 +4,7 @@ Size is nμ: a mean of n numbers within ±1 that takes the whole budget would ha
 
 - Below k √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise. k is 24 for
   events and 30 for other models.
+  Without an intercept, a linear model of few rows takes steps at public thresholds, and shrinks its slopes.
 - Below 140, a linear model stays in its declared units. Its columns are centered at means.
 - From 100 √d, columns are centered at medians.
 - From 30 √d, an interval is possible.
@@ -56,6 +57,8 @@ _STANDS_OUT, _HIDDEN = (
 N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
 N_CENTERED, _LATE_SHARE = 3, 0.8  # the last steps, at which intervals of nonlinear models are centered
 N_ROUNDS, N_FEW_ROUNDS = 8, 2  # of means about the last center, where rows are few
+_FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT, _NO_INTERCEPT = 5, 0.2, 2, 15.0  # the last is nμ/√d
+_TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by the square of the shortfall
 _REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 # The sizes of searches: candidates of each.
@@ -115,7 +118,10 @@ class FitPlan:
     n_steps: int = 0
     n_whitenings: int = 0  # the number of first steps that may whiten rows again
     n_searches: int = 0  # of thresholds, at the first steps
-    score_threshold: float | None = None  # public, in place of a search
+    row_threshold: float | None = None  # public, in place of a search
+    score_threshold: float | None = None  # the same
+    longest: float | None = None  # the maximum norm of white coefficients
+    n_left_out: int = 0  # the number of first steps that the combination omits
     intercept_only: bool = False
     for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is released
@@ -144,6 +150,8 @@ def plan_of(
         total = sum(_ALONE[part] for part in parts)
         shares = {part: _ALONE[part] / total for part in parts}
         return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
+    if family.is_linear and not intercept and size < _NO_INTERCEPT * root:
+        return _few_rows(mu, size, d, for_interval=for_interval)
     times: dict[Release, int] = {}
     shares = {}
     if family.is_linear:
@@ -173,6 +181,25 @@ def plan_of(
         n_searches=N_SEARCHES,
         for_interval=for_interval,
         reach=_REACH * root if family.is_linear and not for_interval else np.inf,
+    )
+
+
+def _few_rows(mu: float, size: float, d: int, *, for_interval: bool) -> FitPlan:
+    """Return the plan of a linear model of few rows: five steps at public thresholds.
+
+    Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
+    """
+    return FitPlan(
+        shares={MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS},
+        times={STEP: _FEW_STEPS},
+        size=size,
+        mu=mu,
+        n_steps=_FEW_STEPS,
+        n_left_out=_LEFT_OUT,
+        row_threshold=float(np.sqrt(d + 1)),
+        score_threshold=float(np.sqrt(d)) * max(0.07, size / 200),
+        longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
+        reach=np.inf if for_interval else _REACH * float(np.sqrt(d)),
     )
 
 
