@@ -78,6 +78,8 @@ html_sidebars = {name: [] for name in ("index", "getting_started", "operations",
 
 def _plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     lines[:] = preformatted(lines) if what == "module" else map(escaped, lines)
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")  # napoleon takes words before a colon in the first line for a type
 
 
 FACTS = facts()

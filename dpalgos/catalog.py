@@ -21,7 +21,6 @@ from dpalgos.release.declared import (
     Published,
     Release,
     pair,
-    scaled,
     shares_of,
     with_interval,
     witnesses_of,
@@ -32,7 +31,7 @@ from dpalgos.typing import FloatArray
 
 __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release"]
 __all__ += ["add_foreign", "catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
-__all__ += ["register", "scaled", "shares_of", "with_interval"]
+__all__ += ["register", "shares_of", "with_interval"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}

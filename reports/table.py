@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
@@ -42,7 +44,10 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
         )
         cells = [_cell(by_size.get(x), rankings[x], notes) for x in xs]
         proved = [_epsilon(first, [row.certified for row in line])]
-        proved += [_epsilon(first, [row.audited for row in line])] if audited else []
+        if audited:
+            cell, largest = _epsilon(first, bounds := [row.audited for row in line]), np.nanmax([0, *bounds])
+            is_zero = first.role == "private" and cell.kind != "missing" and not largest
+            proved.append(replace(cell, flags=_mark(notes, _remark("audit of 0"))) if is_zero else cell)
         lines.append([name, *cells, *proved])
     return PageTable(
         ("Estimator", *map(setting, xs), _CERTIFIED, *([_AUDITED] if audited else [])),

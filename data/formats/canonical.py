@@ -5,8 +5,7 @@ A cell is
 - missing: a null, NaN, empty or blank text, or one of `MISSING` that is not a declared level;
 - a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number;
 - otherwise text, without surrounding blanks, in one Unicode form. Moments, durations and truth values have
-one
-  notation.
+  one notation.
 """
 
 import re

@@ -3,11 +3,9 @@
 Three guarantees:
 
 1. A charge is committed to the disk before the caller may draw noise. A process that is killed in between has
-spent
-   budget and shown nothing.
+   spent budget and shown nothing.
 2. The process that makes a release holds the lock of its dataset from charge to result. Two processes at once
-cannot
-   overspend. If a process with the lock sees a charge without a result, that result is lost.
+   cannot overspend. If a process with the lock sees a charge without a result, that result is lost.
 3. A result is stored once and replayed afterwards: the same question costs nothing again.
 
 There are two tables: ``budgets``, and ``charges`` with their results. Each charge carries the hash of the one

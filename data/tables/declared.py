@@ -20,6 +20,7 @@ from data.formats.canonical import Cells, meanings, written_text
 from data.store.references import Repair
 from data.tables.marks import FileMarks
 from data.tables.reading import Watch, cells_of, opened_table, require_columns
+from data.tables.sources import Source
 
 _EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
@@ -37,7 +38,7 @@ class UserIds:
     alone. ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
-    def __init__(self, path: Path, column: str) -> None:
+    def __init__(self, path: Source, column: str) -> None:
         self._path, self._column = path, column
         self._pieces: list[npt.NDArray[np.float64]] = []
         self._texts: dict[str, int] = {}
@@ -110,7 +111,7 @@ def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     return int(ids.codes().max(initial=-1)) + 1
 
 
-def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
+def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
     """Read a file in one pass under its declaration, as `declared_to_parquet` stores it."""
     columns = tuple(column for column in declaration.columns if column.derived is None)
     user_id = declaration.user_id
@@ -163,7 +164,7 @@ def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True)
 
 
 def _values(
-    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
+    path: Source, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)

@@ -96,18 +96,16 @@ class NoisePlan:
         assert isinstance(event, GaussianEvent)
         return event.noise_multiplier
 
-    def after_selections(self, part: str, count: int, shares: Sequence[float]) -> "NoisePlan":
-        """Return the plan of ``count`` selections followed by one copy of this plan for each other share.
+    def after_selections(self, part: str, count: int, share: float) -> "NoisePlan":
+        """Return the plan of ``count`` selections with a share of ρ, followed by this plan with the rest.
 
-        ``shares`` are of ρ; the first one is that of the selections. This plan by itself is to be (ε, δ)-DP.
+        This plan by itself is to be (ε, δ)-DP.
         """
-        named = dict(zip(map(str, range(len(shares))), shares, strict=True))
-        budget = SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=named, gaussian=False)
-        events: dict[str, Event] = {part: selections(budget.selection_epsilon("0", count), count)}
-        for k, share in enumerate(shares[1:]):
-            own = {name if k == 0 else f"{name}, {k}": event for name, event in self.events.items()}
-            events |= {name: event.scaled(1 / float(np.sqrt(share))) for name, event in own.items()}
-        return NoisePlan(self.epsilon, self.delta, events)
+        shares = {part: share, "rest": 1 - share}
+        budget = SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=shares, gaussian=False)
+        rest = {name: event.scaled(1 / float(np.sqrt(1 - share))) for name, event in self.events.items()}
+        first: dict[str, Event] = {part: selections(budget.selection_epsilon(part, count), count)}
+        return NoisePlan(self.epsilon, self.delta, first | rest)
 
 
 def selections(epsilon: float, count: int = 1) -> BoundedRangeEvent:

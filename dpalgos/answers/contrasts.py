@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.answers.names import readings
+from dpalgos.answers.names import reading_of
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
@@ -79,35 +79,19 @@ def constraints_of(
     """Return R (q, k), q (q,) and a name for each row.
 
     ``r_matrix`` is text such as ``"age - 10 * smoker = 0, `pre-post` = 2"``, an array (q, k) or (k,), or a
-    pair of R and q. Ambiguous text is refused: ``a-b = 0`` with terms "a", "b" and "a-b".
+    pair of R and q. A name with marks must be quoted.
     """
     if not isinstance(r_matrix, str):
         R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
         return R, values, tuple(f"c{j}" for j in range(len(R)))
     if not r_matrix.strip():
         raise InputError(f"r_matrix must be a hypothesis such as {f'{terms[0]} = 0'!r}, got {r_matrix!r}")
-    meanings = dict[bytes, tuple[FloatArray, FloatArray, tuple[str, ...]]]()
-    refusal: InputError | None = None
     aliases = [f"t{j}_" for j in range(len(terms))]
-    for reading in readings(r_matrix, terms, columns) or [[r_matrix]]:
-        text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)
-        try:
-            R, values = _constraints(text, aliases, repr(r_matrix), terms)
-        except InputError as error:
-            refusal = error
-            continue
-        text = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
-        names = [_restored(each.strip(), terms) for each in text.split(",")]
-        meanings[R.tobytes() + values.tobytes()] = R, values, tuple(names)
-    if len(meanings) > 1:
-        raise InputError(
-            f"r_matrix can be read in {len(meanings)} ways, got {r_matrix!r}; write a name with marks in "
-            'back-quotes or Q("…"), put blanks around - for a difference, or pass an array'
-        )
-    if not meanings:
-        assert refusal is not None
-        raise refusal
-    return next(iter(meanings.values()))
+    reading = reading_of(r_matrix, terms, columns) or [r_matrix]
+    text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)
+    R, values = _constraints(text, aliases, repr(r_matrix), terms)
+    text = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
+    return R, values, tuple(_restored(each.strip(), terms) for each in text.split(","))
 
 
 def _constraints(

@@ -1,7 +1,6 @@
 """Names of coefficients as people write them: bare, in back-quotes, or in ``Q("…")``.
 
-Put a name with marks, such as ``pre-post``, in quotes, as in formulas. Both kinds of quotes mean the same. A
-bare name is accepted if the text is unambiguous.
+A name with marks, such as ``pre-post``, must be quoted, as in formulas. Both kinds of quotes mean the same.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
 from dpalgos.errors import InputError
 
@@ -20,7 +18,8 @@ _QUOTED = re.compile(
 _WORD = re.compile(r"[^\W\d]\w*")
 _OTHER = re.compile(r"\s+|[-+*/=(),]|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 _MARK = "\0"  # stands on both sides of a quoted name; no column has it
-_MOST_READINGS = 100
+_FACTOR = r"(?:\0[^\0]*\0|[^\W\d]\w*|[^\W\d][\w.]*\(.*?\))(?:\[.*?\])?"
+_TERM = re.compile(f"{_FACTOR}(?::{_FACTOR})*")  # a term of a formula, such as C(region)[T.south]
 
 
 def marked(text: str) -> str:
@@ -50,7 +49,8 @@ def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
     """Return all ways to write a name, with marks in place of quotes."""
     name = _composed(name)
     bare = re.sub(_QUOTED, _inside, name)
-    return {bare, marked(name), marked_columns(bare, columns), _mark(bare), _mark(name)}
+    written = {marked_columns(bare, columns), *({marked(name)} if bare != name else ())}
+    return {_mark(bare), _mark(name), *filter(_TERM.fullmatch, written)}
 
 
 def marked_columns(text: str, columns: Sequence[str]) -> str:
@@ -61,47 +61,35 @@ def marked_columns(text: str, columns: Sequence[str]) -> str:
     return re.sub("|".join(map(re.escape, odd)), lambda one: _mark(one[0]), text) if odd else text
 
 
-def readings(text: str, terms: Sequence[str], columns: Sequence[str] = ()) -> list[list[int | str]]:
-    """Return all ways to read an expression: numbers of terms, and the other parts unchanged."""
-    numbers_of: dict[str, set[int]] = {}
-    for number, term in enumerate(terms):
-        for spelling in spellings(term, columns):
-            numbers_of.setdefault(spelling, set()).add(number)
-    numbers_of.pop("", None)
-    all_readings = list(islice(_read(marked(text), 0, numbers_of, set()), _MOST_READINGS + 1))
-    if len(all_readings) > _MOST_READINGS:
-        raise InputError(f"{text[:60]!r} is ambiguous; write names in back-quotes")
-    return all_readings
+def reading_of(text: str, terms: Sequence[str], columns: Sequence[str] = ()) -> list[int | str] | None:
+    """Return an expression as numbers of terms and other parts; None if it cannot be read."""
+    _check_quotes(text, {*terms, *columns}, columns)
+    numbers_of = {
+        spelling: number for number, each in enumerate(terms) for spelling in spellings(each, columns)
+    }
+    names = sorted(filter(None, numbers_of), key=len, reverse=True)
+    left, parts = marked(text), list[int | str]()
+    while left:
+        known = next((one for one in names if re.match(rf"{re.escape(one)}(?![\w.(:\[])", left)), "")
+        part = known or (other[0] if (other := _OTHER.match(left)) else "")
+        if not part:
+            return None
+        parts.append(numbers_of[part] if known else part)
+        left = left[len(part) :]
+    return parts
 
 
-def _read(
-    text: str, start: int, numbers_of: dict[str, set[int]], dead_ends: set[int]
-) -> Iterator[list[int | str]]:
-    """Yield all readings from a position on; note the position if there is none."""
-    if start == len(text):
-        yield []
-    if start == len(text) or start in dead_ends:
-        return
-    steps: list[tuple[int, set[int] | str]] = [
-        (start + len(spelling), numbers)
-        for spelling, numbers in numbers_of.items()
-        if text.startswith(spelling, start) and _is_whole(text, start, start + len(spelling))
-    ]
-    if other := _OTHER.match(text, start):
-        steps.append((other.end(), other[0]))
-    is_dead = True
-    for end, part in steps:
-        for rest in _read(text, end, numbers_of, dead_ends):
-            is_dead = False
-            yield from ([each, *rest] for each in ([part] if isinstance(part, str) else part))
-    if is_dead:
-        dead_ends.add(start)
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether a name ends at the end of a word."""
-    words = [text[place - 1 : place + 1] for place in (start, end) if 0 < place < len(text)]
-    return not any(re.fullmatch(r"\w\w", each) for each in words)
+def _check_quotes(text: str, names: Iterable[str], columns: Sequence[str]) -> None:
+    """Refuse a name with marks outside quotes: it may be arithmetic."""
+    outside = re.sub(f"{_MARK}[^{_MARK}]*{_MARK}", " ", marked(text))
+    for name in names:
+        bare = re.sub(_QUOTED, _inside, name)
+        whole = rf"(?<![\w.]){re.escape(bare)}(?![\w.])"
+        if bare and bare not in spellings(name, columns) and re.search(whole, outside):
+            raise InputError(
+                f"r_matrix has the name {bare!r} without quotes, got {text!r}; write `{bare}` or "
+                f'Q("{bare}"), or put blanks around - for a difference'
+            )
 
 
 def _inside(quoted: re.Match[str]) -> str:

@@ -8,8 +8,7 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public:
 
 - ``family``, and its number of classes;
 - ``covariate_bound`` c_x: rows are clipped to that ℓ2 norm here, never assumed;
-- ``response_bound``, for families whose residual ψ'(u) − y is unbounded: residuals are clipped to ± that
-here;
+- ``response_bound``, for families whose residual ψ'(u) − y is unbounded: residuals are clipped to ± that;
 - ``n_iterations`` T, ``step_size`` η, ``coef_bound``.
 
 Labels outside the family are refused. A refusal depends on the data and is outside the guarantee.
@@ -28,9 +27,6 @@ Calibrations
     (Gaussian, Poisson), the clip of the residual replaces R + c1. The certificate uses the largest
     sensitivity that β may reach (within ``coef_bound``, if given). Therefore it holds before the run.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only, no classes) takes half of μ². It is
-around whitened steps from the estimate.
-
 Departures
 
 - The printed B is 4 times the worst sensitivity, and 8 times the first one.
@@ -46,14 +42,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
-from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
-from dpalgos.params import choice, count, positive
+from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
@@ -64,7 +57,7 @@ _ANGLES = 100_001
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyDescentParams(RegressionIntervalParams):
+class NoisyDescentParams(PrivateParams):
     """Keywords of noisy gradient descent, and what a family decides of it."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -79,9 +72,10 @@ class NoisyDescentParams(RegressionIntervalParams):
     def step(self) -> float:
         """Return η."""
 
-    def budget(self, sample: Sample | None = None) -> SplitBudget:
-        """Return the shares of μ²; without a sample those without an interval."""
-        return self.split_budget({GRADIENT.label: 1.0}, {} if sample is None else reserved(self, sample))
+    def steps_multiplier(self) -> float:
+        """Return the noise multiplier of each gradient if all of the budget is spent on them."""
+        budget = self.split_budget({GRADIENT.label: 1.0})
+        return budget.gaussian_multiplier(GRADIENT.label, self.n_iterations)
 
     @abstractmethod
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
@@ -130,19 +124,13 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         default=None,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_family(self.family_object())
-
     def family_object(self) -> Family:
         return get_family(
             self.family, response_bound=self.response_bound, n_classes=self.n_classes, private=True
         )
 
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        return self.family_object(), self.budget(sample).gaussian_multiplier(
-            GRADIENT.label, self.n_iterations
-        )
+        return self.family_object(), self.steps_multiplier()
 
     def family_of(self, published: Published) -> tuple[Family, Published]:
         return self.family_object(), published
@@ -188,7 +176,7 @@ def last_gradients_apart(params: NoisyDescentParams, d: int, published: Publishe
     return pair(one, other, params.far_response)
 
 
-GRADIENT = Release("gradient", "the rest", ball_mean, witness=last_gradients_apart)
+GRADIENT = Release("gradient", 1.0, ball_mean, witness=last_gradients_apart)
 
 
 @register(
@@ -204,9 +192,9 @@ GRADIENT = Release("gradient", "the rest", ball_mean, witness=last_gradients_apa
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    releases=(GRADIENT, *START_RELEASES),
+    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
+    releases=(GRADIENT,),
     check_data=check_labels,
-    forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
@@ -230,6 +218,4 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
         radius = bound * family.gradient_radius(bound * norm)
         coef = params.stepped(coef, spend(GRADIENT, gradient_at(coef), radius, sample.n_rows).value)
     spend.check_complete()
-    if params.interval is not None:
-        transcript.interval = interval_from(transcript, params, params.budget(sample), sample, coef)
     return family.identified(coef)

@@ -21,9 +21,6 @@ sensitivity 2 · residual_bound · c_x / n for any β. R and C are not needed fo
 ``calibration="paper"``: η B √(2 log(2T/δ)) T / (nε), B = 4 (R + c_x C) c_x, which splits ε and δ evenly over
 the steps. Its certificate assumes ‖β‖ = C. There are no quantiles: the noise would depend on them.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; ``truncation="bound"``, no clipped residuals,
-tight only) takes half of μ². It is around whitened steps from the estimate.
-
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½). The printed B exceeds the
 exact sensitivity by 2 to 4 times. T and η of the paper's experiments are not stated, so they are arguments.
 
@@ -31,15 +28,13 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C �
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
 from dpalgos.catalog import Form, Published, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescentParams, noisy_descent
-from dpalgos.central.preconditioned.from_start import START_RELEASES
-from dpalgos.errors import InputError
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
@@ -107,11 +102,6 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_truncation(self.truncation, self.calibration, prints_quantiles=False)
-        if self.interval is not None and (self.truncation != "bound" or self.residual_bound is not None):
-            raise InputError(
-                f"interval must be None where residuals are clipped or responses cut at quantiles, got "
-                f"{self.interval!r}; leave out residual_bound and truncation"
-            )
 
     @property
     def step(self) -> float:
@@ -121,8 +111,6 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         """Return the family, after a release of quantiles where they decide the truncation."""
         noise = planned_noise(self)
         multiplier = noise.multiplier(GRADIENT.label)
-        if self.interval is not None:
-            multiplier = self.budget(sample).gaussian_multiplier(GRADIENT.label, self.n_iterations)
         epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
         levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
         return self.family_at(*levels), multiplier
@@ -156,11 +144,11 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         "n_iterations": 10,
         "step_size": 2.0,
     },
-    releases=(GRADIENT, *START_RELEASES, *RESPONSE_RELEASES),
+    no_interval="the curvature at the estimate is not released; use preconditioned_regression",
+    releases=(replace(GRADIENT, share="the rest"), *RESPONSE_RELEASES),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),
-        "interval": Form(keywords={"interval": 0.95}),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
 )
@@ -173,11 +161,8 @@ def dp_linear_regression(
 
 def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
     """Return the smallest noise of quantiles of the response, if any are released, and of gradients."""
-    steps = gaussians(
-        params.budget().gaussian_multiplier(GRADIENT.label, params.n_iterations), params.n_iterations
-    )
+    steps = gaussians(params.steps_multiplier(), params.n_iterations)
     plan = NoisePlan(params.epsilon, params.delta, {GRADIENT.label: steps})
     if params.truncation != "private_quantiles":
         return plan
-    shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
-    return least_noise(plan.after_selections(LABEL, len(LEVELS), shares), holds=False)
+    return least_noise(plan.after_selections(LABEL, len(LEVELS), RESPONSE_SHARE), holds=False)

@@ -149,10 +149,11 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
 
 def planned_noise(params: DPMeanParams, d: int, multiplier: float) -> NoisePlan:
     """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
-    n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
+    n_quantiles = len(LEVELS) * d
     mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(multiplier)})
     if params.calibration == "tight":
-        return least_noise(mean.after_selections(LABEL, n_quantiles, shares), holds=False)
-    budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)
+        return least_noise(mean.after_selections(LABEL, n_quantiles, COLUMNS_SHARE), holds=False)
+    shares = {LABEL: COLUMNS_SHARE, "mean": 1 - COLUMNS_SHARE}
+    budget = params.split_budget(shares, gaussian=False)
     quantiles = selections(budget.selection_epsilon(LABEL, n_quantiles), n_quantiles)
     return replace(mean, events={**mean.events, LABEL: quantiles})

@@ -13,9 +13,8 @@ The rounds and their proof are those of :mod:`dpalgos.central.dp_sparse_glm`, wi
 Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: R is the larger magnitude of the released 2.5% and 97.5% quantiles,
     two selections that take 0.05 of ρ. R is then public.
-    ``sparsity_choice``: a share of ρ pays for a path of fits and for the choice of the number of entries by
-    :class:`dpalgos.tuning.sparsity.ResponseLoss`. ``"noise_level"`` drops values of the last round that noise
-    alone explains.
+    ``sparsity_choice``: ``"noise_level"`` drops values of the last round that noise alone explains.
+    ``"printed_cross_validation"`` chooses by :class:`dpalgos.tuning.sparsity.ResponseLoss`.
 
 Calibrations
     ``tight``: the smallest noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
@@ -39,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Neighbors, Published, pair, register
+from dpalgos.catalog import Form, Neighbors, Published, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, rows_off_support, sparse_descent
 from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
@@ -52,8 +51,7 @@ from dpalgos.release.declared import Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams, with_chosen_sparsity
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, ResponseLoss, SparsityParams, as_printed
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
@@ -75,16 +73,10 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
 
 def _rows_off_support(of_values: bool) -> Witness:
     def witness(params: DPSparseLinearRegressionParams, d: int, published: Published) -> Neighbors:
-        """Return rows of a round of the first fit, where a choice makes several."""
         _, published = params.released_level(published)
         return rows_off_support(params, d, published, params.far_response, of_values=of_values)
 
     return witness
-
-
-def _far_response(_: DPSparseLinearRegressionParams, d: int, __: Published) -> Neighbors:
-    """Return a row that every model fits, and one that none does."""
-    return pair(np.zeros(d), np.zeros(d), 0.0, 1e9)
 
 
 def _is_released(params: DPSparseLinearRegressionParams) -> bool:
@@ -95,8 +87,7 @@ RELEASES = (
     replace(SELECTION, when=_is_released, witness=_rows_off_support(of_values=False)),
     replace(VALUES, when=_is_released, witness=_rows_off_support(of_values=True)),
     *RESPONSE_RELEASES,
-    replace(sparsity.CHOICE, witness=_far_response),
-    sparsity.PRINTED_CHOICE,
+    PRINTED_CHOICE,
 )
 
 
@@ -124,11 +115,6 @@ RELEASES = (
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
         ),
-        "s by hold-out": Form(keywords={"sparsity": 2, "sparsity_choice": "holdout"}, in_memory=True),
-        "s by cross-validation": Form(
-            keywords={"sparsity": 2, "sparsity_choice": "cross_validation", "sparsity_share": 0.3},
-            in_memory=True,
-        ),
         "s by printed cross-validation": Form(
             keywords={"sparsity": 2, "sparsity_choice": "printed_cross_validation"},
             calibrations=("paper",),
@@ -142,22 +128,10 @@ def dp_sparse_linear_regression(
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    return with_chosen_sparsity(
-        sample,
-        params,
-        transcript,
-        fit=sparse_fit,
-        noise=planned_noise,
-        models=_fitted,
-        loss=ResponseLoss(params.response_bound, params.response_bound**2 / 2),
-    )
-
-
-def sparse_fit(
-    sample: Sample, params: DPSparseLinearRegressionParams, transcript: Transcript, noise_factor: float = 1.0
-) -> FloatArray:
-    """Return one fit's last iterate, (d, R); its noise is ``noise_factor`` times what (ε, δ) needs."""
-    noise = planned_noise(params).scaled(noise_factor)
+    if params.is_printed:
+        loss = ResponseLoss(params.response_bound, params.response_bound**2 / 2)
+        return as_printed(sample, params, transcript, _fitted, loss, dp_sparse_linear_regression)
+    noise = planned_noise(params)
     if params.calibration == "paper":
         # B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
         budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
@@ -191,12 +165,12 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
 
 
 def planned_noise(params: DPSparseLinearRegressionParams) -> NoisePlan:
-    """Return the smallest noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
-    shares = RESPONSE_SHARE, 1 - RESPONSE_SHARE
+    """Return the smallest noise that is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
     if params.calibration == "paper":
-        budget = params.split_budget({LABEL: shares[0], "steps": shares[1]}, gaussian=False)
+        shares = {LABEL: RESPONSE_SHARE, "steps": 1 - RESPONSE_SHARE}
+        budget = params.split_budget(shares, gaussian=False)
         return split_plan(budget, selected={LABEL: len(LEVELS)})
     plan = planned_rounds(params.epsilon, params.delta, params.sparsity, params.n_iterations)
     if params.truncation != "private_quantiles":
         return plan
-    return least_noise(plan.after_selections(LABEL, len(LEVELS), shares), holds=False)
+    return least_noise(plan.after_selections(LABEL, len(LEVELS), RESPONSE_SHARE), holds=False)

@@ -14,8 +14,7 @@ intervals.
 Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: after the selection, the 2.5% and 97.5% quantiles of the s selected
     columns are released. These are 2s selections that take 0.1 of ρ. The values are truncated between them.
-    ``sparsity_choice``: fits like this one, with their share of ρ, and a choice by
-    :class:`dpalgos.tuning.sparsity.MeanLoss`.
+    ``sparsity_choice="printed_cross_validation"``: a choice by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share of ρ is
@@ -36,7 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.central.dp_mean import opposite_rows
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
@@ -48,8 +47,7 @@ from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, MeanLoss, SparsityParams, as_printed, nested_models
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -78,17 +76,6 @@ class DPSparseMeanParams(SparsityParams):
         check_truncation(self.truncation, self.calibration, prints_quantiles=False)
 
 
-def _rows_along_dropped(params: DPSparseMeanParams, d: int, published: Published) -> Neighbors:
-    """Return rows far along what the last fold's released path would drop, and against it."""
-    of_a_fit = 3 if params.truncation == "private_quantiles" else 2
-    first = 0 if params.sparsity_choice == "holdout" else of_a_fit * (sparsity.N_FOLDS - 1)
-    support, values = published[first][:, :1].astype(int), published[first + of_a_fit - 1][:, :1]
-    path = SparseRelease(support=support, values=values, n_features=d).dense()
-    models = nested_models(path, params.grid)
-    far = 1e9 * np.sign(models[-1] - models[0]).T
-    return pair(far, -far)
-
-
 def _is_released(params: DPSparseMeanParams) -> bool:
     return not params.is_printed
 
@@ -99,8 +86,7 @@ RELEASES = (
     SELECTION,
     VALUES,
     *COLUMN_RELEASES,
-    replace(sparsity.CHOICE, witness=_rows_along_dropped),
-    sparsity.PRINTED_CHOICE,
+    PRINTED_CHOICE,
 )
 
 
@@ -120,14 +106,6 @@ RELEASES = (
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
         ),
-        "s by hold-out": Form(keywords={"sparsity_choice": "holdout", "sparsity": 3}, in_memory=True),
-        "s by cross-validation": Form(
-            keywords={"sparsity_choice": "cross_validation", "sparsity_share": 0.3}, in_memory=True
-        ),
-        "s by hold-out, private quantiles": Form(
-            keywords={"sparsity_choice": "holdout", "sparsity": 3, "truncation": "private_quantiles"},
-            in_memory=True,
-        ),
         "s by printed cross-validation": Form(
             keywords={"sparsity_choice": "printed_cross_validation"},
             calibrations=("paper",),
@@ -139,25 +117,13 @@ RELEASES = (
 def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     """Return the sparse mean, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    return with_chosen_sparsity(
-        sample,
-        params,
-        transcript,
-        fit=sparse_mean,
-        noise=planned_noise,
-        models=_thresholded_means,
-        loss=MeanLoss(params.value_bound**2),
-    )
-
-
-def sparse_mean(
-    sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float = 1.0
-) -> FloatArray:
-    """Return one sparse mean, (d, R), whose noise is ``noise_factor`` times what (ε, δ) needs."""
+    if params.is_printed:
+        loss = MeanLoss(params.value_bound**2)
+        return as_printed(sample, params, transcript, _thresholded_means, loss, dp_sparse_mean)
     if params.calibration == "paper":
         released = _peeled_as_printed(sample, params, transcript)
     else:
-        released = _selected_by_gumbel(sample, params, transcript, noise_factor)
+        released = _selected_by_gumbel(sample, params, transcript)
     values, noise_std = released.values, released.noise_std
     if params.shrinkage == "james_stein":
         values = james_stein(values, noise_std**2)
@@ -177,11 +143,9 @@ def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[Float
     return nested_models(sample.clipped_means(truncate, params.value_bound), params.grid)
 
 
-def _selected_by_gumbel(
-    sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float
-) -> SparseRelease:
+def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
     means, bound = _means(sample, params, transcript), params.value_bound
-    noise = planned_noise(params).scaled(noise_factor)
+    noise = planned_noise(params)
     selection, multiplier = 2 / noise.epsilon_of("selection"), noise.multiplier("values")
     support = gumbel_top_k(
         transcript,
@@ -216,11 +180,10 @@ def _peeled_as_printed(sample: Sample, params: DPSparseMeanParams, transcript: T
 
 
 def planned_noise(params: DPSparseMeanParams) -> NoisePlan:
-    """Return the smallest noise at which one fit is (ε, δ)-DP."""
+    """Return the smallest noise that is (ε, δ)-DP."""
     budget = params.split_budget(_SHARES, gaussian=False)
     plan = split_plan(budget, selected={"selection": params.sparsity}, released={"values": 1})
     if params.truncation != "private_quantiles":
         return least_noise(plan)
     n_quantiles = len(LEVELS) * params.sparsity
-    shares = COLUMNS_SHARE, 1 - COLUMNS_SHARE
-    return least_noise(plan.after_selections(LABEL, n_quantiles, shares), holds=False)
+    return least_noise(plan.after_selections(LABEL, n_quantiles, COLUMNS_SHARE), holds=False)

@@ -14,15 +14,13 @@ after it.
 
 Public rows decide the following (:class:`PublicAxes`).
 
-    Axes  Those of the means of the groups of public rows around p, such as populations of a reference panel.
-    If
-          there are no groups, every row is one. Their variances λ are compared with the largest variance that
-          noise in the means alone has, σ²/G (1 + √(G/d))² for G of them (Marchenko & Pastur 1967). An axis
-          counts with its excess b = λ − noise. Without groups the excess must also exceed the noise. Other
-          axes count with λ/100: if ε is large, no axis is given up.
+    Axes  Those of the means of the groups of public rows around p, such as populations of a reference
+          panel. If there are no groups, every row is one. Their variances λ are compared with the largest
+          variance of noise in the means alone, σ²/G (1 + √(G/d))² for G groups (Marchenko & Pastur 1967).
+          An axis counts with its excess b = λ − noise. Without groups the excess must also exceed the
+          noise. Other axes count with λ/100: if ε is large, no axis is given up.
     C     The median of the norms of public rows (Andrew et al. 2021). If fewer than half of the rows exceed
-    it,
-          the level that only 12√k/μ of n public rows exceed.
+          it, the level that only 12√k/μ of n public rows exceed.
     k     The number of axes with the smallest error by these formulas,
           Σ_(j ≤ k) b_j v_j/(b_j + v_j) + Σ_(j > k) b_j, with v_j the variance of the noise along axis j.
     s     Each entry is multiplied by b_j/(b_j + v_j), the best factor for means that are spread around p as

@@ -12,9 +12,6 @@ Calibrations
     meant for adding or removing a row. Under replacing one row the three releases are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ². Its center is the estimate
-after three whitened Newton steps.
-
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
 
@@ -23,12 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
-from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
-from dpalgos.params import positive
+from dpalgos.params import PrivateParams, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
@@ -40,15 +34,11 @@ _MISS = 0.05  # probability with which λ may come out too small; affects accura
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSPParams(RegressionIntervalParams):
+class AdaSSPParams(PrivateParams):
     """Keywords of :func:`adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
-
-    def budget(self, sample: Sample) -> SplitBudget:
-        labels = (one.label for one in (SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS))
-        return self.split_budget(dict.fromkeys(labels, 1 / 3), reserved(self, sample))
 
 
 def axis_left_empty(params: Any, d: int, _: Published) -> Neighbors:
@@ -70,10 +60,10 @@ def opposite_responses(params: Any, d: int, _: Published) -> Neighbors:
     return pair(row, row, far, -far)
 
 
-_SHARE = "a third of the rest"
-SMALLEST_EIGENVALUE = Release("least eigenvalue", _SHARE, eigenvalue_sensitivity, witness=axis_left_empty)
-GRAM = Release("X'X", _SHARE, outer_product, witness=_orthogonal_rows)
-CROSS_PRODUCTS = Release("X'y", _SHARE, ball_mean, witness=opposite_responses)
+SMALLEST_EIGENVALUE = Release("least eigenvalue", 1 / 3, eigenvalue_sensitivity, witness=axis_left_empty)
+GRAM = Release("X'X", 1 / 3, outer_product, witness=_orthogonal_rows)
+CROSS_PRODUCTS = Release("X'y", 1 / 3, ball_mean, witness=opposite_responses)
+RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
 
 
 @register(
@@ -83,17 +73,16 @@ CROSS_PRODUCTS = Release("X'y", _SHARE, ball_mean, witness=opposite_responses)
     reference="Wang (2018), Algorithm 2",
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    releases=(SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS, *START_RELEASES),
-    forms={"interval": Form(keywords={"interval": 0.95})},
+    no_interval="the estimate is biased by its ridge; use preconditioned_regression",
+    releases=RELEASES,
 )
 def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moments = row_moments(sample, row, response)
     if params.calibration == "tight":
-        budget = params.budget(sample)
-        labels = [one.label for one in (SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS)]
-        spend, ridge_of = Spend.of_budget(transcript, budget, labels=labels), _ridge
+        budget = params.split_budget(shares_of(RELEASES, params))
+        spend, ridge_of = Spend.of_budget(transcript, budget), _ridge
     else:
         z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
         printed = {SMALLEST_EIGENVALUE.label: z, GRAM.label: z / np.sqrt(2), CROSS_PRODUCTS.label: z / 2}
@@ -103,10 +92,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     spend.check_complete()
     ridge = ridge_of(smallest, d, spend.multiplier(SMALLEST_EIGENVALUE), params)
     system = gram + ridge[:, None, None] * np.eye(d)
-    coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
-    if params.interval is not None:
-        transcript.interval = interval_from(transcript, params, budget, sample, coef)
-    return coef
+    return np.asarray(np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T)
 
 
 def release_gram(

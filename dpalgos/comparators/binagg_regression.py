@@ -23,8 +23,7 @@ The rules below affect accuracy only.
 Departures
 
 - The paper's calibration of s̃_k, Δ_kj/μ in each column j, covers one column and adding or removing a row.
-Here
-  the noise covers the vector of all d sums and replacing a row.
+  Here the noise covers the vector of all d sums and replacing a row.
 - Boxes follow from Gaussian counts at each level, because the printed PrivTree has no guarantee in μ. The
   printed share of the boxes, 1/28 of μ², is for PrivTree.
 - The printed correction divides D by the number K of boxes, which corrects almost nothing.
@@ -157,7 +156,7 @@ RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
     task="linear_regression",
     reference="Lin, Slavković & Bhoomireddy (2025), BinAgg",
     summary="Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums.",
-    no_interval="the printed one takes the rows of a box for a sample within it",
+    no_interval="the printed one treats the rows of a box as a sample; use preconditioned_regression",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     forms={"own bounds": Form(keywords={"covariate_bound": None, "lower": -1.0, "upper": 2.0})},

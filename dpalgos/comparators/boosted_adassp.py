@@ -15,9 +15,6 @@ Calibrations
     states.
 In both, λ = max(0, 1.96 √d σ B_x² − max(0, released smallest eigenvalue − 1.96 σ B_x²)), as in their code.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ². Its center is the estimate
-after three whitened Newton steps.
-
 Departure: this is the first version of the authors' code. The later version takes σ = μ(ε, δ) for every
 release, whatever T is. This is the privacy parameter itself instead of its inverse, and is not (ε, δ)-DP.
 
@@ -29,14 +26,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register
-from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, reserved
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.catalog import Release, register, shares_of
 from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, opposite_responses, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
-from dpalgos.params import count, positive
+from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
@@ -47,7 +42,7 @@ _TAIL = 1.96  # normal quantile by which the smallest eigenvalue is bounded; aff
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoostedAdaSSPParams(RegressionIntervalParams):
+class BoostedAdaSSPParams(PrivateParams):
     """Keywords of :func:`boosted_adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
@@ -55,7 +50,20 @@ class BoostedAdaSSPParams(RegressionIntervalParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=opposite_responses)
+def _moment_share(params: BoostedAdaSSPParams) -> float:
+    return 1 / (params.n_rounds + 2)
+
+
+def _residual_share(params: BoostedAdaSSPParams) -> float:
+    return params.n_rounds / (params.n_rounds + 2)
+
+
+RESIDUALS = Release("X' residuals", _residual_share, ball_mean, witness=opposite_responses)
+RELEASES = (
+    replace(SMALLEST_EIGENVALUE, share=_moment_share),
+    replace(GRAM, share=_moment_share),
+    RESIDUALS,
+)
 
 
 @register(
@@ -65,22 +73,15 @@ RESIDUALS = Release("X' residuals", "T/(T + 2) of the rest", ball_mean, witness=
     reference="Tang et al. (2023)",
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
-    releases=(
-        replace(SMALLEST_EIGENVALUE, share="1/(T + 2) of the rest"),
-        replace(GRAM, share="1/(T + 2) of the rest"),
-        RESIDUALS,
-        *START_RELEASES,
-    ),
-    forms={"interval": Form(keywords={"interval": 0.95})},
+    no_interval="the estimate is biased by its ridge; use preconditioned_regression",
+    releases=RELEASES,
 )
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    each = 1 / (params.n_rounds + 2)
-    shares = {SMALLEST_EIGENVALUE.label: each, GRAM.label: each, RESIDUALS.label: params.n_rounds * each}
-    budget = params.split_budget(shares, reserved(params, sample))
+    budget = params.split_budget(shares_of(RELEASES, params))
     z = budget.gaussian_multiplier(GRAM.label)
-    multipliers = dict.fromkeys(shares, z)
+    multipliers = dict.fromkeys(budget.shares, z)
     if params.calibration == "paper":
         multipliers |= {GRAM.label: z / np.sqrt(2), RESIDUALS.label: z / 2}
     spend = Spend.of_multipliers(transcript, multipliers, {RESIDUALS.label: params.n_rounds})
@@ -95,5 +96,4 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
         score, _ = spend(RESIDUALS, -gradient_at(coef) * sample.n_rows, row * response, 1)
         coef = coef + np.linalg.solve(system, score.T[:, :, None])[:, :, 0].T
     spend.check_complete()
-    transcript.interval = interval_from(transcript, params, budget, sample, coef)
     return coef

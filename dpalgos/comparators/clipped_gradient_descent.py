@@ -61,7 +61,7 @@ GRADIENT = Release("gradient", 1.0, ball_mean, witness=_opposite_responses)
     task="linear_regression",
     reference="Brown et al. (2024), Algorithm 1",
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
-    no_interval="the distance of the last iterate from the minimum is not known",
+    no_interval="the distance of the iterate from the minimum is not known; use preconditioned_regression",
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
     releases=(GRADIENT,),
 )

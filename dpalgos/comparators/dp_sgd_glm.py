@@ -19,10 +19,6 @@ of the earlier steps.
                            z = √E z1(ε, δ), exact; about √B times that of random batches. Only these
                            batches allow floating-point-safe noise.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) takes half of μ² with batches in turn. With
-random batches it leaves (ε/2, δ/2) to the steps. Its center is the estimate after three whitened Newton
-steps.
-
 Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by clipping gradients.
 
 Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential
@@ -36,18 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.events import SampledGaussianEvent
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, scaled
-from dpalgos.central.preconditioned.from_start import (
-    START_RELEASES,
-    interval_from,
-    reserved,
-    rest,
-    rest_budget,
-)
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -62,7 +48,7 @@ _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cos
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSGDGLMParams(RegressionIntervalParams, PrivateFamilyParams):
+class DPSGDGLMParams(PrivateFamilyParams):
     """Keywords of :func:`dp_sgd_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -82,7 +68,7 @@ def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
     return pair(row, -row, far)
 
 
-GRADIENT = Release("gradient", "the rest", ball_mean, witness=opposite_rows)
+GRADIENT = Release("gradient", 1.0, ball_mean, witness=opposite_rows)
 
 
 @register(
@@ -98,40 +84,33 @@ GRADIENT = Release("gradient", "the rest", ball_mean, witness=opposite_rows)
         "response_bound": 2.0,
         "step_size": 1.0,
     },
-    releases=(GRADIENT, *scaled("ε/2, δ/2", START_RELEASES)),
+    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
+    releases=(GRADIENT,),
     check_data=check_labels,
     in_memory=True,
     public="response_bound for Gaussian responses",
-    forms={
-        "batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False),
-        "interval": Form(keywords={"interval": 0.95}),
-    },
+    forms={"batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False)},
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     family, n_batches = params.family_object(), min(_N_BATCHES, int(sample.n_rows.min()))
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
     steps = _random_steps if params.batches == "poisson" else _steps_in_turn
-    released, budget = steps(sample, params, n_batches, transcript)
+    released = steps(sample, params, n_batches, transcript)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(_N_EPOCHS * n_batches):
         coef = coef - step * released(coef)
-    transcript.interval = interval_from(transcript, params, budget, sample, coef)
     return coef
 
 
 def _random_steps(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
-) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget | None]:
-    """Return β ↦ the noisy mean gradient of a fresh random batch, and the budget of an interval."""
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β ↦ the noisy mean gradient of a fresh random batch."""
     family, rate = params.family_object(), 1 / n_batches
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
     used, n_batch = _used(sample), rate * sample.n_rows
-    steps = _N_EPOCHS * n_batches
-    multiplier = sampled_noise_multiplier(*rest(params, sample), rate, steps)
-    event = SampledGaussianEvent(
-        label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=steps
-    )
+    multiplier = sampled_noise_multiplier(params.epsilon, params.delta, rate, _N_EPOCHS * n_batches)
 
     def released(coef: FloatArray) -> FloatArray:
         residual = family.residual(X @ coef, y)
@@ -144,18 +123,18 @@ def _random_steps(
             label=GRADIENT.label,
         )
 
-    return released, rest_budget(params, sample, lambda: [event])
+    return released
 
 
 def _steps_in_turn(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
-) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget]:
-    """Return β ↦ the noisy mean gradient of the batch whose turn it is, and the budget of an interval."""
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β ↦ the noisy mean gradient of the batch whose turn it is."""
     family, used = params.family_object(), _used(sample)
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    budget = params.split_budget({GRADIENT.label: 1.0}, reserved(params, sample))
+    budget = params.split_budget({GRADIENT.label: 1.0})
     spend = Spend.of_multipliers(  # a row is in one batch, hence in one step of each epoch
         transcript,
         {GRADIENT.label: budget.gaussian_multiplier(GRADIENT.label, _N_EPOCHS)},
@@ -170,7 +149,7 @@ def _steps_in_turn(
             gradient = risks[number].gradient(coef)
             return spend(GRADIENT, gradient, gradient_bound, batches[number].n_rows).value
 
-    return released, budget
+    return released
 
 
 def _used(sample: Sample) -> BoolArray:

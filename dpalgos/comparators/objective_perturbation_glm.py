@@ -34,9 +34,6 @@ Calibrations
     σ = (2L/n) (1 + √(2 log(1/0.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/0.01δ))) / 0.01ε, whose 2nγ/Λ lacks
     its 2. The certificate is the one above.
 
-An interval (:mod:`dpalgos.central.preconditioned.from_start`; tight only) leaves (ε/2, δ/2) to the minimum.
-It is around whitened steps from the minimum, which remove the ridge's bias.
-
 Families without a bound on the curvature (Poisson) or with several predictors per row (multinomial) are
 refused.
 
@@ -52,11 +49,8 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Release, register, scaled
-from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.catalog import Release, register
 from dpalgos.comparators.dp_sgd_glm import opposite_rows
-from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
@@ -75,7 +69,7 @@ _FINEST = 1e-14  # gradient, in units of a row's, that double precision can stil
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(RegressionIntervalParams, PrivateFamilyParams):
+class ObjectivePerturbationGLMParams(PrivateFamilyParams):
     """Keywords of :func:`objective_perturbation_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -90,14 +84,6 @@ class ObjectivePerturbationGLMParams(RegressionIntervalParams, PrivateFamilyPara
     sparsity: int | None = count(
         "s: only the s largest entries of the estimate are kept; None: all", default=None
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.interval is not None and (self.sparsity is not None or self.coef_bound is not None):
-            raise InputError(
-                f"interval must be None where coefficients are selected or projected, got {self.interval!r}; "
-                "leave out sparsity and coef_bound"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +101,7 @@ def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArra
     return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=opposite_rows)
+MINIMUM = Release("minimum", 1.0, gradient_sensitivity, witness=opposite_rows)
 
 
 @register(
@@ -125,9 +111,9 @@ MINIMUM = Release("minimum", "the rest", gradient_sensitivity, witness=opposite_
     reference="Iyengar et al. (2019), Algorithm 1; the certificate is ours",
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
-    releases=(MINIMUM, *scaled("ε/2, δ/2", START_RELEASES)),
+    no_interval="the curvature at the minimum is not released; use preconditioned_glm",
+    releases=(MINIMUM,),
     check_data=check_labels,
-    forms={"interval": Form(keywords={"interval": 0.95})},
     public="response_bound for Gaussian responses",
 )
 def objective_perturbation_glm(
@@ -138,9 +124,8 @@ def objective_perturbation_glm(
         check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.family_object(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
-    epsilon, delta = rest(params, sample)
-    least_ridge = useful_ridge(epsilon, delta, int(n.min()), sample.n_features)
-    noise, certified = _calibrated(family, params, epsilon, delta, least_ridge)
+    least_ridge = useful_ridge(params.epsilon, params.delta, int(n.min()), sample.n_features)
+    noise, certified = _calibrated(family, params, least_ridge)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
     tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
     tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
@@ -153,13 +138,10 @@ def objective_perturbation_glm(
         step_size=params.step_size,
     )
     output_std = noise.output * tolerance / ridges
-    event = ApproximateEvent(label=MINIMUM.label, epsilon=certified, delta=delta)
+    event = ApproximateEvent(label=MINIMUM.label, epsilon=certified, delta=params.delta)
     released = transcript.publish(
         minimum, lambda: minimum + output_std * transcript.noise.normal(sample.n_features), event
     )
-    if params.interval is not None:
-        budget = rest_budget(params, sample, lambda: [event])
-        transcript.interval = interval_from(transcript, params, budget, sample, released)
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
@@ -226,9 +208,9 @@ def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
 
 
 def _calibrated(
-    family: Family, params: ObjectivePerturbationGLMParams, epsilon: float, delta: float, least_ridge: float
+    family: Family, params: ObjectivePerturbationGLMParams, least_ridge: float
 ) -> tuple[PerturbationNoise, float]:
-    one_sided = not family.needs_response_bound
+    epsilon, delta, one_sided = params.epsilon, params.delta, not family.needs_response_bound
     if params.calibration == "tight":
         return tight_noise(epsilon, delta, least_ridge, one_sided=one_sided), epsilon
     noise = printed_noise(epsilon, delta)

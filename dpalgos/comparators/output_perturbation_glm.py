@@ -76,7 +76,7 @@ MINIMUM = Release("minimum", 1.0, minimum_sensitivity, witness=_opposite_rows)
     summary="Adds noise to the minimum of the regularized risk.",
     no_release="whether its solver reaches the minimum depends on the rows, and a refusal would tell; take "
     "preconditioned_glm or dp_glm",
-    no_interval="the curvature at the minimum is not released; take preconditioned_glm",
+    no_interval="the curvature at the minimum is not released; use preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},
     releases=(MINIMUM,),

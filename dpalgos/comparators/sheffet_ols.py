@@ -83,7 +83,7 @@ SKETCH = Release("sketch", "the rest", eigenvalue_sensitivity)
     task="linear_regression",
     reference="Sheffet (2017), Algorithm 1",
     summary="Least squares on a Gaussian sketch, which a ridge makes private.",
-    no_interval="how its ridge and its sketch move the estimate is not known",
+    no_interval="how its ridge and its sketch move the estimate is not known; use preconditioned_regression",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
     releases=(SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH),
 )

@@ -19,19 +19,15 @@ Therefore Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral
     and V_τ (:func:`log_gaps`). It bounds the G_0 of every dataset in which at most k models differ, and grows
     with k. h counts the k = 0, 1, … with G_k ≤ δ. One replaced model moves it by at most 1
     (:func:`distance_sensitivity`), since G_k of a neighbor is at most G_(k+1).
- 3. If G_0 > δ, h = 0 and the check passes with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ for
- all
-    that follows the check, whose result costs ε₁. Either way δ is spent once: the direction from a dataset to
-    its neighbor needs only the G_0 of the former.
+ 3. If G_0 > δ, h = 0 and the check passes with probability at most δ. If not, P(S) ≤ e^(2ε₀) P'(S) + δ
+    for all that follows the check, whose result costs ε₁. Either way δ is spent once: the direction from a
+    dataset to its neighbor needs only the G_0 of the former.
 
 Calibrations
     ``tight``: ε₁ = ε/2, ε₀ = ε/4, h as above.
     ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model. The authors' condition replaces G_k ≤ δ,
     which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing a row
     this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
-
-An interval (:mod:`dpalgos.central.preconditioned.from_start`) leaves (0.75 ε, δ/2) to the point. Its center
-is the point after three whitened Newton steps.
 
 Departures: rows go to parts in turn, not shuffled. Order statistics are moved apart by 10⁻¹⁰ per rank instead
 of by random perturbations of that size. This keeps the order of neighbors' order statistics, which is all
@@ -42,17 +38,16 @@ Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean esti
 covariance estimation: the check.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import ApproximateEvent, PureEvent
-from dpalgos.catalog import Form, Neighbors, Published, Release, register, scaled
-from dpalgos.central.preconditioned.from_start import START_RELEASES, interval_from, rest, rest_budget
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams
+from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.catalog import Neighbors, Published, Release, register
 from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.params import PrivateParams
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -61,11 +56,10 @@ from dpalgos.typing import BoolArray, FloatArray
 _APART = 1e-10  # by which order statistics are moved apart
 _LARGEST = 1e100  # of a coefficient
 _N_MODELS = 1000
-_TAKEN = 0.25  # of ε by the interval: with less for the point its check lets nothing through
 
 
 @dataclass(frozen=True, kw_only=True)
-class TukeyEMParams(RegressionIntervalParams):
+class TukeyEMParams(PrivateParams):
     """Keywords of :func:`tukey_em`."""
 
     @property
@@ -168,14 +162,12 @@ POINT = Release("point of great depth", "2ε₀ and δ", depth_sensitivity)
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
-    releases=(DISTANCE, POINT, *scaled("ε/4, δ/2", START_RELEASES)),
+    no_interval="the estimate is a random deep point; use preconditioned_regression",
+    releases=(DISTANCE, POINT),
     in_memory=True,
-    forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
-    params_with_interval, (epsilon_left, delta) = params, rest(params, sample, _TAKEN)
-    params = replace(params, interval=None, epsilon=epsilon_left, delta=delta)
     epsilon, depth_epsilon = params.epsilons
     boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
@@ -196,12 +188,7 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
         return np.where(passed, points, 0.0)  # an unused point would disclose as much
 
     event = ApproximateEvent(label=POINT.label, epsilon=2 * depth_epsilon, delta=params.delta)
-    released_point = transcript.publish(middles, draw, event)
-    if params_with_interval.interval is not None:
-        check = PureEvent(label=DISTANCE.label, epsilon=epsilon, sensitivity=float(distance_sensitivity()))
-        budget = rest_budget(params_with_interval, sample, lambda: [check, event], _TAKEN)
-        transcript.interval = interval_from(transcript, params_with_interval, budget, sample, released_point)
-    return released_point
+    return transcript.publish(middles, draw, event)
 
 
 def _boxes(sample: Sample) -> list[Boxes]:

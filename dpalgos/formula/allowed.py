@@ -295,6 +295,21 @@ def call_of(code: str) -> tuple[str, list[ast.expr]]:
     return node.func.id, [*node.args, *(each.value for each in node.keywords)]
 
 
+def plain_code(code: str) -> str:
+    """Return code without ``np.``, and without calls of ``C`` and ``I`` that change nothing."""
+    return ast.unparse(_Plain().visit(ast.parse(code, mode="eval"))) if code else ""
+
+
+class _Plain(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Name(node.attr)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_plain = isinstance(node.func, ast.Name) and node.func.id in ("C", "I")
+        return node.args[0] if is_plain and len(node.args) == 1 and not node.keywords else node
+
+
 def _check(code: str, names: _Names, formula: str) -> None:
     """Refuse a factor other than a column, a category, or an expression of columns and numbers."""
     try:

@@ -289,7 +289,12 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
 
 
 def refuse_dependent(R: FloatArray, names: Sequence[str]) -> None:
-    """Refuse a term that earlier terms span, from a triangular factor of their columns."""
+    """Refuse a term that is 0 or that earlier terms span, from a triangular factor of their columns."""
+    if zero := np.flatnonzero(~R.any(axis=0)).tolist():
+        raise InputError(
+            f"formula: the term {names[zero[0]]!r} is 0 within the declared bounds of its columns; drop it, "
+            "or state the knots of a spline: knots=(…), between the bounds"
+        )
     if repeated := _dependent(R):
         raise InputError(
             f"formula: the term {names[repeated[0]]!r} is a linear combination of other terms, which "

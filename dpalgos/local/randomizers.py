@@ -3,10 +3,9 @@
 Each takes any z in R^p with ‖z‖₂ ≤ r and returns an unbiased report z̃ in R^p, E z̃ = z. r is public, and the
 caller has clipped z to it. The laws of the reports of any two z are indistinguishable:
 
-    - :class:`HalfSpaceRandomizer`, ε: a point of the sphere of radius B, likelier on z's side of it.
+- :class:`HalfSpaceRandomizer`, ε: a point of the sphere of radius B, likelier on z's side of it.
 - :class:`CapRandomizer`, ε: a Gaussian vector, likelier if it points along z farther than t.
 - :class:`GaussianReport`, (ε, δ): z + N(0, σ² I).
-
 
 Relative to a law that does not depend on z, the first two have a density of e^ε units in a region that z
 decides. Outside of it they have one unit. Therefore any two z differ by e^ε and no more. A vector shorter

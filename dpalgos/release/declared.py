@@ -1,8 +1,7 @@
 """Releases of an estimator, declared once: the source of catalogs, budgets and tests."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,18 +48,6 @@ class Release:
 
     def share_for(self, params: Any) -> Share:
         return self.share(params) if callable(self.share) else self.share
-
-
-def scaled(whole: Share, releases: Sequence[Release]) -> tuple[Release, ...]:
-    """Return the releases with their shares rescaled to sum to ``whole``, in the same proportions."""
-
-    def share(one: Release, params: Any) -> Share:
-        shares = shares_of(releases, params)
-        if isinstance(whole, str) or one.label not in shares:
-            return f"of {whole}"
-        return whole / sum(shares.values()) * shares[one.label]
-
-    return tuple(replace(one, share=partial(share, one)) for one in releases)
 
 
 def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:

@@ -2,34 +2,18 @@
 
 - ``None``: ``sparsity`` as given.
 - ``"noise_level"``: those of ``sparsity`` released values that noise does not explain, at no cost.
-- ``"holdout"``: from a grid, by a private choice on held-out rows.
-- ``"cross_validation"``: from a grid, by a private choice among private models of five folds.
 - ``"printed_cross_validation"``: as in paper A, section 5.2; not private.
 
 ``sparsity`` is the maximum. The grid is 2/8, 3/8, … 8/8 of it. A fit at the maximum gives all smaller models:
-keep the entries of largest magnitude (:func:`nested_models`). This is post-processing of released numbers.
+keep the entries of largest magnitude (:func:`nested_models`). Losses are truncated to an interval of length
+L: τ, or 2τ for a loss of either sign.
 
-The compared models are fixed before any row is used for the choice. Therefore a row moves the score of each
-model by its own loss only. Losses are truncated to an interval of length L: τ, or 2τ for a loss of either
-sign. The exponential mechanism chooses by the scores: one event of bounded range.
-
-**Hold-out.** A private fit at the maximum sparsity uses four fifths of the rows. The scores are the mean
-losses on the last fifth of the models with s of its entries. A row moves them by at most L/n_B. This is
-attained by a row of minimum loss against a row of maximum loss. Both parts are charged in full, although a
-row is in only one of them. Parallel composition would have to track rows through the whole pipeline. Rows are
-split by their index, which is public. There is no refit: the noise is that of 4n/5 rows.
-
-**Cross-validation.** CV(s) = (1/n) Σ_k Σ_{i in fold k} loss of row i under fold k's model with s entries. The
-path of each fold is a release with its own share of ρ. Given the paths, a row moves CV by at most L/n. Five
-paths, the choice, and a final fit on all rows are charged in full. (A row is in four of the five training
-sets. Charging four paths would be enough.) The final fit is at the maximum sparsity and is cut to the chosen
-one. Therefore its cost does not depend on the choice.
-
-**As printed** (Cai, Wang & Zhang, The Cost of Privacy, section 5.2). The models of the folds are not private.
-CV is assumed to move by τ/n. However, a row trains the models of four folds. Replacing it moves its own
-loss *and* the losses of 4n/5 rows, by τ (4/5 + 1/n) in all (attained). Therefore the printed method has too
-little noise by a factor of about 0.8 n. With the true sensitivity, the mechanism would choose at random.
-:func:`as_printed` records an unprotected event, which certifies nothing.
+**As printed** (Cai, Wang & Zhang, The Cost of Privacy, section 5.2). CV(s) is the mean loss of all rows, each
+under the model of the other folds with s entries. These models are not private. CV is assumed to move by τ/n.
+However, a row trains the models of four folds. Replacing it moves its own loss *and* the losses of 4n/5 rows,
+by τ (4/5 + 1/n) in all (attained). Therefore the printed method has too little noise by a factor of about
+0.8 n. With the true sensitivity, the mechanism would choose at random. :func:`as_printed` records an
+unprotected event, which certifies nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -39,28 +23,23 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import PrivateParams, checked, choice, count
-from dpalgos.release.checks import check_probability
+from dpalgos.params import PrivateParams, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
 N_FOLDS = 5
-CHOICE = Release("sparsity", "the keyword sparsity_share", interval, when=lambda params: params.is_chosen)
 PRINTED_CHOICE = Release(
     "printed cross-validation", "none proved", unbounded_sensitivity, when=lambda params: params.is_printed
 )
 
-_CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
-_CHOICE_PART = 0.2  # of the share of cross-validation; the fits of the folds divide the rest
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
@@ -71,28 +50,18 @@ class SparsityParams(PrivateParams):
     sparsity: int = count("s, number of non-zero coefficients; with a choice, the maximum")
     sparsity_choice: str | None = choice(
         "None: sparsity as given; 'noise_level': drop values that noise alone explains, at no cost; "
-        "'holdout', 'cross_validation': a private choice from the grid; 'printed_cross_validation': not "
-        "private (calibration='paper' only)",
-        _CHOICES,
+        "'printed_cross_validation': not private (calibration='paper' only)",
+        (None, "noise_level", "printed_cross_validation"),
         default=None,
-    )
-    sparsity_share: float = checked(
-        "share of the budget that the choice (with its folds' models) takes", check_probability, default=0.1
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needed = {"holdout": "tight", "cross_validation": "tight", "printed_cross_validation": "paper"}
-        calibration = needed.get(self.sparsity_choice or "", self.calibration)
-        if calibration != self.calibration:
+        if self.is_printed and self.calibration != "paper":
             raise InputError(
                 f"sparsity_choice must not be {self.sparsity_choice!r} for "
-                f"calibration={self.calibration!r}; use calibration={calibration!r}"
+                f"calibration={self.calibration!r}; use calibration='paper'"
             )
-
-    @property
-    def is_chosen(self) -> bool:
-        return self.sparsity_choice in ("holdout", "cross_validation")
 
     @property
     def is_printed(self) -> bool:
@@ -102,14 +71,6 @@ class SparsityParams(PrivateParams):
     def grid(self) -> tuple[int, ...]:
         """The numbers to choose from, ascending."""
         return tuple(np.unique(np.maximum(np.rint(self.sparsity * _EIGHTHS), 1).astype(int)).tolist())
-
-    @property
-    def choice_shares(self) -> tuple[float, ...]:
-        """The shares of the choice and of each fit: one for hold-out; else five folds' and the last."""
-        if self.sparsity_choice == "holdout":
-            return self.sparsity_share, 1 - self.sparsity_share
-        of_a_fold = (1 - _CHOICE_PART) * self.sparsity_share / N_FOLDS
-        return _CHOICE_PART * self.sparsity_share, *[of_a_fold] * N_FOLDS, 1 - self.sparsity_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,18 +113,6 @@ class Loss(ABC):
     @abstractmethod
     def length(self) -> float:
         """Length of the interval: the maximum change of the sum of losses by one row."""
-
-    def choose(
-        self, transcript: Transcript, totals: FloatArray, n_rows: FloatArray, epsilon: float
-    ) -> IntArray:
-        """Release the index of a model of the grid with small total loss (len(grid), R), (R,)."""
-        return exponential_mechanism(
-            transcript,
-            CHOICE,
-            -totals / n_rows,
-            sensitivity=CHOICE.lemma(self.length, n_rows),
-            epsilon=epsilon,
-        )
 
     @abstractmethod
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
@@ -223,52 +172,6 @@ def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:
 P = TypeVar("P", bound=SparsityParams)
 
 
-def with_chosen_sparsity(
-    sample: Sample,
-    params: P,
-    transcript: Transcript,
-    *,
-    fit: Callable[..., FloatArray],
-    noise: Callable[[P], NoisePlan],
-    models: Callable[[Sample, P], list[FloatArray]],
-    loss: Loss,
-) -> FloatArray:
-    """Return the estimate at the sparsity that ``params.sparsity_choice`` chooses, (d, R).
-
-    Parameters
-    ----------
-    fit : callable
-        The private fit, of rows, keywords, transcript and ``noise_factor``; (ε, δ)-DP at a factor of 1.
-    noise : NoisePlan
-        The noise of the fit.
-    models : callable
-        Rows → the models of the grid without privacy, for cross-validation as printed.
-    """
-    grid = params.grid
-    if params.is_printed:
-        return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
-    if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or chosen inside the fit
-        return fit(sample, params, transcript)
-    planned = least_noise(noise(params).after_selections(CHOICE.label, 1, params.choice_shares), holds=False)
-    epsilon = planned.epsilon_of(CHOICE.label)
-    factors = iter([planned.factor / float(np.sqrt(share)) for share in params.choice_shares[1:]])
-
-    def path(rows: Sample) -> list[FloatArray]:
-        """Release a fit at the maximum sparsity, and return the models of the grid."""
-        return nested_models(fit(rows, params, transcript, noise_factor=next(factors)), grid)
-
-    if params.sparsity_choice == "holdout":
-        held_out = fold(sample, N_FOLDS - 1)
-        nested = path(held_out.train)
-        n_rows = np.broadcast_to(held_out.weights.sum(axis=0), (sample.n_replicates,))
-        chosen = loss.choose(transcript, loss.total(held_out, nested), n_rows, epsilon)
-    else:
-        totals = fold_losses(sample, path, loss)
-        chosen = loss.choose(transcript, totals, sample.n_rows, epsilon)
-        nested = path(sample)
-    return np.asarray(np.stack(nested)[chosen, :, np.arange(sample.n_replicates)].T)
-
-
 def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], loss: Loss) -> FloatArray:
     """Return n CV of every model of the grid, (len(grid), R); ``models`` trains on four folds."""
     total: FloatArray | float = 0.0
@@ -282,10 +185,9 @@ def as_printed(
     sample: Sample,
     params: P,
     transcript: Transcript,
-    *,
     models: Callable[[Sample, P], list[FloatArray]],
     loss: Loss,
-    estimator: Callable[..., FloatArray],
+    estimator: Callable[[Sample, P, Transcript], FloatArray],
 ) -> FloatArray:
     """Return the estimate at a sparsity chosen as printed; it is not private, and the record states this.
 
@@ -301,7 +203,13 @@ def as_printed(
                 rows=None if sample.row_mask is None else sample.row_mask[:, r], n_replicates=1
             )
             inner = Transcript(transcript.noise.select(slice(r, r + 1)))
-            chosen = loss.choose(inner, totals[:, r : r + 1], part.n_rows, params.epsilon)
+            chosen = exponential_mechanism(
+                inner,
+                PRINTED_CHOICE,
+                -totals[:, r : r + 1] / part.n_rows,
+                sensitivity=interval(loss.length, part.n_rows),  # as assumed in the paper
+                epsilon=params.epsilon,
+            )
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
             drawn[:, r] = estimator(part, settings, inner)[:, 0]
         return drawn

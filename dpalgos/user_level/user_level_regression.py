@@ -4,8 +4,7 @@
     θ_(t+1) = Π_‖·‖≤radius(θ_t − η g_t),   T steps from 0
 
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public.
-Public:
-``gradient_bound`` G on the norm of the mean gradient, the radius of the ball, T and η, and
+Also public: ``gradient_bound`` G on the norm of the mean gradient, the radius of the ball, T and η, and
 ``concentration_radius`` τ. Users' mean gradients lie within τ of their mean (∝ 1/√m).
 
 Why it is private. θ_t follows from earlier releases. Given θ_t, replacing a user replaces one vector of the

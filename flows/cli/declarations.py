@@ -25,6 +25,7 @@ def check(
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
+    from tasks.own_table.analyst_table import require_clusters
     from tasks.release.request import checked_request
     from tasks.study.own_data import read_toml
     from tasks.study.study_file import checked_study
@@ -43,6 +44,9 @@ def check(
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
+    table = study.analyst_table if study else None
+    if table and Path(table.path).exists():
+        require_clusters(Path(table.path), table)
     typer.echo(f"{file}: complete and valid; no row was read")
     declared = [column.declared for column in table.columns] if table else []
     if codes := [f"{column.name}: {found}" for column in declared if (found := cut_codes(column))]:

@@ -11,7 +11,9 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
+from data.tables import sources
 from data.tables.marks import fault_of_code, odd_codes
+from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import public_rows
@@ -204,6 +206,13 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
     texts += [text for spellings in levels.values() for text in spellings]
     known = set(meanings([str(text) for text in texts]))
     return {**column, "missing": [code for code in codes if meanings([str(code)])[0] not in known]}
+
+
+def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
+    """Refuse a column of clusters that the file's header lacks; no row is read."""
+    if table.clusters not in ("", "none"):
+        with opened_table(path) as (names, _):
+            require_columns(path, names, [table.clusters], 'correct data.clusters, or write "none"')
 
 
 class AnalystTable(Strict):

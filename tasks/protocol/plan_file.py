@@ -24,7 +24,7 @@ from tasks.release.request import (
     unknown_columns,
     with_formula,
 )
-from tasks.report.coefficients import table_format
+from tasks.report.coefficients import means_formula, table_format
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
 PAGES = ("protocol.html", "protocol.md")
@@ -91,6 +91,7 @@ def read_plan(path: Path) -> PlanFile:
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
+    faults += _faults_of_groups(plan, requests)
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
@@ -98,6 +99,20 @@ def read_plan(path: Path) -> PlanFile:
     return PlanFile(
         path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
     )
+
+
+def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
+    """Yield what is wrong with the categories by which tables have means."""
+    sources = {each.name: each.submodel or each.name for each in plan.questions}
+    for table in plan.tables:
+        for name in table.columns if table.by else ():
+            design = requests[sources[name]].by_formula if sources.get(name) in requests else None
+            try:
+                if design is None:
+                    raise SpecError(f"by must be a category of a formula, got {table.by!r} for {name!r}")
+                means_formula(design, table.by)
+            except (SpecError, InputError) as error:
+                yield f"table {table.out!r}: {error}"
 
 
 def _check_tables(path: Path, plan: Plan) -> None:

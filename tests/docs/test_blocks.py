@@ -73,6 +73,11 @@ def test_every_block_says_what_it_is():
         assert {kind for kind, _ in BLOCK.findall(path.read_text(encoding="utf-8"))} <= known, path
 
 
+def test_cells_are_as_wide_as_a_page_of_the_site():
+    cells = [(path, code) for path in PAGES for code in blocks(path, CELL) if "[remove-cell]" not in code]
+    assert [(path.name, line) for path, code in cells for line in code.splitlines() if len(line) > 88] == []
+
+
 @pytest.mark.parametrize("path", [each for each in having("python") if each.values[0].parent != ADDING])
 def test_python_runs(path, folder):
     names: dict[str, object] = {}

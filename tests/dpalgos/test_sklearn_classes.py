@@ -272,7 +272,7 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
     model = pickle.loads(pickle.dumps(fitted.fit(X, y))).model_
     np.testing.assert_allclose(model.coefficients().limits, fitted.interval_)
     assert model.terms == ("age", "smoker", "region=far west", "region=south", "intercept")
-    assert model.t_test("smoker - 10 * age = 0, region=far west = 10").pvalue.min() > 1e-3
+    assert model.t_test("smoker - 10 * age = 0, `region=far west` = 10").pvalue.min() > 1e-3
     assert dict(model.wald_test_terms().df_constraint) == {"age": 1, "smoker": 1, "region": 2}
 
     nested = model.submodel(["age", "region"])

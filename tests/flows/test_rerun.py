@@ -41,6 +41,15 @@ def test_a_rerun_repeats_the_last_run(out):
     assert command == LAST["command"]
 
 
+def test_a_run_with_another_out_is_named(out, tmp_path):
+    other = tmp_path / "other"
+    refused(
+        lambda: rerun_options("housing", "collect", None, other, out=None, offline=False),
+        SpecError,
+        "add that --out",
+    )
+
+
 def test_a_cell_has_to_exist_at_that_profile(out):
     key = "ols:public:n=100"
     rerun(out, "run_block", key)

@@ -117,6 +117,19 @@ def moments(mechanism="auto"):
 
 
 NO_SAMPLER = "no floating-point-safe sampler"
+WITHOUT_INTERVALS = {
+    "regression": (
+        "adassp",
+        "binagg_regression",
+        "boosted_adassp",
+        "clipped_gradient_descent",
+        "dp_linear_regression",
+        "hessian_mixing",
+        "sheffet_ols",
+        "tukey_em",
+    ),
+    "glm": ("dp_glm", "dp_sgd_glm", "objective_perturbation_glm", "output_perturbation_glm"),
+}
 ROWS = [
     # Budgets and accounting
     *[
@@ -194,6 +207,11 @@ ROWS = [
     *[
         (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
         for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
+    ],
+    *[
+        (InputError, ("interval", name, f"use preconditioned_{kind}"), lambda name=name: estimate(name, interval=0.95))
+        for kind, names in WITHOUT_INTERVALS.items()
+        for name in names
     ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
     # Mechanisms

@@ -460,3 +460,12 @@ def test_an_error_that_is_not_known_is_not_bold(results, page):
     assert not any(
         cell.kind == "best" and cell.text == num(row.mean) for line in table.cells for cell in line
     )
+
+
+def test_an_audit_of_zero_is_explained(results, page):
+    head = headline_of(cells_of(summarize(results), page), page)
+    rows = [row._replace(audited=0.0 if row.role == "private" else np.nan) for row in head.rows]
+    table = error_table(page, rows, head.where)
+    cells = [row[-1] for row in table.cells if row[-1].text == "0"]
+    assert cells
+    assert all(dict(table.key)[cell.flags].startswith("the audit proves") for cell in cells)

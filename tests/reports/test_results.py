@@ -163,9 +163,9 @@ def row(term, estimate, low=None, high=None, **more):
 
 ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
 NOTE = "Differentially private for each row at ε = 1."
-LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, footnote=NOTE)
+LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, notes=[NOTE])
 RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
-LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, footnote="Private.")
+LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, notes=["Private."])
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -185,7 +185,14 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
         shown = "2.01" if model is LOGISTIC else "20.0"
         assert shown in text
         if form != "csv":
-            assert model.footnote.split(" at")[0] in text
+            assert model.notes[0].split(" at")[0] in text
+
+
+def test_models_side_by_side_have_each_note_once():
+    notes = {"a": ["Private.", "Rows are dropped."], "b": ["Private.", "Rows are dropped.", "Nested."]}
+    models = [Model(**{**vars(LINEAR), "title": title, "notes": each}) for title, each in notes.items()]
+    text = render_coefficients(models, "txt").decode()
+    assert [text.count(each) for each in ("Private.", "Rows are dropped.", "b: Nested.")] == [1, 1, 1]
 
 
 def test_latex_is_escaped():

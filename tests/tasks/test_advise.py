@@ -221,6 +221,8 @@ def test_forecast_half_widths_have_no_exponents(tmp_path, home, few_tables, comm
     words = release_words("preconditioned_regression", *files, 1.0, 1e-7)
     status, _, err = command_line(*words, "--interval", 0.95, "--yes")
     assert status == 0, err
-    assert re.search(r"smoker=yes +about ± \d+, more if the category is rare", err)
+    assert re.search(
+        r"smoker=yes +about ± \d+, more with rare categories; for a range, state their shares", err
+    )
     assert "e+0" not in err
     assert "long tail" not in err

@@ -139,6 +139,13 @@ def _has_slopes(params: Any) -> bool | None:
     return True if params.family_object().is_linear or not params.intercept else None
 
 
+def _is_loaded_late(params: Any) -> bool | None:
+    """An interval of a nonlinear model is centered at its last steps."""
+    if not with_interval(params) or params.family_object().is_linear:
+        return False
+    return _has_slopes(params)
+
+
 def _searches_scores(params: Any) -> bool | None:
     """Scores of bounded residuals have a public threshold."""
     return False if params.family_object().is_bounded else _has_slopes(params)
@@ -187,6 +194,13 @@ SCORES_ABOVE = Release(
     "scores above a level", "0.058 of the rest", count, when=_searches_scores, witness=_far_score
 )
 STEP = Release("preconditioned score", "the rest", ball_mean, when=_has_slopes, witness=_opposite_scores)
+LAST_STEP = Release(
+    "last preconditioned score",
+    "0.8 of the rest",
+    ball_mean,
+    when=_is_loaded_late,
+    witness=_opposite_scores,
+)
 
 # The interval; shares are of the whole.
 CURVATURES_ABOVE = Release(
@@ -243,5 +257,6 @@ RELEASES = (
     MOMENTS,
     SCORES_ABOVE,
     STEP,
+    LAST_STEP,
     *INTERVAL_RELEASES,
 )

@@ -174,6 +174,7 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
     assert "registered on" in text
     assert all(f"## {name}" in text for name in ("primary", "unadjusted", "mean baseline"))
     assert "T.drug" in (page.parent / "table.tex").read_text()
+    assert "systolic, arm[placebo]" in (page.parent / "means.md").read_text().replace("\\", "")
     first = read_record(page.parent / "primary")
     (file.parent / "out" / "primary" / "release.json").unlink()
     assert not asks(file)

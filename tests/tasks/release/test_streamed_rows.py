@@ -100,12 +100,11 @@ def test_a_folder_is_the_same_data_and_its_rows_are_never_held(
 
 
 LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
-HOLDOUT = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
+QUANTILES = MEAN + '[params]\ntruncation = "private_quantiles"\n'
 OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
 # Which file changes, after which step, how, the question, and how many charges stay
 CHANGES = [
     ("rides.parquet", "check_data", OTHER_ROWS, ("dp_glm", LABELS), 0),
-    ("rides.parquet", "in_memory", OTHER_ROWS, ("dp_sparse_mean", HOLDOUT), 0),
     ("rides.parquet", "draw_release", OTHER_ROWS, ("adassp", REGRESSION), 1),
     ("rides.parquet", "draw_release", lambda table: table.drop(columns="hours"), ("dp_mean", MEAN), 1),
     ("rides.parquet", "draw_release", lambda t: t.assign(hours=[[1.0]] * len(t)), ("dp_mean", MEAN), 1),
@@ -120,7 +119,7 @@ def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
 ):
     """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
     path = tmp_path / file
-    table, place = pd.read_parquet(path), StreamedTable if step == "in_memory" else tasks.release.release
+    table, place = pd.read_parquet(path), tasks.release.release
     plain_parquet(table, path)
     original, sizes = getattr(place, step), [path.stat().st_size]
 
@@ -140,8 +139,8 @@ def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
 def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path):
     users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"') + "concentration_radius = 2.0\n"
     for estimator, config, data, options, message in (
-        ("dp_sparse_mean", HOLDOUT, folder, [], "needs all rows in memory, so --data must be one file"),
-        ("user_level_mean", users, "memory://nothing", [], "must be on this machine if users are protected"),
+        ("dp_mean", QUANTILES, folder, [], "needs all rows in memory, so --data must be one file"),
+        ("user_level_mean", users, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
         ("dp_mean", MEAN, tmp_path, [], "has folders inside"),
         ("dp_mean", MEAN, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
