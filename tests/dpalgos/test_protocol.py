@@ -66,7 +66,6 @@ TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
     [
         ("arm[T.b]", TERMS[0]),
         ("C(Q('arm'))[T.b]", TERMS[0]),
-        ("my age", TERMS[1]),
         ("`my age`", TERMS[1]),
         ('Q("my age")', TERMS[1]),
         ("arm[T.b]:x", TERMS[2]),

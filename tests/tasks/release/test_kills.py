@@ -120,7 +120,7 @@ def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path, notes, monkeyp
         """Do what the command does after its question."""
         ledger = Ledger(home)
         reserve_plan(prepared, ledger)
-        for name, charges in registration_of(prepared.plan, ledger.account("trial")).items():
+        for name, charges in registration_of(prepared.plan, ledger.account("trial")).charges.items():
             try:
                 release_question.fn(prepared.plan, name, charges[-1], folder, again=False)
             except AnswerLost:
