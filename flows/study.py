@@ -14,7 +14,6 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
 from flows.artifacts import attach_report
-from flows.environments import make_environments
 from flows.lock import exclusive_run
 from flows.progress import finished, say
 from flows.studies import parameters as given
@@ -116,7 +115,6 @@ def begin(study: str, options: RunOptions) -> Begun:
     brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
     for note in notes_on(spec, brought, folder):
         say(f"note: {note}")
-    make_environments(spec, options)
     spec, tables = spec.on(brought)  # unavailable data are left out and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
