@@ -4,7 +4,6 @@ import json
 from unittest.mock import Mock
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpalgos
@@ -125,17 +124,3 @@ def test_every_script_lists_its_requirements():
         name for row in json.loads(league.FILE.read_text())["tables"].values() for name in [row["family"]]
     }
     assert families == {"linear", "logistic", "counts", "means"}
-
-
-def test_a_table_of_rows_is_stored_by_its_family(library):
-    rows = pd.DataFrame(
-        [
-            {"panel": "league_a means", "estimator": "Slow", "epsilon": 1.0, "replicate": k, "status": "ok",
-             "message": "", "value": 1.0, "replayed": np.nan} for k in range(2)
-        ]
-    )  # fmt: skip
-    league_before = {"rows": [], "audits": [], "methods": {}, "machines": {}}
-    script = library.script
-    library.script = league.PROJECT_ROOT / "tests" / script.name
-    (row,) = league.stored(league_before, library, rows, [])["rows"]
-    assert (row["table"], row["family"]) == ("a (means)", "means")
