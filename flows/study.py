@@ -1,6 +1,7 @@
 """The flows: run a study, repeat a part of it, write its report, run the scorecard, ingest data."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,6 +105,7 @@ class Begun:
     tables: Tables
     designs: dict[str, CachedFile]
     blocks: list[Block]
+    submitted: float  # when its blocks were, by the monotonic clock
     parts: list["PrefectFuture[CachedFile]"]
     audits: list["PrefectFuture[CachedFile]"]
 
@@ -128,6 +130,7 @@ def begin(study: str, options: RunOptions) -> Begun:
         tables=tables,
         designs=designs,
         blocks=blocks,
+        submitted=time.monotonic(),
         parts=run_blocks(blocks, designs),
         audits=run_audits(spec, blocks, options),
     )
@@ -136,7 +139,8 @@ def begin(study: str, options: RunOptions) -> Begun:
 def finish(begun: Begun) -> Path:
     """Wait for the blocks of a study, collect its results, and write and show its report."""
     spec, designs, blocks = begun.spec, begun.designs, begun.blocks
-    parts, audits = finished(begun.parts), [future.result() for future in begun.audits]
+    parts = finished(begun.parts, [block.work for block in blocks], begun.submitted)
+    audits = [future.result() for future in begun.audits]
     results = collect(parts, audits, begun.folder, return_state=True).result()
     exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()

@@ -15,7 +15,6 @@ import pytest
 import typer
 
 from flows.cli.main import app
-from flows.studies.evidence import facts
 from tests.builders import DPCOST, PROJECT
 
 NOT_WRITTEN = {"_build", "generated", "changes"}
@@ -127,8 +126,10 @@ REQUEST = re.compile(
 )
 
 
-def test_what_the_prose_quotes_was_measured():
+def test_what_the_prose_quotes_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "docs"))
     pages = "".join(path.read_text(encoding="utf-8") for path in (PROJECT / "docs").rglob("*.md"))
+    facts = importlib.import_module("generate.measured").facts
     quoted = set(re.findall(r"\{evidence\}`([^`]+)`", pages))
     assert quoted
     assert quoted <= set(facts())
