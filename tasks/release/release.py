@@ -225,7 +225,6 @@ def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Que
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
-        former_content=rows.former_content,
     )
 
 
@@ -235,7 +234,7 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
     budget = question.estimator, question.epsilon, question.delta
     for one, facts in ((charge.question, charge.cost.facts) for charge in charges):
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
-        if not same_budget or one.content not in (question.content, question.former_content):
+        if not same_budget or one.content != question.content:
             continue
         if {name: set(part) for name, part in one.parameters.items() if name in known} != known:
             version = facts.get("software", {}).get("dpcost", "1.1")
