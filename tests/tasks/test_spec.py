@@ -129,7 +129,7 @@ def test_every_claim_is_about_something_that_its_study_has():
         steps = {step for item in panels[claim.panel] for step in item.steps if item.name == claim.estimator}
         assert claim.steps in (steps or {None}), claim.id
         for other in ("than", "baseline"):
-            name = getattr(claim.test, other, claim.estimator)
+            name = getattr(claim.test, other, "") or claim.estimator
             assert name in {item for item, _ in there}, claim.id
 
 
@@ -187,6 +187,20 @@ def test_a_guarantee_is_what_the_noise_proves():
     assert verdict(GUARANTEE, {"dp_mean": ONE}, certified=0.5).value == 1.0
     assert verdict(GUARANTEE, {"dp_mean": ONE}, calibration="paper", certified=0.52).value == 0.0
     assert math.isnan(verdict(GUARANTEE, {"zero": ONE}).value)
+
+
+def test_an_error_that_is_smaller_somewhere_decides_unless_it_is_larger_everywhere():
+    somewhere = {"kind": "error_ratio", "than": "zero", "somewhere": True}
+    zero = {"zero": {100: 1.0, 200: 1.0}}
+    for ours, value in (((2.0, 0.5), 1.0), ((2.0, 2.0), 0.0)):
+        found = verdict(somewhere, {"dp_mean": dict(zip((100, 200), ours, strict=True)), **zero})
+        assert found.value == value
+        assert "the zero vector's" in found.text
+    assert math.isnan(verdict(somewhere, {"dp_mean": {100: 2.0, 200: 1.0}, **zero}).value)
+    every = {**somewhere, "somewhere": False}
+    assert verdict(every, {"dp_mean": {100: 2.0, 200: 0.5}, **zero}).value == 0.0
+    with pytest.raises(ValueError, match="one of than and epsilon"):
+        verdict({"kind": "error_ratio"}, {"dp_mean": {100: 1.0}})
 
 
 def test_intervals_against_scipy():
