@@ -35,7 +35,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build", "changes"]
 templates_path = ["_templates"]
@@ -54,7 +53,7 @@ napoleon_google_docstring = napoleon_use_param = napoleon_use_rtype = False
 napoleon_use_ivar = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-viewcode_line_numbers = True
+smartquotes = False  # commands have "--"
 
 EXTRA = HERE / "_build" / "extra"
 EXTRA.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from tasks.run.watch import watched
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
 HEARTBEAT = 30  # seconds; Prefect's minimum
+HOME_TAG = "home-"  # begins the tag of a home's deployments and runs
 KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long Prefect keeps its history
 _AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
 
@@ -298,7 +299,9 @@ def authentication_at(home: Path, address: str) -> str:
 
 def home_tag(home: Path) -> str:
     """Return the tag that the server shows for every run started from this home."""
-    return "home-" + hashlib.sha256(own_authentication(home).encode()).hexdigest()[:12]
+    chosen = os.environ.get("PREFECT_SERVER_API_AUTH_STRING")  # other homes may have it, too
+    own = f"{home.resolve()} {chosen}" if chosen else own_authentication(home)
+    return HOME_TAG + hashlib.sha256(own.encode()).hexdigest()[:12]
 
 
 def from_server() -> bool:

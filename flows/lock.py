@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from data.store.folders import LOCK, account, private_folder, require_local_disk, require_own_home
-from flows.progress import say
+from flows.progress import log_in_run, say
 
 _HELD: set[Path] = set()  # homes whose run lock this process holds
 
@@ -18,8 +18,13 @@ def exclusive_run(home: Path) -> Iterator[None]:
     if home.resolve() in _HELD:
         yield
         return
-    waits = f"is using {home}; waiting for it to end (Ctrl-C to give up)"
-    with locked(home, LOCK, lambda holder: say(f"another run (process {holder}) {waits}")):
+    waits = f"is using {home}; waiting for it to end"
+
+    def tell(holder: str) -> None:
+        say(f"another run (process {holder}) {waits} (Ctrl-C to give up)")
+        log_in_run(f"Another run (process {holder}) {waits}.")
+
+    with locked(home, LOCK, tell):
         _HELD.add(home.resolve())
         try:
             yield

@@ -40,7 +40,9 @@ def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], began
         bar.update()
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
-            say(f"{n_done} of {blocks(n)}, {now - began:.0f} s" + f", {rest}" * bool(rest))
+            line = f"{n_done} of {blocks(n)}, {now - began:.0f} s" + f", {rest}" * bool(rest)
+            say(line)
+            log_in_run(line)
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
@@ -65,6 +67,16 @@ def say(sentence: str) -> None:
     """Write one line to standard error; a closed stream does not stop the run."""
     with suppress(OSError):
         print(sentence, file=sys.stderr, flush=True)
+
+
+def log_in_run(sentence: str) -> None:
+    """Show a sentence on Prefect's page of the current flow run, if there is one."""
+    if "prefect.context" in sys.modules:
+        from prefect import get_run_logger
+        from prefect.exceptions import MissingContextError
+
+        with suppress(MissingContextError):
+            get_run_logger().info(sentence)
 
 
 def blocks(count: int) -> str:

@@ -10,7 +10,7 @@ from data.store.folders import home
 from flows.progress import say
 from tasks.errors import SpecError, guarded
 from tasks.protocol.plan_file import read_plan
-from tasks.protocol.registration import registration_of
+from tasks.protocol.registration import check_again, registration_of
 from tasks.protocol.write import write_protocol
 from tasks.question import release_question
 
@@ -28,16 +28,21 @@ def protocol(file: str, folder: str, again: bool = False) -> list[str]:
         again: Charge again questions whose estimates were lost.
     """
     plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
-    registered = registration_of(plan, ledger.account(plan.plan.dataset))
-    for name, charges in ((each.name, registered[each.name]) for each in plan.plan.released):
-        state = release_question(plan, name, charges[-1], Path(folder), again=again, return_state=True)
-        if not state.is_completed():
-            error = state.result(raise_on_failure=False)
+    for name in (each.name for each in plan.plan.released):
+        registration = registration_of(plan, ledger.account(plan.plan.dataset))
+        reserve = registration.charges[name][-1]
+        try:
+            check_again(plan, registration, name)
+        except SpecError as error:
             failures[name] = f"question {name!r} failed: {error}"
+            continue
+        state = release_question(plan, name, reserve, Path(folder), again=again, return_state=True)
+        if not state.is_completed():
+            failures[name] = f"question {name!r} failed: {state.result(raise_on_failure=False)}"
     account = ledger.account(plan.plan.dataset)
     methods = write_protocol(plan, account, Path(folder), failures)
     for name in failures:
-        charge = registration_of(plan, account)[name][-1]
+        charge = registration_of(plan, account).charges[name][-1]
         if charge.state == RESERVED:
             failures[name] += (
                 f"; nothing was drawn, and its reserve of epsilon {charge.epsilon:g} is kept: dpcost ledger "

@@ -33,8 +33,9 @@ from flows.local_server import (
     wrong_setting,
 )
 from flows.lock import holder, locked
-from tasks.errors import MENDABLE, SpecError
+from tasks.errors import MENDABLE
 
+PORT = 4200
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
@@ -42,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
     parser.add_argument("studies", nargs="*", type=Path, help="your own study files to serve as well")
-    parser.add_argument("--port", type=int, default=4200, help="port; default: 4200")
-    parser.add_argument("--host", default=HOST, help=f"network interface; default: {HOST}")
+    parser.add_argument("--port", type=int, help=f"port; default: {PORT}")
+    parser.add_argument("--host", help=f"network interface; default: {HOST}")
     others = "host name of the server for other machines; repeatable"
     parser.add_argument("--known-as", action="append", default=[], help=others)
     options = parser.parse_args(arguments)
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(home: Path, options: argparse.Namespace) -> None:
     """Start a server, deploy every study, and run due studies until a signal."""
+    elsewhere = _elsewhere(options)
     print("starting the server and the deployments …", flush=True)
     path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # of the flows, for runs
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
@@ -76,9 +78,10 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         # A killed runner leaves files in the home; the next runner deletes them.
         "TMPDIR": str(_empty_folder(home / "prefect" / "tmp")),
     }
-    with _server(home, options) as address:
+    with prefect_server(home) if elsewhere else _own_server(home, options) as address:
         from prefect.runner import Runner
 
+        from flows.schedules import kept_settings, require_own_deployments, skipping_late_runs
         from flows.unfinished import end_unfinished
 
         class InterruptedRunner(Runner):
@@ -87,23 +90,39 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
             def handle_sigterm(self, *args: object, **kwargs: object) -> None:
                 signal.raise_signal(signal.SIGINT)
 
-        pages = address.removesuffix("/api")
+        tag, pages = home_tag(home), address.removesuffix("/api")
+        if elsewhere:
+            require_own_deployments(tag, address)
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
-        served = {runner.add_deployment(each) for each in deployments(home_tag(home), options.studies)}
-        end_unfinished(home_tag(home), served, commands=bool(holder(home)))
-        print(_welcome(pages, home), flush=True)
-        asyncio.run(runner.start())
+        planned = deployments(tag, options.studies)
+        changed = kept_settings(tag, planned)
+        served = {runner.add_deployment(each) for each in planned}
+        end_unfinished(tag, served, changed, commands=bool(holder(home)))
+        print(_welcome(pages, home, elsewhere), flush=True)
+        with skipping_late_runs(tag):
+            asyncio.run(runner.start())
 
 
-def _server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
-    """Return the server at ``PREFECT_API_URL`` if it responds, or one of this process with the reports."""
+def _elsewhere(options: argparse.Namespace) -> str:
+    """Return the address in ``PREFECT_API_URL`` if a server responds there; refuse options of another."""
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if address and answers(address):
-        return prefect_server(home)
+    if not address or not answers(address):
+        return ""
+    for name in ("port", "host"):
+        if (value := getattr(options, name)) is not None:
+            raise ServerError(
+                f"--{name} {value} is for a server of this process, but PREFECT_API_URL={address} names a "
+                f"server that responds; unset PREFECT_API_URL, or leave --{name} out"
+            )
+    return address
+
+
+def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
+    """Return a server of this process with the reports."""
     from flows.website import with_reports
 
-    listening = _listen(options)
+    listening = _listen(options.host or HOST, PORT if options.port is None else options.port)
     hosts = [HOST, "localhost", bound_host(listening), *options.known_as]
     compose = partial(with_reports, folder=REPORTS, authentication=own_authentication(home), hosts=hosts)
     return running_server(home, listening, {}, compose)
@@ -122,10 +141,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
     from flows.studies.find_study import find_study, readable_studies
 
     def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
-        try:
-            schedule = Cron(cron, timezone="UTC") if cron else None
-        except ValueError:
-            raise SpecError(f"{name}.toml: schedule must be five fields of cron, got {cron!r}") from None
+        schedule = Cron(cron, timezone="UTC") if cron else None
         tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
         return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=kind, **about)
 
@@ -138,7 +154,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
             study.schedule,
             parameters={"study": freeze(file), "options": {"profile": "standard"}},
             description=f"**{study.title}** {study.question.strip()}",
-            tags=[study.name, "standard"],
+            tags=[study.name],
         )
         for file, study in studies
     ]
@@ -146,14 +162,13 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
     return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
 
 
-def _listen(options: argparse.Namespace) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        return socket.create_server((options.host, options.port), family=family)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
         raise ServerError(
-            f"port {options.port} of {options.host} cannot be used ({error}); stop the program that uses "
-            "it, or pass another port, e.g. --port 4201"
+            f"port {port} of {host} cannot be used ({error}); stop the program that uses it, or pass another "
+            "port, e.g. --port 4201"
         ) from None
 
 
@@ -180,8 +195,13 @@ def _empty_folder(folder: Path) -> Path:
     return folder
 
 
-def _welcome(pages: str, home: Path) -> str:
+def _welcome(pages: str, home: Path, elsewhere: str) -> str:
     program = shlex.quote(str(Path(sys.executable).with_name("prefect")))
+    if elsewhere:
+        return f"""\
+This home is served to Prefect at {pages}, with the sign-in in PREFECT_API_AUTH_STRING.
+Ctrl-C stops its schedules and runs. Start a run now:
+  {program} deployment run study/housing --watch"""
     file = shlex.quote(str(authentication_file(home)))
     return f"""\
 Prefect is at {pages} (log: {home / "prefect" / "server.log"}), the reports at {pages}/reports/.

@@ -1,4 +1,4 @@
-"""Runs whose process died although Prefect shows them as running, and superseded late runs."""
+"""Runs whose process died although Prefect shows them as running."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -9,6 +9,7 @@ import psutil
 
 from flows.local_server import HEARTBEAT
 from flows.progress import say
+from flows.schedules import deployments_of, skip_late_runs
 
 MAX_STARTS = 3
 AUTOMATION = "dpcost: a run without a heartbeat has crashed"
@@ -36,7 +37,7 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
             reason = (
                 f"parameters must be of {', '.join(allowed)}, got {', '.join(unknown)[:200]}; leave them out"
             )
-            client.set_flow_run_state(flow_run.id, Failed(message=reason), force=True)
+            client.set_flow_run_state(flow_run.id, Failed(message=reason))  # it never began
             return
         if flow_run.deployment_id is None or starts >= MAX_STARTS:
             return
@@ -48,28 +49,23 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
         )
 
 
-def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> None:
+def end_unfinished(tag: str, served: Collection[UUID], changed: Collection[UUID], *, commands: bool) -> None:
     """Repair the history before a home serves the deployments `served`; its runs have the tag.
 
-    Nothing of the home runs at this time, except perhaps `commands`.
+    Nothing of the home runs at this time, except perhaps `commands`. Late runs of `changed` schedules are
+    skipped.
     """
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        _delete_other_deployments(client, tag, served)
+        for deployment in deployments_of(
+            client, tag
+        ):  # studies that are gone, whose schedules would continue
+            if deployment.id not in served:
+                client.delete_deployment(deployment.id)
         _end_dead_runs(client, tag, commands=commands)
-        _skip_late_runs(client, tag)
+        skip_late_runs(client, tag, changed)
         _watch_heartbeats(client, tag)
-
-
-def _delete_other_deployments(client: Any, tag: str, served: Collection[UUID]) -> None:
-    """Delete the deployments of deleted studies, whose schedules would continue."""
-    from prefect.client.schemas.filters import DeploymentFilter
-
-    tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}})
-    for deployment in client.read_deployments(deployment_filter=tagged):
-        if deployment.id not in served:
-            client.delete_deployment(deployment.id)
 
 
 def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
@@ -83,7 +79,7 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
             continue
         canceled = run.state is not None and run.state.is_cancelling()
         state: Any = Cancelled(message=_DEAD) if canceled else Crashed(message=_DEAD)
-        client.set_flow_run_state(run.id, state, force=True)
+        client.set_flow_run_state(run.id, state)
         say(f"the run {run.name} ended without a final state; it is now marked as {state.name.lower()}")
         if not canceled:
             start_again(None, run, state)
@@ -94,23 +90,17 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
             start_again(None, run, run.state)
 
 
-def _skip_late_runs(client: Any, tag: str) -> None:
-    """Cancel the late runs of a schedule, except the last one."""
-    from prefect.states import Cancelled
-
-    last = dict[Any, Any]()
-    for run in sorted(_flow_runs(client, tag, ["SCHEDULED"]), key=lambda run: run.expected_start_time):
-        if run.auto_scheduled and run.expected_start_time < datetime.now(UTC):
-            if earlier := last.get(run.deployment_id):
-                skipped: Any = Cancelled(message="Skipped: a later run of the same schedule is due.")
-                client.set_flow_run_state(earlier.id, skipped, force=True)
-            last[run.deployment_id] = run
-
-
 def _watch_heartbeats(client: Any, tag: str) -> None:
-    """Make Prefect's server mark runs without heartbeats as crashed, by its documented automation."""
-    if client.find_automation(f"{AUTOMATION} ({tag})") is None:
-        client.create_automation(_automation(tag))
+    """Make Prefect's server mark runs without heartbeats as crashed, by its documented automation.
+
+    It never overwrites a final state: Prefect may count an event late, and call a finished run silent.
+    """
+    automation = _automation(tag)
+    known = client.find_automation(automation.name)
+    if known is None:
+        client.create_automation(automation)
+    elif known.actions != automation.actions:
+        client.update_automation(known.id, automation)
 
 
 def _automation(tag: str) -> Any:
@@ -134,7 +124,7 @@ def _automation(tag: str) -> Any:
             threshold=1,
             within=timedelta(seconds=3 * HEARTBEAT),
         ),
-        actions=[ChangeFlowRunState(name="Crashed", state=StateType.CRASHED, force=True, message=_SILENT)],
+        actions=[ChangeFlowRunState(name="Crashed", state=StateType.CRASHED, force=False, message=_SILENT)],
     )
 
 
@@ -142,7 +132,11 @@ def _flow_runs(client: Any, tag: str, states: Collection[str]) -> list[Any]:
     from prefect.client.schemas.filters import FlowRunFilter
 
     run_filter: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": list(states)}}}
-    return list(client.read_flow_runs(flow_run_filter=FlowRunFilter(**run_filter)))
+    runs = list[Any]()
+    # The server returns one page at a time.
+    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**run_filter), offset=len(runs)):
+        runs += more
+    return runs
 
 
 def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
@@ -153,10 +147,9 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
     runs = list[Any]()
-    # The server returns one page at a time.
     while more := client.read_task_runs(
         flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(runs)
     ):
         runs += more
     for each in runs:
-        client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)
+        client.set_task_run_state(each.id, Crashed(message=_DEAD))

@@ -1,10 +1,17 @@
 """The task that computes a block of cells in a worker."""
 
+import os
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
-from prefect import runtime, task
+import httpx
+from prefect import get_client, runtime, task
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import Pause
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
@@ -18,12 +25,30 @@ from tasks.workers import compute, was_killed
 @task(task_run_name="{block.title}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def run_block(block: Block, design: CachedFile | None) -> Any:
     """Compute a block, unless it is stored; where its worker was killed, once more, alone."""
+    if os.environ.get("DPCOST_SERVED_BY"):
+        _heed_pause(str(runtime.flow_run.id))
     rows = rows_of(block, design)
     if rows.is_stored() and not is_again("run_block", [cell.key for cell in block.cells]):
         return Completed(name="Cached", data=rows)
     what = f"{block.replicates.study} {block.title}" if (runtime.task_run.run_count or 1) > 1 else ""
     compute(run.write_block, rows, block, design, n_bytes=block.n_bytes, last_try_of=what)
     return rows
+
+
+def _heed_pause(flow_run_id: str) -> None:
+    """Wait between blocks while a person pauses the run on Prefect's pages; leave a run that is suspended."""
+    while (state := _state_of_run(flow_run_id, int(time.monotonic()))) and state.is_paused():
+        if state.state_details.pause_reschedule:
+            raise Pause(state=state)
+        time.sleep(1)
+
+
+@lru_cache(maxsize=1)
+def _state_of_run(flow_run_id: str, second: int) -> Any:
+    """Return the state of a run, asked once a second; None if it does not respond."""
+    with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+        return client.read_flow_run(UUID(flow_run_id)).state
+    return None
 
 
 def run_blocks(

@@ -18,7 +18,5 @@ from tasks.release.release import Charging, release
 def release_question(plan: PlanFile, question: str, reserve: Charge, folder: Path, *, again: bool) -> None:
     """Charge and draw a reserved question, or read its estimate from the ledger; write its record."""
     request = plan.request(question, reserve.epsilon)
-    facts = {key: reserve.cost.facts[key] for key in ("reserve", "plan", "forecast")}
-    charging = Charging(again=again, facts=facts)
-    released = release(open_ledger(home()), request, plan.data, charging=charging)
+    released = release(open_ledger(home()), request, plan.data, charging=Charging(again=again))
     write_record(record_of(released), folder / question)

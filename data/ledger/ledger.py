@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from data.errors import AnswerLost, ContentRefused, LedgerBroken, LedgerError
+from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerBroken, LedgerError
 from data.ledger import backup, content, key
 from data.ledger.book import Book, VerifyReport, timestamp
 from data.ledger.charges import (
@@ -134,7 +134,7 @@ class Ledger:
         with self._database.answering(question.dataset):
             with self._writing() as book:
                 book.require_whole_tail()
-                charge = _answered(book, question, again)
+                charge = _answered(book, question, require_room, again)
                 if charge and charge.state == RESERVED:
                     charge = book.begin(_same_cost(charge, cost))
                 account = book.account(question.dataset)
@@ -263,16 +263,21 @@ class Ledger:
             yield book
 
 
-def _answered(book: Book, question: Question, again: bool) -> Charge | None:
+def _answered(book: Book, question: Question, require_room: RequireRoom, again: bool) -> Charge | None:
     """Return the charge with the result of a question, or None: charge it. A lost result is refused."""
     charges = _charges_of(book, question)
     if charges and (charges[-1].answer is not None or charges[-1].state == RESERVED):
         return charges[-1]
     if charges and not again:
+        remedy = "A repeated request is charged again; to do so, add --again"
+        try:
+            require_room(book.account(question.dataset).charges, charges[-1])
+        except BudgetExhausted as error:
+            remedy = f"It cannot be charged again: {error}"
         raise AnswerLost(
             f"this request was charged to {question.dataset!r} at {charges[-1].charged} (epsilon "
             f"{question.epsilon:g}, delta {question.delta:g}), and its result was lost before it was "
-            "stored. A repeated request is charged again; to do so, add --again"
+            f"stored. {remedy}"
         )
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -23,8 +24,12 @@ _MOST_READINGS = 100
 
 
 def marked(text: str) -> str:
-    """Return text with a mark around each quoted name; a quoted word becomes bare."""
-    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), text)
+    """Return text in one Unicode form, with a mark around each quoted name; a quoted word becomes bare."""
+    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), _composed(text))
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> str | None:
@@ -43,13 +48,16 @@ def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> s
 
 def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
     """Return all ways to write a name, with marks in place of quotes."""
+    name = _composed(name)
     bare = re.sub(_QUOTED, _inside, name)
     return {bare, marked(name), marked_columns(bare, columns), _mark(bare), _mark(name)}
 
 
 def marked_columns(text: str, columns: Sequence[str]) -> str:
     """Return a bare text with marks around each column whose name is not a word."""
-    odd = sorted((each for each in columns if _mark(each) != each and each), key=len, reverse=True)
+    odd = sorted(
+        (each for each in map(_composed, columns) if _mark(each) != each and each), key=len, reverse=True
+    )
     return re.sub("|".join(map(re.escape, odd)), lambda one: _mark(one[0]), text) if odd else text
 
 

@@ -341,6 +341,7 @@ def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
         fits = fits and {each.arg for each in node.keywords} <= _KEYWORDS
         fits = fits and not any(_names_a_column(each, names) for each in others)
         fits = fits and all(isinstance(each, ast.Constant) and each.value in _COUNTS for each in counts)
+        fits = fits and not (name == "poly" and any(getattr(each, "value", 1) == 0 for each in counts))
     elif name in ELEMENTWISE and (plain or name != "I"):
         fits = bool(first) and not others
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from dpalgos.answers.names import find_name
 from dpalgos.errors import InputError
 from dpalgos.models.families import family_class
 
@@ -25,8 +27,9 @@ class PlanQuestion(_Part):
     """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
-    ``weight``. A ``submodel`` names the question that it is nested in, and costs nothing. ``columns``,
-    ``bounds`` and ``params`` are those of a release file.
+    ``weight``. A ``test`` is a hypothesis about coefficients, such as ``age - 10 * smoker = 0``. A
+    ``submodel`` names the question that it is nested in, and costs nothing. ``columns``, ``bounds`` and
+    ``params`` are those of a release file.
     """
 
     name: Name
@@ -40,6 +43,7 @@ class PlanQuestion(_Part):
     interval: Annotated[float, Field(strict=True, ge=0.5, lt=1)] | None = 0.95
     precision: Annotated[dict[str, Positive], Field(min_length=1)] = {}
     weight: Positive | None = None
+    test: tuple[Text, ...] = ()  # hypotheses about the coefficients of a formula, which cost nothing
     bounds: dict[str, Any] = {}
     params: dict[str, Any] = {}
 
@@ -58,6 +62,8 @@ class PlanQuestion(_Part):
             if not mean or len(mean) > 1:
                 raise ValueError(f"precision must name its terms, got {target!r}; write e.g. {{ age = 0.1 }}")
             plain = {**plain, "precision": {mean[0]: target}}
+        if isinstance(test := plain.get("test"), str):
+            plain = {**plain, "test": [test]}
         plain = {**plain, "interval": plain.get("interval", 0.95) or None}
         return plain if mean is None else {**plain, "mean": mean}
 
@@ -70,7 +76,7 @@ class PlanQuestion(_Part):
     @model_validator(mode="after")
     def _is_one_kind(self) -> PlanQuestion:
         kinds = [name for name in ("formula", "mean", "columns") if getattr(self, name)]
-        if self.submodel and (others := [*self.declared.keys() - {"name", "submodel", "formula"}]):
+        if self.submodel and (others := [*self.declared.keys() - {"name", "submodel", "formula", "test"}]):
             raise ValueError(f"a submodel costs nothing, so leave out {min(others)!r}")
         if len(kinds) != 1 or (self.submodel and not self.formula):
             got = " and ".join(kinds) or "none"
@@ -81,6 +87,8 @@ class PlanQuestion(_Part):
             raise ValueError("estimator must be stated with columns, got none; see dpcost estimators")
         if self.precision and self.interval is None:
             raise ValueError("precision needs an interval, got interval = 0")
+        if self.test and (not self.formula or self.interval is None):
+            raise ValueError("test must be of a question with a formula and an interval, got another")
         return self
 
     @property
@@ -93,22 +101,34 @@ class PlanQuestion(_Part):
         """The weight by which the question gets a part of what targets leave; 0 for none."""
         return self.weight or float(not self.precision and not self.submodel)
 
-    def with_terms(self, terms: Sequence[str], categories: Sequence[str] = ()) -> PlanQuestion:
+    def with_terms(
+        self, terms: Sequence[str], categories: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> PlanQuestion:
         """Return the question with targets by the names of its terms; refuse a term that it lacks.
 
-        A category may be written ``C(name)`` or ``name``.
+        A category may be written ``C(name)`` or ``name``, and a name of ``columns`` in quotes. The factors of
+        an interaction may have another order.
         """
 
         def plain(term: str) -> str:
             for name in categories:
-                term = term.replace(f"C({name})", name)
+                for written in (name, f"Q('{name}')", f'Q("{name}")', f"`{name}`"):
+                    term = term.replace(f"C({written})", name)
             return term
 
-        known = {plain(term): term for term in terms}
-        for term in self.precision:
-            if plain(term) not in known:
-                raise InputError(f"precision must be for one of {', '.join(terms)}, got {term!r}")
-        targets = {known[plain(term)]: target for term, target in self.precision.items()}
+        targets: dict[str, float] = {}
+        for text, target in self.precision.items():
+            meant = [
+                term
+                for term in terms
+                if find_name(
+                    plain(text), {":".join(each) for each in permutations(plain(term).split(":"))}, columns
+                )
+            ]
+            if len(meant) != 1 or meant[0] in targets:
+                several = ", whose term has a target already" if meant and meant[0] in targets else ""
+                raise InputError(f"precision must be for one of {', '.join(terms)}, got {text!r}{several}")
+            targets[meant[0]] = target
         return self.model_copy(update={"precision": targets})
 
 

@@ -1,7 +1,7 @@
 """``dpcost protocol``: an analysis plan, checked without data, and released within one budget."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from data.store.folders import home
 from flows.cli.options import Yes, argument, flag, option
 
 if TYPE_CHECKING:
-    from data.ledger import Account
+    from data.ledger import Account, Charge
     from tasks.protocol.prepare import PreparedPlan
 
 protocol_app = typer.Typer(
@@ -65,7 +65,10 @@ def release(
     prepared, _ = _prepared(file, say)
     plan, total = prepared.plan, prepared.split.total
 
-    def confirm() -> None:
+    def confirm(left: "Sequence[Charge]") -> None:
+        returned = ", ".join(f"{each.reserve} (epsilon {each.epsilon:.4g})" for each in left)
+        if left:
+            say(f"given back, since they changed or left {file.name}: {returned}")
         if not (yes or is_confirmed(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
 
@@ -90,14 +93,16 @@ def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan,
     from reports.pages.coefficient_table import text_of_table
     from tasks.errors import SpecError
     from tasks.protocol.plan_file import read_plan
-    from tasks.protocol.prepare import prepare_plan
+    from tasks.protocol.prepare import check_charges, prepare_plan
 
     plan, account = read_plan(file), None
     with suppress(LedgerError):  # no budget is open yet
         account = open_ledger(home()).account(plan.plan.dataset)
     prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
     show(text_of_table(prepared.table))
-    show(f"all together: epsilon {prepared.split.total:.4g} at delta {plan.plan.delta:g}")
     if prepared.split.refusal:
         raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    show(f"all together: epsilon {prepared.split.total:.4g} at delta {plan.plan.delta:g}")
+    if account:
+        check_charges(prepared, account)
     return prepared, account

@@ -181,8 +181,9 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from dpalgos.central.preconditioned.releases import ROBUST
+    from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
-    from tasks.advice.releases import MOST_LIKELY_NONE, AskedRelease, forecast_release, needed_epsilon
+    from tasks.advice.releases import AskedRelease, forecast_release, needed_epsilon
     from tasks.errors import SpecError
 
     request = plan.request

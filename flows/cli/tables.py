@@ -48,8 +48,8 @@ def table(
     force: given.Force = False,
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
+    from tasks.release.methods import methods_of
     from tasks.report.coefficients import (
-        NO_METHODS,
         nested_record,
         read_record,
         table_format,
@@ -67,7 +67,7 @@ def table(
     if models:
         contents = [nested_record(each, formula) for each in contents for formula in formulas]
     if methods:
-        typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
+        typer.echo(methods_of(contents))
         return
     if out:
         write_table(contents, out)

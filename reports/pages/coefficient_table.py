@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
 from reports.writing import num, num_in, spreadsheet_text, words
 
@@ -18,7 +18,10 @@ FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _LIMITS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
-_ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
+_ESCAPED = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
 _TEX = str.maketrans(
     {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "×": r"$\times$", "<": "$<$"}
     | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}
@@ -39,9 +42,12 @@ class Model:
     level: float | None
     facts: Mapping[str, str]
     footnote: str
+    n_of_mean: str = ""  # the sample size, if the rows are means, which are not compared with zero
 
 
 def table_of(models: Sequence[Model]) -> PageTable:
+    if all(model.n_of_mean for model in models):
+        return _means(models)
     return _one(models[0]) if len(models) == 1 else _side_by_side(models)
 
 
@@ -62,6 +68,21 @@ def _one(model: Model) -> PageTable:
     facts = [[name, value, *[""] * (len(head) - 2)] for name, value in model.facts.items()]
     notes = [*_missing(model), *filter(None, [model.footnote])]
     return PageTable(head, rows + facts, model.title, notes=notes)
+
+
+def _means(models: Sequence[Model]) -> PageTable:
+    """Return a row for each variable, with its mean, interval, sample size and ε."""
+    levels = dict.fromkeys(f"{100 * model.level:g}% interval" for model in models if model.level)
+    head, rows = ["", "mean", words(levels) or "interval", "n"], []
+    has_budget = any("ε" in model.facts for model in models)
+    for model in models:
+        budget = [model.facts.get("ε", "")] * has_budget
+        for row in model.rows:
+            number, interval = _number(row, "estimate", *_LIMITS), _interval(row, *_LIMITS)
+            rows.append([row["term"], number, interval, model.n_of_mean, *budget])
+    notes = dict.fromkeys([*(note for each in models for note in _missing(each)), *_footnotes(models)])
+    title = models[0].title if len(models) == 1 else ""
+    return PageTable([*head, *["ε"] * has_budget], rows, title, notes=[*filter(None, notes)])
 
 
 def _side_by_side(models: Sequence[Model]) -> PageTable:
@@ -135,8 +156,11 @@ def _interval(row: Mapping[str, Any], low: str, high: str) -> str:
 
 
 def _p_value(row: Mapping[str, Any]) -> str:
-    value = row["p_value"]
-    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "" if row["p_value"] is None else p_text(row["p_value"])
+
+
+def p_text(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def render_coefficients(models: Sequence[Model], form: str) -> bytes:
@@ -168,6 +192,9 @@ def _csv(models: Sequence[Model]) -> bytes:
     """Return all numbers, unrounded, a row for each term; of several models, the first column says which."""
     named = [{"release": model.title, **row} for model in _numbered(models) for row in model.rows]
     table = pd.DataFrame(named, dtype=object).drop(columns=["release"] * (len(models) == 1))
+    if all(model.n_of_mean for model in models):
+        sizes = [model.n_of_mean.replace(",", "") for model in models for _ in model.rows]
+        table = table.drop(columns="p_value").assign(n=sizes)
     return table.map(spreadsheet_text).to_csv(index=False, lineterminator="\r\n").encode()
 
 

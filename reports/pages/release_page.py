@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos import get_estimator
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
@@ -49,7 +50,9 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
         intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     title = "Coefficients, with intervals where there are any"
-    table = table_of([Model(title=title, rows=coefficients.rows(), level=level, facts={}, footnote="")])
+    n = f"{release['model']['n']:,}" if get_estimator(release["estimator"]).task == "mean" else ""
+    model = Model(title=title, rows=coefficients.rows(), level=level, facts={}, footnote="", n_of_mean=n)
+    table = table_of([model])
     return replace(table, columns=("Term", *table.columns[1:]), notes=(), stacked=True)
 
 

@@ -14,6 +14,7 @@ from dpalgos import InputError, estimate, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
+from dpalgos.result import Result
 from tasks.advice.forecasts import (
     LEVEL,
     Forecast,
@@ -31,7 +32,6 @@ from tasks.study.panel import EstimatorSpec, Panel, structure_of
 from tasks.study.spec import StudySpec
 
 _TABLES, _FEW_TABLES = 60, 12
-MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
@@ -114,15 +114,28 @@ class SimulatedRelease:
 
     def limits(self, epsilon: float) -> list[np.ndarray]:
         """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
-        panel, request = self.panel, replace(self.asked, epsilon=epsilon)
         last = self.first + len(self.names) if self.names else None
+        limits = [result.interval for result in self.results(epsilon)]
+        return [ends[:, self.first : last] for ends in limits if ends is not None]
+
+    def results(self, epsilon: float) -> list[Result]:
+        """Return the releases at an ε from all tables that are not refused."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-            limits = [
-                _ends(panel, prepared, request, request.params, number)
-                for number, prepared in enumerate(self.tables)
-            ]
-        return [ends[:, self.first : last] for ends in limits if ends is not None]
+            results = [self._release(epsilon, number) for number in range(len(self.tables))]
+        return [result for result in results if result is not None]
+
+    def _release(self, epsilon: float, number: int) -> Result | None:
+        """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
+        panel, n = self.panel, self.panel.problem.traits.population[0]
+        replicates = Replicates(study="advice", panel=panel.name, n=n, first=0, count=1, of=1, seed=number)
+        draw = next(iter(panel.problem.draws(replicates, self.tables[number])))
+        keywords = {"interval": LEVEL, **self.asked.params, "epsilon": epsilon, "delta": self.asked.delta}
+        rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
+        try:
+            return estimate(self.asked.estimator, draw.sample, rng=rng, **keywords)
+        except InputError:
+            return None
 
 
 def simulate_release(spec: StudySpec, request: AskedRelease, n_tables: int = _TABLES) -> SimulatedRelease:
@@ -211,21 +224,6 @@ def needed_epsilon(spec: StudySpec, request: AskedRelease) -> float | None:
 
     step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)
     return None if step == _MOST_STEPS else request.epsilon * 2 ** (step / 2)
-
-
-def _ends(
-    panel: Panel, prepared: Any, request: AskedRelease, params: Mapping[str, Any], number: int
-) -> np.ndarray | None:
-    """Return the limits of the intervals from all rows of a synthetic table, (2, d); None if refused."""
-    n = panel.problem.traits.population[0]
-    replicates = Replicates(study="advice", panel=panel.name, n=n, first=0, count=1, of=1, seed=number)
-    draw = next(iter(panel.problem.draws(replicates, prepared)))
-    keywords = {"interval": LEVEL, **params, "epsilon": request.epsilon, "delta": request.delta}
-    rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
-    try:
-        return estimate(request.estimator, draw.sample, rng=rng, **keywords).interval
-    except InputError:  # a setting that has none, or too few rows
-        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from data.errors import numbered
 from dpalgos import InputError
-from dpalgos.formula.allowed import read_formula
+from dpalgos.answers.contrasts import constraints_of
+from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
@@ -85,6 +86,9 @@ def read_plan(path: Path) -> PlanFile:
                 question = _with_terms(question, request)
             elif question.submodel in requests:
                 _check_nested(question, requests[question.submodel])
+                if question.test:
+                    alone = question.model_copy(update={"submodel": ""})
+                    _with_terms(alone, _request(path, plan, alone, study))
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
@@ -138,19 +142,27 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, study: StudySpec) -
 
 
 def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:
+    """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     units, _ = public_plan(request)
     terms = [each for each in units.coef_names if each != units.intercept]
     assert request.table is not None
-    return question.with_terms(terms, [each.name for each in request.table.columns if each.categories])
+    columns = [each.name for each in request.table.columns]
+    for test in question.test:
+        try:
+            constraints_of(test, units.coef_names, columns)
+        except InputError as error:
+            raise InputError(str(error).replace("r_matrix", "test", 1)) from None
+    return question.with_terms(
+        terms, [each.name for each in request.table.columns if each.categories], columns
+    )
 
 
 def _check_nested(question: PlanQuestion, larger: ReleaseRequest) -> None:
-    """Refuse a nested model with a response or a column that its release does not have."""
+    """Refuse a nested model whose terms its release does not span."""
     design = larger.by_formula
     assert design is not None
-    reading = read_formula(question.formula, design.declared)
-    if reading.left != design.reading.left or not set(reading.right) <= set(design.reading.right):
-        raise SpecError(
-            f"formula must be nested in that of {question.submodel!r}, {design.formula!r}, got "
-            f"{question.formula!r}"
-        )
+    try:
+        check_nested(design, question.formula)
+    except InputError as error:
+        what = f"formula must be nested in that of {question.submodel!r}, {design.formula!r}"
+        raise SpecError(f"{what}: {error}") from None

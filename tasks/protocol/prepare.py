@@ -1,30 +1,39 @@
 """The split of a plan with its forecast, and the reserve of all its questions."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import count
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from data.ledger import Account, Ledger, PrivacyCost, Question
-from data.ledger.charges import RESERVED
+from data.errors import BudgetExhausted
+from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from dpalgos.accounting.composition import Spending
+from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.protocol import PlanQuestion
 from dpalgos.protocol.split import Curve, Split, split_budget
 from dpalgos.typing import FloatArray
+from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
+from tasks.advice.forecasts import range_of
 from tasks.advice.releases import AskedRelease, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
-from tasks.protocol.registration import registered_plan, registration_of
-from tasks.release.release import plan_on_rows, public_plan
-from tasks.release.spending import room_in
+from tasks.protocol.registration import Registration, facts_of, registration_of
+from tasks.release.design import question_parameters
+from tasks.release.release import plan_on_rows, public_plan, released_model
+from tasks.release.rows import units_as_declared
+from tasks.release.spending import room_in, spending_of, spent_epsilon
 
-# "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval
-Terms = Mapping[str, Any]
+# "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
+# "nested": the same of nested models, by question
+Forecast = Mapping[str, Any]
+_WIDER = 1.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,7 +42,14 @@ class PreparedPlan:
 
     plan: PlanFile
     split: Split
-    forecasts: Mapping[str, Terms]
+    forecasts: Mapping[str, Forecast]
+    registration: Registration
+
+    @property
+    def costs(self) -> dict[str, Spending]:
+        """The cost of each released question at its ε."""
+        requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
+        return {name: public_plan(request)[1].cost for name, request in requests.items()}
 
     @property
     def table(self) -> PageTable:
@@ -43,21 +59,22 @@ class PreparedPlan:
 def forecast_table(
     plan: PlanFile,
     epsilons: Mapping[str, float],
-    forecasts: Mapping[str, Terms],
+    forecasts: Mapping[str, Forecast],
     released: Mapping[str, Mapping[str, float]] | None = None,
 ) -> PageTable:
     """Return the forecast, a line for each term; next to it the half-widths that were ``released``."""
     rows: list[list[str]] = []
     for question in plan.plan.questions:
-        epsilon, forecast = epsilons.get(question.name), forecasts.get(question.name, {})
-        first = [question.name, "0" if question.submodel else _number(epsilon, "{:.4g}")]
-        nothing = f"nested in {question.submodel}" if question.submodel else ""
+        epsilon, forecast = epsilons.get(question.name), _forecast_of(question, forecasts)
+        first = [question.name, _number(epsilon, "{:.4g}")]
+        if question.submodel:
+            first = [f"{question.name} (nested in {question.submodel})", "0"]
         none = _number(forecast.get("none"), "{:.0%}")
-        for term, low, middle, high in forecast.get("terms", [(nothing, *[math.nan] * 3)]):
+        for term, low, middle, high in forecast.get("terms", [("", *[math.nan] * 3)]):
             width = "no interval" if middle is None else _number(middle)
             span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
             after = [] if released is None else [""]
-            if released and question.name in released and not question.submodel:
+            if released and question.name in released:
                 after = [_number(released[question.name].get(term)) or "none"]
             rows.append([*first, term, width, span, _number(question.precision.get(term)), none, *after])
             first, none = ["", ""], ""
@@ -65,7 +82,30 @@ def forecast_table(
     budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
-    return PageTable(columns, rows, title, 3, stacked=True)
+    notes = [*filter(None, (_wider(each, forecasts) for each in plan.plan.questions))]
+    return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
+
+
+def _forecast_of(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> Forecast:
+    """Return the forecast of a question; nothing if it was not forecast."""
+    if question.submodel:
+        return dict(forecasts.get(question.submodel, {}).get("nested", {}).get(question.name, {}))
+    return forecasts.get(question.name, {})
+
+
+def _wider(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> str:
+    """Say for which terms a nested model has wider intervals than its release; "" if for none."""
+    larger = {each[0]: each[2] for each in forecasts.get(question.submodel, {}).get("terms", ())}
+    nested = _forecast_of(question, forecasts).get("terms", ()) if question.submodel else ()
+    wider = [
+        f"{term}: ± {_number(width) or 'no interval'} for ± {num(larger[term])}"
+        for term, _, width, _ in nested
+        if larger.get(term) and (width is None or width > _WIDER * larger[term])
+    ]
+    return bool(wider) * (
+        f"{question.name} costs nothing, with wider intervals than {question.submodel} ({'; '.join(wider)}). "
+        "As a released question of its own, it may have narrower ones."
+    )
 
 
 def _number(value: float | None, form: str = "") -> str:
@@ -77,17 +117,76 @@ def _number(value: float | None, form: str = "") -> str:
 def prepare_plan(
     plan: PlanFile, account: Account | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> PreparedPlan:
-    """Split the budget of a plan by forecasts; questions that the account has registered keep their ε."""
-    counts, names = count(1), [each.name for each in plan.plan.released]
-    simulated = {name: _Simulated(plan, name, lambda: progress(next(counts))) for name in names}
-    registered = registration_of(plan, account).items()
-    fixed = {name: charges[-1].epsilon for name, charges in registered if name in names}
-    split = split_budget(plan.plan, {name: each.curve for name, each in simulated.items()}, fixed)
-    budget = plan.plan.epsilon  # for a forecast of targets that cannot be met
-    forecasts = {
-        name: each.forecast(min(split.epsilons.get(name, budget), budget)) for name, each in simulated.items()
-    }
-    return PreparedPlan(plan=plan, split=split, forecasts=forecasts)
+    """Split the budget of a plan by forecasts.
+
+    Questions that the account has registered keep their ε and their forecast. Only others are simulated.
+    """
+    registration, counts = registration_of(plan, account), count(1)
+    charged, simulated = registration.charged, dict[str, _Simulated]()
+    curves, forecasts = dict[str, Curve](), dict[str, Forecast]()
+    for name in (each.name for each in plan.plan.released):
+        charge = charged.get(name) or registration.reserved.get(name)
+        if charge and (name in charged or _is_question_of(charge, plan)):
+            forecasts[name] = charge.cost.facts["forecast"]
+        else:
+            simulated[name] = _Simulated(plan, name, lambda: progress(next(counts)))
+        if charge and name not in simulated and name not in charged:
+            curves[name] = Curve(half_widths=lambda _: {}, cost=partial(_cost_of, charge))
+        elif name not in charged:
+            curves[name] = simulated[name].curve
+    fixed = {name: each.epsilon for name, each in {**charged, **registration.reserved}.items()}
+    fixed = {each.name: fixed[each.name] for each in plan.plan.released if each.name in fixed}
+    split = split_budget(plan.plan, curves, fixed, registration.spent)
+    for name, each in simulated.items():  # of targets that cannot be met, at the whole ε
+        forecasts[name] = each.forecast(min(split.epsilons.get(name, inf), plan.plan.epsilon))
+    return PreparedPlan(plan=plan, split=split, forecasts=forecasts, registration=registration)
+
+
+def _cost_of(charge: Charge, _: float) -> Spending:
+    return spending_of([charge])
+
+
+def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
+    """Return whether a charge is of a question as a plan states it, by public declarations."""
+    name = charge.reserve.partition("/")[2]
+    with plan.naming(name):
+        request = plan.request(name, charge.epsilon)
+        _, drawing = public_plan(request)
+    table = request.table
+    assert table is not None
+    design, _ = units_as_declared(table, request.columns, request.family, request.by_formula)
+    parameters = question_parameters(request.estimator, drawing.params, design)
+    known = charge.question
+    asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
+    return asked.id == known.id
+
+
+def check_charges(prepared: PreparedPlan, account: Account) -> None:
+    """Refuse a plan that cannot be reserved in an account, as far as public declarations show it."""
+    plan, registration = prepared.plan, prepared.registration
+    for name in (each.name for each in plan.plan.released):
+        charge = registration.charged.get(name)
+        if charge and not _is_question_of(charge, plan):
+            raise _changed(plan, name, charge)
+    kept = [each for each in account.charges if each not in registration.reserved.values()]
+    costs = [
+        prepared.costs[each.name] for each in plan.plan.released if each.name not in registration.charged
+    ]
+    total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
+    if costs and total > account.budget.epsilon * (1 + 1e-9):
+        raise BudgetExhausted(
+            f"the budget of {account.budget.name!r} is epsilon {account.budget.epsilon:g}, of which "
+            f"{spent_epsilon(kept, account.budget.delta):.4g} is spent; with this plan, all charges need "
+            f"epsilon {total:.4g}: use less epsilon, or fewer questions"
+        )
+
+
+def _changed(plan: PlanFile, name: str, charge: Charge) -> SpecError:
+    return SpecError(
+        f"{plan.path.name}: question {name!r}: it must be new, or as it was charged as "
+        f"{charge.reserve or charge.question.estimator!r} on {charge.charged:.10}; restore it, or ask "
+        "another question under another name"
+    )
 
 
 class _Simulated:
@@ -121,46 +220,73 @@ class _Simulated:
         names, widths = self._units.half_widths(self._tables.names, widths)
         return dict(zip(names, widths.T, strict=True))
 
-    def forecast(self, epsilon: float) -> Terms:
+    def forecast(self, epsilon: float) -> Forecast:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None:
             return {}
-        forecast = self._tables.forecast(epsilon)
+        self._tick()
+        forecast, nested = self._tables.forecast(epsilon), {}
+        for each in self._plan.plan.questions:
+            if each.submodel == self._name:
+                nested[each.name] = self._nested(each.formula, epsilon)
         widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
         names, widths = self._units.half_widths(forecast.names, widths)
-        known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
-        terms = [[name, *each] for name, each in zip(names, known, strict=True)]
-        return {"terms": terms, "none": forecast.chance_of_none}
+        return {"terms": _plain_terms(names, widths), "none": forecast.chance_of_none, "nested": nested}
+
+    def _nested(self, formula: str, epsilon: float) -> Forecast:
+        """Return what to expect of a nested model."""
+        tables = [
+            submodel_by_formula(model, formula).coefficients()
+            for result in self._tables.results(epsilon)
+            if (model := released_model(result, self._request, self._units))
+        ]
+        if not tables:
+            return {"terms": [], "none": 1.0}
+        names = [*tables[0].terms]
+        kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
+        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
+        known = [each[np.isfinite(each)] for each in widths.T]
+        likely = [2 * len(each) > len(tables) for each in known]  # most tables have an interval
+        middle = [
+            np.median(each) if is_likely else math.nan for each, is_likely in zip(known, likely, strict=True)
+        ]
+        ends = [range_of(each) for each in known]
+        summary = np.array([(low, mid, high) for mid, (_, low, high) in zip(middle, ends, strict=True)])
+        none = 1 - float(np.isfinite(widths).any(axis=1).sum()) / len(self._tables.tables)
+        return {"terms": _plain_terms([names[j] for j in kept], summary.T), "none": none}
 
 
-def reserve_plan(prepared: PreparedPlan, ledger: Ledger, confirm: Callable[[], None] = lambda: None) -> None:
-    """Reserve all questions of a plan in the ledger, or none; ``confirm`` raises to change nothing.
+def _plain_terms(names: Sequence[str], widths: FloatArray) -> list[list[Any]]:
+    """Return each term with its lower limit, half-width and upper limit, (3, k)."""
+    known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
+    return [[name, *each] for name, each in zip(names, known, strict=True)]
 
-    Reserves of questions that changed or left the plan are given back. A question that was charged must be as
-    it was.
+
+def reserve_plan(
+    prepared: PreparedPlan, ledger: Ledger, confirm: Callable[[Sequence[Charge]], None] = lambda _: None
+) -> None:
+    """Reserve all questions of a plan in the ledger, or none.
+
+    Reserves of questions that changed or left the plan are given back. ``confirm`` gets them, and raises to
+    change nothing. A question that was charged must be as it was.
     """
     plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
     registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
-    first, charged = registered_plan(plan, registration), {each.question.id: each for each in account.charges}
+    by_question = {each.question.id: each for each in account.charges}
     for name in (each.name for each in plan.plan.released):
+        facts = facts_of(plan, registration, name)
         with plan.naming(name):
             request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-            kept = [each for each in registration.get(name, []) if each.state != RESERVED]
-            same = charged.get(planned.question.id)
-            reserve = f"{plan.name}/{name}"
-            if (kept and same is None) or (same is not None and same.reserve != reserve):
-                before = same or kept[-1]
-                raise SpecError(
-                    "it must be new, or as it was registered, got one that was charged as "
-                    f"{before.reserve or before.question.estimator!r} on {before.charged:.10}; restore it, "
-                    "or ask another question under another name"
-                )
-        facts = {"reserve": reserve, "plan": first, "forecast": prepared.forecasts[name]}
+        same = by_question.get(planned.question.id)
+        before = same or registration.charged.get(name)
+        if before and (same is None or same.reserve != facts["reserve"]):
+            raise _changed(plan, name, before)
+        facts["forecast"] = prepared.forecasts[name]
         cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
         requests[planned.question.id] = planned.question, cost
-    kept = [charges[-1] for charges in registration.values()]
-    left = [each.id for each in kept if each.state == RESERVED and each.question.id not in requests]
-    if left or not requests.keys() <= charged.keys():
-        confirm()
-        ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=left)
+    left = [each for each in registration.reserved.values() if each.question.id not in requests]
+    if left or not requests.keys() <= by_question.keys():
+        confirm(left)
+        ids = [each.id for each in left]
+        ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=ids)

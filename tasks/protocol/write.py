@@ -1,19 +1,33 @@
 """The page, the tables and the methods paragraph of a plan, from the records of its releases."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from data.ledger import Account
+from data.ledger import Account, Charge
+from data.ledger.charges import RESERVED
 from data.store.folders import atomic_write
-from reports.pages.coefficient_table import INTERCEPTS, table_of
-from reports.render import render_page
+from dpalgos import InputError
+from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.protocol import PlanQuestion
+from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
+from reports.render import PageTable, render_page
+from reports.writing import count_of, num, num_in
+from tasks.errors import SpecError
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
 from tasks.protocol.registration import Registration, deviations, registered_plan, registration_of
+from tasks.release.methods import methods_of
 from tasks.release.spending import spent_epsilon
-from tasks.report.coefficients import model_of_record, nested_record, read_record, write_table
+from tasks.report.coefficients import (
+    model_of_record,
+    nested_record,
+    read_record,
+    released_model,
+    write_table,
+)
 
 
 def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Mapping[str, str]) -> list[str]:
@@ -22,7 +36,7 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
     ``failures`` say why a question has no estimate.
     """
     records, registration = _records(plan, folder, failures), registration_of(plan, account)
-    charges = {name: each[-1] for name, each in registration.items()}
+    charges = {name: each[-1] for name, each in registration.charges.items()}
     epsilons = {name: charge.epsilon for name, charge in charges.items()}
     forecasts = {name: charge.cost.facts["forecast"] for name, charge in charges.items()}
     released = {
@@ -47,12 +61,23 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         if answer["lower"] is not None and answer["name"] not in INTERCEPTS
         if answer["name"] in (each.precision or [answer["name"]])
     ]
-    methods = _methods(plan, registration, records)
+    methods = _methods(plan, account, registration, records)
+    estimates |= {
+        f"{name} (not in the plan)": _answer_table(charge)
+        for name, charge in registration.charged.items()
+        if charge.answer and name not in estimates
+    }
     contents = render_page(
         "pages/protocol.jinja",
         name=plan.name,
         plan=forecast_table(plan, epsilons, forecasts, released),
+        charges=_charge_table(plan, registration),
         estimates=estimates,
+        tests={
+            each.name: _test_table(each, records[each.name])
+            for each in plan.plan.questions
+            if each.test and each.name in records
+        },
         results=results,
         deviations=[*deviations(plan, registration)],
         methods=methods,
@@ -82,25 +107,83 @@ def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[
     return records
 
 
+def _charge_table(plan: PlanFile, registration: Registration) -> PageTable:
+    """Return all charges of a registration."""
+    names = {each.name for each in plan.plan.released}
+    rows = []
+    for charge in registration.all_charges:
+        name = charge.reserve.partition("/")[2]
+        state = "reserved" if charge.state == RESERVED else "released" if charge.answer else "estimate lost"
+        what = state if name in names else f"{state}; not in the plan any more"
+        rows.append([name, charge.charged[:19].replace("T", " "), f"{charge.epsilon:.4g}", what])
+    spent = f"{spent_epsilon(registration.all_charges, plan.plan.delta):.4g}"
+    rows.append(["all together", "", spent, ""])
+    return PageTable(["Question", "charged (UTC)", "ε", ""], rows, "All charges of the plan", stacked=True)
+
+
+def _answer_table(charge: Charge) -> PageTable:
+    """Return the stored estimates of a question that left the file."""
+    answer = dict(charge.answer or {})
+    limits = answer.get("interval", {})
+    rows = []
+    for name, estimate in answer["estimate"].items():
+        ends = limits.get(name) or [None]
+        if None in ends:
+            rows.append([name, num(estimate), ""])
+        else:
+            low, high = ends
+            interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
+            rows.append([name, num_in((low + high) / 2, low, high), interval])
+    return PageTable(["", "estimate", "interval"], rows)
+
+
+def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable | str:
+    """Return the planned tests of a question."""
+    try:
+        model = released_model(record)
+        if question.submodel:
+            model = submodel_by_formula(model, question.formula)
+        tests = [model.t_test(each) for each in question.test]
+    except (SpecError, InputError) as error:
+        return f"There are no tests: {error}."
+    rows = []
+    for test in tests:
+        for name, effect, (low, high), p in zip(
+            test.names, test.effect, test.limits, test.pvalue, strict=True
+        ):
+            if math.isnan(effect):
+                rows.append([name, "", "", test.note])
+            else:
+                interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
+                rows.append([name, num_in(effect, low, high), interval, p_text(p)])
+    level = f"{100 * tests[0].level:g}% interval"
+    return PageTable(["planned test", "estimate", level, "p"], rows, stacked=True)
+
+
 def _methods(
-    plan: PlanFile, registration: Registration, records: Mapping[str, Mapping[str, Any]]
+    plan: PlanFile, account: Account, registration: Registration, records: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Return paragraphs for the methods section of a paper: the plan, and each of its releases."""
-    first, charges = (
-        registered_plan(plan, registration),
-        [one for each in registration.values() for one in each],
-    )
+    """Return paragraphs for the methods section of a paper: the plan with its releases, and deviations."""
+    first, charges = registered_plan(plan, registration), registration.all_charges
+    others = [each for each in account.charges if each not in charges]
+    earlier = [each for each in others if each.charged < first["date"]]
+    total = spent_epsilon(account.charges, account.budget.delta)
+    released = [record for name, record in records.items() if name in registration.charges]
     sentences = (
-        f"Questions, target half-widths and the split of one budget (ε = {first['epsilon']:g}, "
-        f"δ = {first['delta']:g}) were registered on {first['date'][:19].replace('T', ' ')} UTC, before any "
-        f"estimate was drawn (sha256 {first['sha256']}).",
+        f"Questions, target half-widths and one budget (ε = {first['epsilon']:g}, δ = {first['delta']:g}) "
+        f"were registered on {first['date'][:19].replace('T', ' ')} UTC (sha256 {first['sha256']}). No "
+        "estimate of the plan had been drawn before.",
         "" if first["sha256"] == plan.sha256 else f"The file now has sha256 {plan.sha256}.",
-        f"All questions together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g}.",
+        f"All charges of the plan together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g}.",
+        f"Outside the plan, {count_of(len(others), 'release')} from the same data "
+        f"({len(earlier)} before its registration) cost ε = {total:.4g} together with it."
+        if others
+        else "",
         *(
             f"{each.name} follows from the release of {each.submodel}, at no further cost."
             for each in plan.plan.questions
             if each.submodel
         ),
+        methods_of(released),
     )
-    methods = [record["release"]["methods"] for name, record in records.items() if name in registration]
-    return [" ".join(filter(None, sentences)), *methods, *deviations(plan, registration)]
+    return [" ".join(filter(None, sentences)), *deviations(plan, registration)]

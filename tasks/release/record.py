@@ -22,16 +22,13 @@ from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_text
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
 
 VERSION = 1
 FILES = ("release.json", "release.html")
-_REPLACED = {
-    Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
-    Relation.USER: "datasets of the same users that differ in all rows of one user, replaced by any others",
-}
 
 
 def record_of(released: StoredRelease) -> dict[str, Any]:
@@ -52,7 +49,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
-        "released_model": answer.get("released_model"),
+        "released_model": _released_model(released),
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -68,11 +65,17 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
-        "methods": _methods(released, model, spent, covers),
     }
     mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
     deployment = _deployment(released, model, spent, mechanisms)
-    return {"record_version": VERSION, "deployment": deployment, "release": release}
+    record = {"record_version": VERSION, "deployment": deployment, "release": release}
+    return {**record, "release": {**release, "methods": methods_of([record])}}
+
+
+def _released_model(released: StoredRelease) -> dict[str, Any] | None:
+    """Return the released model with its declared formula, which answers of version 2.1 do not hold."""
+    model, design = released.answer.get("released_model"), released.request.by_formula
+    return {**model, "declaration": design.declaration} if model and design else model
 
 
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
@@ -88,33 +91,6 @@ def _covers(released: StoredRelease) -> str:
     request, params = released.request, released.plan.params
     target = str(getattr(params, "interval_target", ""))
     return "" if request.level is None or not target else covered(target, request.family)
-
-
-def _methods(released: StoredRelease, model: Mapping[str, Any], spent: Mapping[str, Any], covers: str) -> str:
-    """Return a paragraph for the methods section of a paper."""
-    request, software = released.request, released.facts["software"]
-    estimator = request.estimator
-    relation, unit = estimator.relation or Relation.CENTRAL, estimator.unit_of_privacy
-    what = model["formula"] if request.by_formula else words([*request.columns.x])
-    of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
-    of += f", with the offset {model['offset']}," if model["offset"] else ""
-    references = words([f"{name} against {level}" for name, level in model["references"].items()])
-    sentences = (
-        f"We estimated {of} from {model['n']:,} {model['counted']} by {estimator.title} "
-        f"({estimator.reference}; dpcost {software['dpcost']}).",
-        model["preparation"],
-        f"Reference levels: {references}." if references else "",
-        "Columns, bounds, levels and settings were fixed before the program read the data.",
-        f"The estimates are differentially private for each {unit} at ε = {request.epsilon:g}, "
-        f"δ = {request.delta:g}: neighboring data are {_REPLACED[relation]}.",
-        "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
-        f"All releases from these data spend ε = {spent['epsilon_spent']:.3g} of a total of "
-        f"{spent['epsilon_budget']:g} at δ = {spent['delta_budget']:g}.",
-        f"{request.level:.0%} intervals account for sampling error and privacy noise. {covers}"
-        if request.level
-        else "",
-    )
-    return " ".join(filter(None, map(str.strip, sentences)))
 
 
 def _deployment(
@@ -143,7 +119,7 @@ def _deployment(
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
-            "privacy_unit_description": f"{relation.neighboring_relation}: {_REPLACED[relation]}{by}",
+            "privacy_unit_description": f"{relation.neighboring_relation}: {REPLACED[relation]}{by}",
             "privacy_parameters": {
                 "epsilon": request.epsilon,
                 "delta": request.delta,
@@ -228,9 +204,12 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "n": released.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.estimator.unit_of_privacy}s",
         "preparation": preparation_of(request),
+        "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": request.family,
         "formula": request.formula,
+        "by_formula": request.by_formula is not None,
+        "covariates": [*request.columns.x],
         "offset": released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
@@ -244,11 +223,15 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
 
 def preparation_of(request: ReleaseRequest) -> str:
     """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
+    return prepared_text(_preparation(request))
+
+
+def _preparation(request: ReleaseRequest) -> Preparation:
     table, columns = request.table, request.columns
     if table is None:
-        return "A file with a missing value is rejected. Columns are used without rescaling."
+        return [("A file with a missing value is rejected. Columns are used without rescaling.", ())]
     used = table.needed(each for each in table.columns if each.name in columns.xy)
-    return " ".join([_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)])
+    return [*_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)]
 
 
 def _drops_rows(request: ReleaseRequest) -> bool:
@@ -257,29 +240,27 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
 
 
-def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:
+def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:
     rule = "A file with a missing value is rejected."
     if drops:
         rule = (
             "Rows with a missing value are left out: they count in the number of rows and add zeros to sums."
         )
-    sentences = [rule]
+    yield rule, ()
     if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
-        sentences.append(f"Missing values are replaced by {words(imputed)}.")
+        yield "Missing values are replaced", imputed
     if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
-        sentences.append(f"Codes for missing values are {words(markers)}.")
-    return " ".join(sentences)
+        yield "Codes for missing values", markers
 
 
-def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]:
+def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[tuple[str, Sequence[str]]]:
     if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
-        listed = words([f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers])
         rule = "Values outside the public bounds are clipped to the nearer bound"
         if table.outside != "clip":
             rule = "A file with a value outside the public bounds is rejected"
-        yield f"{rule}: {listed}."
+        yield rule, [f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers]
     if logs := [each.name for each in used if each.transform]:
-        yield f"The logarithm of {words(logs)} is used."
+        yield "Logarithms are used", logs
     for each in used:
         merged = [
             f"{words(list(map(repr, texts)))} as {level!r}" for level, texts in each.levels.items() if texts
@@ -287,10 +268,10 @@ def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]
         if each.others:
             merged.append(f"every other text as {each.others!r}")
         if merged:
-            yield f"In {each.name}, {words(merged)} counts."
-    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')})."
+            yield f"In {each.name}, {words(merged)} counts.", ()
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')}).", ()
     if not table.user_id:
-        yield independence_of(table)
+        yield independence_of(table), ()
 
 
 def independence_of(table: AnalystTable) -> str:

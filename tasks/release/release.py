@@ -7,7 +7,7 @@ charge is on the disk before noise is drawn. The result is in the ledger before 
 import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -16,11 +16,12 @@ import numpy as np
 import dpalgos
 from data.errors import AnswerLost, DataError
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
+from data.ledger.charges import PENDING, RESERVED
 from data.tables.reading import PartitionedTable, StreamedTable
 from data.tables.sources import Source
 from dpalgos import Sample
-from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
@@ -35,15 +36,14 @@ from tasks.own_table.file_units import FileUnits
 from tasks.release.design import RowDesign, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
-from tasks.release.spending import room_in
+from tasks.release.spending import event_entries, room_in
 from tasks.run.threads import one_blas_thread
 from tasks.study.panel import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
 
-# What is stored of events with equal numbers; another version may have stored more.
-EVENT_FIELDS = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
+PLAN_FACTS = {"reserve", "plan", "file", "forecast"}  # of a question of a registered plan
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,14 +116,13 @@ class Charging:
     """The analyst's consent, and the confirmation, before a charge.
 
     ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
-    budget. ``before_charge`` is called with the plan of a question that was never charged; it raises to
-    charge nothing. ``facts`` are stored with a charge.
+    budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
+    reserve. It raises to change nothing.
     """
 
     again: bool = False
     allow_new_content: bool = False
     before_charge: Callable[[PlannedRelease], None] | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def release(
@@ -142,13 +141,20 @@ def release(
     others = {"allow_new_content": charging.allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
-    if plan.question.id not in {each.question.id for each in account.charges}:
-        if not charging.again:
-            _refuse_unmatched(plan.question, account.charges)
-        if charging.before_charge:
-            charging.before_charge(plan)
+    charges = [each for each in account.charges if each.question.id == plan.question.id]
+    if not charges and not charging.again:
+        _refuse_unmatched(plan.question, account.charges)
+    is_lost = bool(charges) and charges[-1].state == PENDING
+    if charging.before_charge and (
+        not charges or charges[-1].state == RESERVED or (is_lost and charging.again)
+    ):
+        charging.before_charge(plan)
     room = room_in(account.budget)
-    cost = replace(plan.cost, facts={**plan.cost.facts, **charging.facts})
+    # A question of a registered plan stays one, even if it is charged again.
+    of_plan = {
+        key: each.cost.facts[key] for each in charges[-1:] for key in PLAN_FACTS & each.cost.facts.keys()
+    }
+    cost = replace(plan.cost, facts={**plan.cost.facts, **of_plan})
     with ledger.answering(plan.question, cost, room, again=charging.again, **others) as (
         charge,
         account,
@@ -301,23 +307,6 @@ def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, A
     }
 
 
-def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return events as plain data, equal ones counted together."""
-    counts: dict[tuple[Any, ...], int] = {}
-    for event in events:
-        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-        key = (
-            event.label,
-            type(event).__name__.removesuffix("Event"),
-            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
-            None if sensitivity is None else float(np.max(sensitivity)),
-        )
-        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
-    return [
-        dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
-    ]
-
-
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     """Draw the estimate of a plan that was charged, and return it as plain data in the units of the file.
 
@@ -344,18 +333,21 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         answer["interval"] = dict(zip(units.coef_names, limits, strict=True))
         if why.any():
             answer["interval_note"] = why_none(why, units.coef_names)
-        answer |= _released_model(plan, drawn)
+        model = released_model(drawn, plan.request, units, plan.offset)
+        content = plain_model(model) if model else None
+        answer |= {"released_model": content} if content else {}
     return answer
 
 
-def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
+def released_model(
+    drawn: Result, request: ReleaseRequest, units: FileUnits, offset: str = ""
+) -> ReleasedModel | None:
     """Return what was released of a regression with intervals, from which further answers follow."""
     if not drawn.has_model:
-        return {}
-    request, units = plan.request, plan.rows.units
+        return None
     matrix, shift = units.affine
     design = request.by_formula
-    model = drawn.released_model(
+    return drawn.released_model(
         units.coef_names,
         matrix=matrix,
         shift=shift,
@@ -363,10 +355,8 @@ def _released_model(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
         columns=units.columns or units.coef_names,
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
-        offset=plan.offset,
+        offset=offset,
     )
-    content = plain_model(model)
-    return {} if content is None else {"released_model": content}
 
 
 def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data.dataset import Column
+from data.dataset import PLAIN, Column, Marks
 from data.errors import DataError
 from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
+from data.tables.marks import FileMarks
 from data.tables.reading import (
     PartitionedTable,
     StreamedTable,
@@ -264,13 +265,14 @@ def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     return levels
 
 
-def known_as(ledger: Ledger, data: Source) -> str:
+def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
     known = ledger.contents()
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    with opened_table(data) as (_, batches):
-        for batch in batches:
+    marks = FileMarks(declared)
+    with opened_table(data, marks) as (_, batches):
+        for batch in map(marks.plain, batches):
             reader.add(batch)
     return known.get(reader.fingerprint(), "") if reader.n_rows else ""

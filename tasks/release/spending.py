@@ -6,12 +6,20 @@ are refused.
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
+
+import numpy as np
 
 from data.errors import BudgetExhausted
 from data.ledger import Account, Charge, TotalBudget
 from dpalgos import InputError
+from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.events import Event
+
+# What is stored of events with equal numbers; another version may have stored more.
+EVENT_FIELDS = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:
@@ -26,6 +34,12 @@ def spending_of(charges: Sequence[Charge]) -> Spending:
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     set_aside = charges[0].cost.failure if charges else 0.0
     return spending_of(charges).epsilon(delta, set_aside)
+
+
+def epsilon_left(charges: Sequence[Charge], epsilon: float, delta: float) -> float:
+    """Return the ε of one more Gaussian release that fits into an (ε, δ)."""
+    rest = concentrated_rho(epsilon, delta) - spending_of(charges).rho
+    return Spending(rho=max(rest, 0.0), pure_epsilon=inf).epsilon(delta)
 
 
 def spent_of(account: Account) -> dict[str, Any]:
@@ -82,3 +96,20 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
         )
 
     return require_room
+
+
+def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return events as plain data, equal ones counted together."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for event in events:
+        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+        key = (
+            event.label,
+            type(event).__name__.removesuffix("Event"),
+            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
+            None if sensitivity is None else float(np.max(sensitivity)),
+        )
+        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
+    return [
+        dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
+    ]

@@ -19,7 +19,6 @@ from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
-NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -81,7 +80,10 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
     name = model.summary().title if model.offset else formula
     deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}
     release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
-    return {"deployment": deployment, "release": {**release, "nested_note": model.nested_note}}
+    return {
+        "deployment": deployment,
+        "release": {**release, "nested_note": model.nested_note * (model.omitted is not None)},
+    }
 
 
 def released_model(record: Mapping[str, Any]) -> ReleasedModel:
@@ -148,11 +150,13 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         "estimator": get_estimator(release["estimator"]).title,
         **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
+    is_mean = get_estimator(release["estimator"]).task == "mean"
     has_ends = any(end is not None for end in ends[0])
     center_note = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
     sentence = guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
+        n_of_mean=f"{about['n']:,}" if "n" in about and is_mean else "",
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},

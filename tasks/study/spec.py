@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Dataset
@@ -21,6 +21,7 @@ from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
 from tasks.study.block import Block, bundle
+from tasks.study.cron import check_cron
 from tasks.study.panel import (
     Count,
     DeltaRule,
@@ -32,7 +33,6 @@ from tasks.study.panel import (
     with_structure,
 )
 
-_CRON = r"^(\S+( \S+){4})?$"  # five fields
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 
@@ -113,7 +113,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
-    schedule: Annotated[str, Field(pattern=_CRON)] = ""  # when `make serve` runs it, UTC
+    schedule: Annotated[str, AfterValidator(check_cron)] = ""  # when `make serve` runs it, UTC
     analyst_table: AnalystTable | None = None
     formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import pkgutil
 import re
 import shlex
 import stat
@@ -124,6 +125,15 @@ def test_shell_blocks_run(path, folder):
 REQUEST = re.compile(
     r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
 )
+
+
+def test_every_name_on_the_pages_of_the_library_exists():
+    pages = [path for path in (PROJECT / "docs" / "api").iterdir() if path.suffix in (".md", ".rst")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    names = re.findall(r"(?:^   |auto\w+:: )(dpalgos[\w.]*)$", text, re.MULTILINE)
+    assert len(names) > 6
+    for name in names:
+        pkgutil.resolve_name(name)
 
 
 def test_what_the_prose_quotes_was_measured(monkeypatch):

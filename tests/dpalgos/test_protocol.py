@@ -1,6 +1,7 @@
 """Analysis plans: what is refused by name, how a budget is split, and plans on data frames."""
 
 import tomllib
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -57,6 +58,30 @@ def test_text_that_is_not_toml_and_a_plan_without_questions_are_refused():
     refused(plan_of, InputError, "[[question]]")
 
 
+TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
+
+
+@pytest.mark.parametrize(
+    ("written", "term"),
+    [
+        ("arm[T.b]", TERMS[0]),
+        ("C(Q('arm'))[T.b]", TERMS[0]),
+        ("my age", TERMS[1]),
+        ("`my age`", TERMS[1]),
+        ('Q("my age")', TERMS[1]),
+        ("arm[T.b]:x", TERMS[2]),
+        ("C(arm)[T.b]:x", TERMS[2]),
+        ("x:arm[T.b]", TERMS[2]),
+    ],
+)
+def test_targets_take_names_in_quotes_and_interactions_in_any_order(written, term):
+    (question,) = plan_of({**TARGET, "precision": {written: 1.0}}).questions
+    known = question.with_terms(TERMS, ["arm"], ["arm", "my age", "x"])
+    assert known.precision == {term: 1.0}
+    twice = question.model_copy(update={"precision": {written: 1.0, term: 2.0}})
+    refused(lambda: twice.with_terms(TERMS, ["arm"], ["arm", "my age", "x"]), InputError, "already")
+
+
 def curve(width_at_one, terms=("x",)):
     """Return a Gaussian release whose half-widths are in proportion to 1/ε."""
 
@@ -100,11 +125,68 @@ def test_a_split_that_cannot_be_met_says_what_would():
     ).refusal
 
 
-def test_a_target_that_no_epsilon_meets_is_named():
-    floor = Curve(half_widths=lambda epsilon: {"x": np.full(20, 1.5 + 1 / epsilon)}, cost=curve(1.0).cost)
-    refusal = split_budget(plan_of(TARGET), {"primary": floor}).refusal
-    assert "'primary'" in refusal
-    assert "any epsilon" in refusal
+def with_floor(lowest, none=0):
+    """Return a question with a lowest half-width, which some of 60 tables have without an interval."""
+
+    def widths(epsilon):
+        at = np.full(60, lowest + 1 / epsilon)
+        at[: none * (epsilon > 1)] = inf
+        return {"x": at}
+
+    return Curve(half_widths=widths, cost=curve(1.0).cost)
+
+
+def test_a_target_that_no_epsilon_meets_is_named_with_the_smallest_that_can_be_met():
+    split = split_budget(plan_of(TARGET), {"primary": with_floor(1.5)})
+    assert "'primary'" in split.refusal
+    assert "any epsilon" in split.refusal
+    assert "inf" not in split.refusal.replace("infeasible", "")
+    smallest = float(split.refusal.partition("is ")[2].partition(" for")[0])
+    assert smallest == pytest.approx(1.5 + 1 / 32, rel=0.02)
+    feasible = plan_of({**TARGET, "precision": {"x": smallest}}, epsilon=40)
+    assert not split_budget(feasible, {"primary": with_floor(1.5)}).refusal
+
+
+@pytest.mark.parametrize("none", [1, 14, 20])
+@pytest.mark.parametrize("target", [50.0, 5.0, 1.0])
+def test_a_target_that_is_met_at_some_epsilon_is_never_called_infeasible(none, target):
+    """A few tables without an interval at larger ε change nothing; nor do many, since smaller ε is tried."""
+    questions = [
+        {**TARGET, "name": f"{number}", "precision": {"x": target * (number + 1)}} for number in range(3)
+    ]
+    plan = plan_of(*questions, epsilon=3.0)
+    split = split_budget(plan, {each["name"]: with_floor(0.0, none) for each in questions})
+    assert not split.refusal
+    assert split.epsilons["0"] <= 2.05 / target
+
+
+def test_a_target_beyond_the_whole_budget_is_refused_with_what_can_be_met_there():
+    refusal = split_budget(plan_of(TARGET), {"primary": curve(4.0)}).refusal
+    smallest = float(refusal.partition("can be met is ")[2].partition(" for")[0])
+    assert smallest == pytest.approx(2.0, rel=0.03)
+    assert not split_budget(
+        plan_of({**TARGET, "precision": {"x": smallest}}), {"primary": curve(4.0)}
+    ).refusal
+
+
+def test_charges_of_a_plan_count_in_its_split_and_are_not_left_out_by_its_advice():
+    plan = plan_of(TARGET, {**TARGET, "name": "second"})
+    spent = curve(1.0).cost(1.5)
+    split = split_budget(plan, {"second": curve(1.0)}, {"primary": 1.5}, spent)
+    assert not split.refusal
+    assert split.total == pytest.approx((spent + curve(1.0).cost(split.epsilons["second"])).epsilon(DELTA))
+    refusal = split_budget(plan, {"second": curve(1.9)}, {"primary": 1.5}, spent).refusal
+    assert "epsilon 1.5 is charged" in refusal
+    assert "leaving out 'primary'" not in refusal
+    assert not split_budget(plan_of(TARGET, epsilon=1.0), {}, {"primary": 1.5}, spent).refusal
+    full = split_budget(plan_of(TARGET, MEAN, epsilon=1.5), {"mean": curve(1.0)}, {"primary": 1.5}, spent)
+    assert "nothing is left" in full.refusal
+
+
+def test_an_estimator_that_may_fail_is_refused_by_name():
+    may_fail = replace(curve(1.0), cost=lambda epsilon: replace(curve(1.0).cost(epsilon), failure=1e-7))
+    split = split_budget(plan_of(TARGET), {"primary": may_fail})
+    assert "'primary' may fail" in split.refusal
 
 
 def test_targets_that_leave_nothing_for_the_others_are_refused():
@@ -136,8 +218,10 @@ def test_all_targets_together_are_met_on_nineteen_tables_in_twenty():
         plan = plan_of(*({**TARGET, "name": f"{number}"} for number in range(targets)))
         exceeded = np.mean(widths > likely_half_width(plan, widths))
         assert exceeded == pytest.approx(0.05 / targets, abs=0.01)
-    widths[:400] = np.nan
-    assert likely_half_width(plan, widths) == inf  # a tenth of the tables has no interval
+    widths[:400] = np.inf  # a tenth of the tables has no interval
+    assert np.mean(widths[400:] > likely_half_width(plan, widths)) == pytest.approx(0.025, abs=0.01)
+    widths[:1200] = np.inf
+    assert likely_half_width(plan, widths) == inf
 
 
 TEXT = """
@@ -193,6 +277,12 @@ def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budge
     low, high = answers["mean age"].interval[:, 0]
     assert low < frame().age.mean() < high
     assert "C(plan)[T.b]" in answers["unadjusted"].params.index
+
+
+def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(plan):
+    wrong = TEXT.replace('formula = "cost ~ C(plan)"', 'formula = "cost ~ I(age**2)"')
+    other = Plan.from_toml(wrong.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+    refused(lambda: other.release(frame()), InputError, "I(age ** 2)")
 
 
 def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):

@@ -54,7 +54,8 @@ class Standing:
         self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.environment, self.said = environment, ""
-        words = [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options]
+        here = [] if "PREFECT_API_URL" in environment else ["--port", str(self.port)]
+        words = [sys.executable, "-m", "flows.serve", *here, *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.process = subprocess.Popen(
             words, cwd=folder, env=environment, preexec_fn=end_with_parent, **pipes

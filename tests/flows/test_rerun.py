@@ -97,6 +97,10 @@ def test_recent_runs_are_listed_from_the_newest_on(tmp_path):
     runs = [(run["study"], run["publication"]) for run in recent_runs(tmp_path / "home", tmp_path)]
     assert runs == [("mine", "not for publication"), ("snp", ""), ("housing", "")]
     assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["mine"]
+    below = tmp_path / "trial" / "snp"  # of a run with --out
+    below.mkdir(parents=True)
+    (below / "manifest.json").write_text(json.dumps(LAST | {"started": "2027-01-01T09", "finished": ""}))
+    assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["trial/snp"]
 
 
 def test_a_run_under_way_is_named_by_its_process(tmp_path):

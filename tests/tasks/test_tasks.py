@@ -6,7 +6,10 @@ from unittest.mock import Mock
 
 import pandas as pd
 import pytest
+from prefect.exceptions import Pause
+from prefect.states import Paused, Running, Suspended
 
+import tasks.blocks
 from data.datasets import get_dataset
 from data.errors import StoreError, Unreachable
 from data.fetch.ingest import to_parquet
@@ -224,3 +227,14 @@ def finished(folder, name="housing", **manifest):
 
 def files_below(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
+    waits, states = [], [Paused(), Paused(), Running()]
+    monkeypatch.setattr(tasks.blocks, "_state_of_run", lambda run, second: states.pop(0))
+    monkeypatch.setattr(tasks.blocks.time, "sleep", waits.append)
+    tasks.blocks._heed_pause("run")
+    assert len(waits) == 2
+    states += [Suspended()]
+    with pytest.raises(Pause):
+        tasks.blocks._heed_pause("run")

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -13,13 +14,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
+from datetime import UTC, datetime
 from unittest.mock import Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
+from data.store.folders import LOCK
 from flows import ServerError, serve
 from flows.local_server import answers
+from flows.lock import locked
 from tests.builders import copied_project
 from tests.own_processes import private_postgres
 
@@ -139,16 +144,172 @@ def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project
     assert "Traceback" not in serving.said
 
 
+PLAIN = """
+import sys
+from pathlib import Path
+from flows.local_server import own_authentication, prefect_server
+with prefect_server(Path(sys.argv[1])) as url:
+    print(url, own_authentication(Path(sys.argv[1])), flush=True)
+    sys.stdin.readline()
+"""
+
+
 def test_runs_are_served_to_a_server_elsewhere(project, start):
-    elsewhere = start(DPCOST_HOME=str(project / "elsewhere"))
-    elsewhere.process.send_signal(signal.SIGSTOP)  # its own runner takes no run meanwhile
-    elsewhere.process.send_signal(signal.SIGCONT)
-    known = {"PREFECT_API_URL": elsewhere.api_url, "PREFECT_API_AUTH_STRING": elsewhere.password}
-    serving = start(**known)
-    assert elsewhere.api_url.removesuffix("/api") in serving.said
+    words = [sys.executable, "-c", PLAIN, str(project / "elsewhere")]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    elsewhere = subprocess.Popen(words, cwd=project, env=inherited, text=True, **pipes)
+    api_url, password = elsewhere.stdout.readline().split()
+    serving = start(PREFECT_API_URL=api_url, PREFECT_API_AUTH_STRING=password)
+    assert api_url.removesuffix("/api") in serving.said
+    assert str(serving.home) not in serving.said  # the sign-in is not that of the home
     assert not answers(serving.api_url)
     assert serving.stop() == 0
-    assert answers(elsewhere.api_url)
+    assert answers(api_url)
+    elsewhere.communicate("\n", timeout=60)
+
+
+def test_a_home_does_not_take_over_the_server_of_another(project, start):
+    """Where ``PREFECT_API_URL`` is exported, as the operations page advises."""
+    first = start(DPCOST_HOME=str(project / "first"))
+    before = {each["id"]: each["tags"] for each in first.ask("deployments")}
+    known = {"PREFECT_API_URL": first.api_url, "PREFECT_API_AUTH_STRING": first.password}
+    for options, named in (((), "another home"), (("--port", "4201"), "--port 4201")):
+        second = start(*options, up=False, **known)
+        said = second.process.communicate(timeout=60)[0]
+        assert second.process.returncode == 1
+        assert named in said
+        assert "Traceback" not in said
+    assert {each["id"]: each["tags"] for each in first.ask("deployments")} == before
+
+
+def send(serving, method, path, body):
+    """Send a change, as Prefect's pages do."""
+    known = {**serving.known, "Content-Type": "application/json", "Prefect-Csrf-Client": "test"}
+    known["Prefect-Csrf-Token"] = serving.request_json("csrf-token?client=test")["token"]
+    status, said = serving.request(path, method=method, body=json.dumps(body).encode(), **known)
+    assert status < 300, said
+
+
+def test_a_finished_run_keeps_its_state_although_prefect_counts_a_heartbeat_late(project, start):
+    serving = start()
+    assert serving.stop() == 0
+    # As version 2.1 left it.
+    forced = "UPDATE automation SET actions = replace(actions, '\"force\": false', '\"force\": true')"
+    assert change_history(serving, forced) == 1
+    serving = start()
+    (automation,) = serving.ask("automations")
+    assert [each["force"] for each in automation["actions"]] == [False]
+    assert serving.run_deployment("study/housing", "--watch").returncode == 0
+    (run,) = [each for each in serving.ask("flow_runs") if not each["auto_scheduled"]]
+    roles = [
+        {"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"} for tag in run["tags"]
+    ]
+    event = {
+        "id": str(uuid.uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": "prefect.flow-run.heartbeat",
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{run['id']}"},
+        "related": roles,
+    }
+    send(serving, "POST", "events", [event])
+    until(lambda: change_history(serving, "UPDATE automation_bucket SET count = count"))
+    assert serving.stop() == 0
+    a_while_ago = "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
+    change_history(serving, f"UPDATE automation_bucket SET {a_while_ago}")
+    serving = start()
+    executed = {"filter": {"event": {"prefix": ["prefect.automation.action"]}}}
+    until(lambda: serving.ask("events/filter", executed)["events"])
+    assert states(serving) == ["COMPLETED"]
+
+
+def test_a_pause_and_a_limit_that_a_person_set_are_kept_by_a_restart(start):
+    serving = start()
+
+    def housing():
+        (found,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
+        return found
+
+    (schedule,) = housing()["schedules"]
+    place = f"deployments/{housing()['id']}"
+    send(serving, "PATCH", f"{place}/schedules/{schedule['id']}", {"active": False})
+    send(
+        serving,
+        "PATCH",
+        place,
+        {"concurrency_limit": 3, "concurrency_options": {"collision_strategy": "CANCEL_NEW"}},
+    )
+    assert serving.stop() == 0
+    serving = start()
+    assert [each["active"] for each in housing()["schedules"]] == [False]
+    assert housing()["global_concurrency_limit"]["limit"] == 3
+    assert housing()["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    assert serving.stop() == 0
+
+
+LATE = (
+    "UPDATE flow_run SET expected_start_time = datetime(expected_start_time, '-1 day'), "
+    "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day') WHERE auto_scheduled"
+)
+
+
+def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, running):
+    study = project / "flows" / "studies" / "housing.toml"
+    minute = (datetime.now(UTC).minute + 30) % 60  # so that none is due before the run that keeps it busy
+    study.write_text(study.read_text().replace("0 3 * * 1", f"{minute} * * * *"))
+    serving = running()
+    until(
+        lambda: [
+            run for run in serving.ask("flow_runs") if "housing" in run["tags"] and run["auto_scheduled"]
+        ]
+    )
+    assert change_history(serving, LATE) >= 3
+
+    def late():
+        runs = [run for run in serving.ask("flow_runs") if run["auto_scheduled"] and "housing" in run["tags"]]
+        now = datetime.now(UTC).isoformat()
+        return [run for run in runs if run["state_type"] == "SCHEDULED" and run["expected_start_time"] < now]
+
+    until(lambda: len(late()) == 1)
+    (project / "gate").touch()
+
+    def begun():
+        kinds = [run["state_type"] for run in serving.ask("flow_runs") if run["auto_scheduled"]]
+        return [kind for kind in kinds if kind not in ("SCHEDULED", "CANCELLED")]
+
+    until(begun, timeout=180)
+    until(lambda: begun() == ["COMPLETED"], timeout=180)
+    time.sleep(3)
+    assert begun() == ["COMPLETED"]
+    assert serving.stop() == 0
+
+
+def test_a_late_run_of_a_schedule_that_was_removed_does_not_run(project, start):
+    study = project / "flows" / "studies" / "housing.toml"
+    text = study.read_text()
+    study.write_text(text.replace("0 3 * * 1", "*/5 * * * *"))
+    serving = start()
+    until(lambda: [run for run in serving.ask("flow_runs") if "housing" in run["tags"]])
+    assert serving.stop() == 0
+    assert change_history(serving, LATE) > 10
+    study.write_text(text.replace('schedule = "0 3 * * 1"\n', ""))
+    serving = start()
+    time.sleep(8)
+    of_study = [run["state_type"] for run in serving.ask("flow_runs") if "housing" in run["tags"]]
+    assert set(of_study) <= {"CANCELLED"}
+    assert serving.stop() == 0
+
+
+def test_a_run_that_waits_for_the_lock_says_so_on_its_page(project, start):
+    waits = "from flows.lock import exclusive_run\n    from data.store.folders import home\n"
+    write_flow(project, before=f"{waits}    with exclusive_run(home()):\n        pass\n    total")
+    serving = start()
+    with locked(serving.home, LOCK, print):
+        assert serving.run_deployment().returncode == 0
+        until(lambda: [log for log in serving.ask("logs") if "waiting for it to end" in log["message"]])
+        assert states(serving) == ["RUNNING"]
+    until(lambda: states(serving) == ["COMPLETED"])
+    assert serving.stop() == 0
 
 
 def test_a_second_one_is_refused(start):
@@ -233,7 +394,7 @@ def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
     assert serving.request("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
         assert page.status == 200
-    wanted = {"housing", "standard"}  # Monday's run
+    wanted = {"housing"}  # Monday's run
     until(lambda: [run for run in serving.ask("flow_runs") if wanted < set(run["tags"])])
 
 

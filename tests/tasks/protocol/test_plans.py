@@ -1,11 +1,13 @@
 """Plans of a file: checked without data, reserved, released, changed, continued; measured over many."""
 
+import shutil
 import tomllib
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from prefect.states import Completed, Failed
 
@@ -21,13 +23,13 @@ from reports.writing import num_in
 from tasks.advice.releases import AskedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
-from tasks.protocol.prepare import prepare_plan, reserve_plan
-from tasks.protocol.registration import deviations, registration_of
+from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
+from tasks.protocol.registration import deviations, registered_plan, registration_of
 from tasks.question import release_question
 from tasks.release.record import record_of
 from tasks.release.release import Charging, draw_answer, public_plan
-from tasks.release.spending import room_in
-from tasks.report.coefficients import read_record
+from tasks.release.spending import room_in, spent_epsilon
+from tasks.report.coefficients import read_record, released_model
 from tests.builders import refused
 from tests.independent.accountant import epsilon_of_rho, rho_of
 from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, trial, written
@@ -64,7 +66,7 @@ def reserve(file):
 def asks(file):
     """Return whether a reserve of the plan asks for consent."""
     questions = []
-    reserve_plan(prepared_plan(file), open_ledger(), lambda: questions.append("reserve?"))
+    reserve_plan(prepared_plan(file), open_ledger(), lambda _: questions.append("reserve?"))
     return bool(questions)
 
 
@@ -90,7 +92,6 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert not prepared.split.refusal
     rows = {(row[0], row[2]): row for row in prepared.table.texts}
     assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
-    assert rows["unadjusted", "nested in primary"][1] == "0"
     events = [
         event
         for name, epsilon in prepared.split.epsilons.items()
@@ -207,7 +208,7 @@ def test_a_question_that_was_answered_cannot_change(file):
     reserve(file)
     run(file)
     edit(file, ('mean = "baseline"', 'mean = "age"'))
-    refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was registered")
+    refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was charged")
 
 
 def test_corrected_data_are_accepted_after_all_reserves_are_given_back(file):
@@ -234,7 +235,13 @@ def test_a_question_names_a_form_if_the_study_lists_several(file):
 def test_a_question_that_another_plan_has_asked_is_refused(file):
     reserve(file)
     other = file.rename(file.with_name("other-plan.toml"))
-    refused(lambda: reserve(other), SpecError, "'primary'", "trial-plan/primary")
+    edit(other, ("= 2.5", "= 2.6"))
+    prepared = prepared_plan(other)
+    epsilons = {
+        each.reserve.partition("/")[2]: each.epsilon for each in open_ledger().account("trial").charges
+    }
+    same = replace(prepared, split=replace(prepared.split, epsilons=epsilons))
+    refused(lambda: reserve_plan(same, open_ledger()), SpecError, "'primary'", "trial-plan/primary")
     assert len(charges()) == 2
 
 
@@ -248,6 +255,12 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
         "'primary'",
         "'unadjusted'",
     ]
+
+
+@pytest.mark.parametrize("terms", ["I(baseline**2)", "baseline:arm", "log(baseline)"])
+def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_a_row_is_read(terms, file):
+    edit(file, ('formula = "systolic ~ C(arm)"', f'formula = "systolic ~ {terms}"'))
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", terms[:3])
 
 
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):
@@ -316,7 +329,7 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
     refused(lambda: run(file), SpecError, "'mean baseline'")
     assert charges("pending") == ["trial-plan/mean baseline"]
     monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
-    refused(lambda: run(file), SpecError, "--again")
+    refused(lambda: run(file), SpecError, "is left")
     ledger, account = open_ledger(), open_ledger().account("trial")
     lost = [each.id for each in account.charges if each.state == "pending"]
     refused(
@@ -324,7 +337,7 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
         LedgerError,
         "stays spent",
     )
-    refused(lambda: run(file, again=True), SpecError, "budget of 'trial'")  # the plan took all of it
+    refused(lambda: run(file, again=True), SpecError, "is left")  # the plan took all of it
     assert prepared.split.total > 2.9
 
 
@@ -337,6 +350,198 @@ def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
     text = run(file, again=True).with_suffix(".md").read_text()
     assert "charged 2 times" in text
     assert len(charges("released")) == 2
+
+
+def test_every_charge_of_a_registration_is_on_the_page_whether_in_the_file_or_not(file):
+    edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
+    first = file.read_text()
+    reserve(file)
+    for name, column in (("fish1", "age"), ("fish2", "bmi")):
+        fished = f'\n[[question]]\nname = "{name}"\nmean = "{column}"\nprecision = 2.0\n'
+        file.write_text(first + fished)
+        reserve(file)
+        run(file)
+    file.write_text(first)
+    assert not asks(file)
+    text = run(file).with_suffix(".md").read_text()
+    spent = spent_epsilon(open_ledger().account("trial").charges, 1e-6)
+    assert f"{spent:.4g}" in text
+    for name, column in (("fish1", "age"), ("fish2", "bmi")):
+        deviation = [line for line in found_deviations(file) if f"'{name}' was added" in line]
+        assert "dropped" in deviation[0]
+        assert f"## {name} (not in the plan)" in text
+        assert column in text.partition(f"## {name} (not in the plan)")[2].partition("##")[0]
+    assert "None." not in text.partition("## Deviations")[2]
+
+
+def test_all_charges_of_a_plan_count_in_its_epsilon(file):
+    """A question that is replaced after each answer stays within the epsilon of the plan."""
+    edit(file, ("epsilon = 3.0", "epsilon = 1.0"), ('"arm[T.drug]" = 2.5', '"arm[T.drug]" = 25.0'))
+    for number in range(4):
+        fished = f'\n[[question]]\nname = "fish{number}"\nmean = "age"\nprecision = 3.0\n'
+        before = file.read_text()
+        file.write_text(before.partition('\n[[question]]\nname = "fish')[0] + fished)
+        prepared = prepared_plan(file)
+        if prepared.split.refusal:
+            assert "is charged" in prepared.split.refusal
+            break
+        reserve_plan(prepared, open_ledger())
+        run(file)
+        spent = spent_epsilon(open_ledger().account("trial").charges, 1e-6)
+        assert spent <= 1.0
+        assert prepared.split.total == pytest.approx(spent, rel=1e-3)
+    assert spent_epsilon(open_ledger().account("trial").charges, 1e-6) <= 1.0
+
+
+def test_two_files_of_one_name_are_two_registrations(file, tmp_path):
+    edit(file, ("epsilon = 3.0", "epsilon = 1.0"))
+    reserve(file)
+    before = charges()
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("trial.toml", "trial.parquet"):
+        shutil.copy(file.with_name(name), other)
+    second = other / file.name
+    second.write_text(file.read_text())
+    edit(second, ("C(arm) + baseline", "C(arm) + age"), ('mean = "baseline"', 'mean = "age"'))
+    reserve(second)
+    assert set(before) < set(charges())
+    plans = [read_plan(each) for each in (file, second)]
+    first, later = (registration_of(each, open_ledger().account("trial")) for each in plans)
+    assert first.name != later.name
+    assert registered_plan(plans[0], first)["sha256"] == plans[0].sha256
+    assert registered_plan(plans[1], later)["sha256"] == plans[1].sha256
+    assert found_deviations(file) == found_deviations(second) == []
+
+
+def test_a_file_that_is_moved_or_renamed_keeps_its_registration(file, tmp_path):
+    reserve(file)
+    other = file.rename(file.with_name("other-plan.toml"))
+    assert not asks(other)
+    run(other)
+    assert len(charges("released")) == 2
+
+
+def test_what_is_given_back_is_named_in_the_question_before(file):
+    reserve(file)
+    edit(file, ('mean = "baseline"', 'mean = "age"'))
+    named = []
+    reserve_plan(prepared_plan(file), open_ledger(), named.extend)
+    assert [each.reserve for each in named] == ["trial-plan/mean baseline"]
+
+
+def test_check_refuses_what_release_would_refuse(file, home):
+    reserve(file)
+    run(file)
+    edit(file, ('mean = "baseline"', 'mean = "age"'))
+    (file.parent / "trial.parquet").unlink()
+    account = open_ledger().account("trial")
+    refused(lambda: check_charges(prepared_plan(file), account), SpecError, "'mean baseline'", "as it was")
+    edit(file, ('mean = "age"', 'mean = "baseline"'))
+    check_charges(prepared_plan(file), account)
+    Ledger(home).open_dataset("small", 1.0, 1e-6)
+    edit(file, ('dataset = "trial"', 'dataset = "small"'))
+    small = open_ledger().account("small")
+    refused(lambda: check_charges(prepare_plan(read_plan(file), small), small), BudgetExhausted, "'small'")
+
+
+def test_a_continuation_simulates_nothing(file, monkeypatch):
+    first = reserve(file)
+    run(file)
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", None)
+    again = prepared_plan(file)
+    assert again.split.epsilons == first.split.epsilons
+    assert again.split.total == pytest.approx(first.split.total)
+    assert again.table.texts == first.table.texts
+
+
+def test_a_lost_estimate_is_offered_again_only_if_the_plan_has_epsilon_left(file, monkeypatch, home):
+    reserve(file)
+    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
+    refused(lambda: run(file), SpecError, "'mean baseline'")
+    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
+    for again in (False, True):
+        sentence = refused(
+            lambda again=again: run(file, again=again), SpecError, "is left", "3", "Raise epsilon"
+        )
+        assert "--again" not in sentence
+    assert len(charges()) == 2
+
+
+def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
+    reserve(file)
+    plan = read_plan(file)
+    charge = registration_of(plan, open_ledger().account("trial")).reserved["mean baseline"]
+
+    def ask(planned):
+        raise SpecError("asked")
+
+    one = lambda: tasks.release.release.release(  # noqa: E731
+        open_ledger(),
+        plan.request("mean baseline", charge.epsilon),
+        plan.data,
+        charging=Charging(before_charge=ask),
+    )
+    refused(one, SpecError, "asked")
+    assert "trial-plan/mean baseline" in charges("reserved")
+
+
+def test_a_nested_model_is_forecast_and_its_wider_intervals_are_named(file):
+    table = prepared_plan(file).table
+    rows = {row[0]: number for number, row in enumerate(table.texts) if row[0]}
+    nested = table.texts[rows["unadjusted (nested in primary)"]]
+    assert nested[1] == "0"
+    assert float(nested[3]) > 0
+    assert any("own" in note for note in table.notes)
+
+
+def test_planned_tests_are_registered_and_written_on_the_page(file):
+    edit(
+        file,
+        ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'),
+        ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'),
+    )
+    reserve(file)
+    text = run(file).with_suffix(".md").read_text()
+    assert text.count("planned test") == 2
+    record = read_record(file.parent / "out" / "primary")
+    (expected,) = released_model(record).t_test("baseline = 0.5").pvalue
+    assert (f"{expected:.3f}" if expected >= 0.001 else "< 0.001") in text.replace("\\", "")
+    edit(file, ("baseline = 0.5", "baseline = 0.6"))
+    assert [line for line in found_deviations(file) if "test was" in line]
+
+
+def test_the_methods_paragraph_is_one_and_says_each_thing_once(file):
+    reserve(file)
+    folder = file.parent / "out"
+    first, *rest = flows.protocol.protocol.fn(str(file), str(folder), False)
+    assert rest == []
+    for words in (
+        "Noise was drawn",
+        "Unit of privacy",
+        "neighboring data are",
+        "A file with a missing value",
+    ):
+        assert first.count(words) == 1, words
+    assert "ours" not in first
+    assert "baseline" in first
+
+
+def test_a_table_of_means_has_a_row_for_each_variable_and_no_test(file):
+    edit(file, ('columns = ["unadjusted", "primary"]', 'columns = ["mean baseline", "mean age"]'))
+    edit(file, ('out = "table.tex"', 'out = "table.csv"'))
+    file.write_text(file.read_text() + EXTRA.replace('"extra"', '"mean age"'))
+    reserve(file)
+    run(file)
+    table = pd.read_csv(file.parent / "out" / "table.csv")
+    assert list(table.term) == ["baseline", "age"]
+    assert "p_value" not in table
+    assert set(table.n) == {SMALL_N}
+    edit(file, ('out = "table.csv"', 'out = "table.md"'))
+    run(file)
+    text = (file.parent / "out" / "table.md").read_text()
+    assert "| baseline" in text
+    assert "| p" not in text
 
 
 def half_widths(record):

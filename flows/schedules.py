@@ -1,0 +1,118 @@
+"""The deployments of a home on a Prefect server: whose they are, settings that people chose, late runs."""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from flows import ServerError
+from flows.local_server import HOME_TAG
+
+SKIP_EVERY = 5.0  # seconds
+
+
+def deployments_of(client: Any, tag: str = "") -> list[Any]:
+    """Return the deployments on a server, or those with a tag."""
+    from prefect.client.schemas.filters import DeploymentFilter
+
+    tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}}) if tag else None
+    found = list[Any]()
+    # The server returns one page at a time.
+    while more := client.read_deployments(deployment_filter=tagged, offset=len(found)):
+        found += more
+    return found
+
+
+def require_own_deployments(tag: str, address: str) -> None:
+    """Refuse a server that serves another home: both would take each other's runs."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        tags = {each for deployment in deployments_of(client) for each in deployment.tags}
+    if homes := sorted(each for each in tags if each.startswith(HOME_TAG) and each != tag):
+        raise ServerError(
+            f"PREFECT_API_URL={address} must be a server without deployments of another home, got those of "
+            f"{homes[0]}; unset PREFECT_API_URL, which starts a server here, or set it to another server"
+        )
+
+
+def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
+    """Keep what people set on Prefect's pages: a pause, and a concurrency limit.
+
+    Return the deployments whose schedule changed.
+    """
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        known = {each.name: each for each in deployments_of(client, tag)}
+    changed = set[UUID]()
+    for each in planned:
+        if (before := known.get(each.name)) is None:
+            continue
+        each.paused = before.paused
+        if limit := before.global_concurrency_limit:
+            each.concurrency_limit = limit.limit
+            each.concurrency_options = before.concurrency_options
+        if before.schedules and not any(schedule.active for schedule in before.schedules):
+            for schedule in each.schedules or ():
+                schedule.active = False
+        if _crons(each) != _crons(before):
+            changed.add(before.id)
+    return changed
+
+
+def _crons(deployment: Any) -> set[str]:
+    return {str(getattr(each.schedule, "cron", each.schedule)) for each in deployment.schedules or ()}
+
+
+def skip_late_runs(client: Any, tag: str, changed: Collection[UUID] = ()) -> None:
+    """Cancel the late runs of a schedule, except the last one, and all of a removed or paused schedule."""
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.states import Cancelled
+
+    active = {
+        each.id
+        for each in deployments_of(client, tag)
+        if not each.paused and any(schedule.active for schedule in each.schedules)
+    }
+    # A retry is scheduled, too, under another name.
+    states = {"name": {"any_": ["Scheduled", "Late"]}}
+    scheduled: Any = {"tags": {"all_": [tag]}, "state": states}
+    scheduled["expected_start_time"] = {"before_": datetime.now(UTC).isoformat()}
+    runs, last = list[Any](), set[Any]()
+    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**scheduled), offset=len(runs)):
+        runs += more
+    late = {run.id: run for run in runs}  # one may be on two pages, if another becomes late meanwhile
+    for run in sorted(late.values(), key=lambda run: run.expected_start_time, reverse=True):
+        if not run.auto_scheduled:
+            continue
+        if run.deployment_id in active and run.deployment_id not in {*changed, *last}:
+            last.add(run.deployment_id)
+            continue
+        is_earlier = run.deployment_id in last
+        reason = (
+            "a later run of the same schedule is due" if is_earlier else "its schedule changed or is paused"
+        )
+        client.set_flow_run_state(run.id, Cancelled(message=f"Skipped: {reason}."))
+
+
+@contextmanager
+def skipping_late_runs(tag: str) -> Iterator[None]:
+    """Skip superseded late runs while the runner is busy, which runs one at a time."""
+    from prefect.client.orchestration import get_client
+
+    ending = threading.Event()
+
+    def skip() -> None:
+        while not ending.wait(SKIP_EVERY):
+            with suppress(Exception), get_client(sync_client=True) as client:  # or the next time
+                skip_late_runs(client, tag)
+
+    thread = threading.Thread(target=skip, name="late runs", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
