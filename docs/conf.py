@@ -21,10 +21,10 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 from docutils import nodes
 from generate.docstrings import escaped, preformatted
+from generate.measured import facts
 from generate.write import digest_of_code, write_pages
 
 import dpalgos
-from flows.studies.evidence import facts
 
 project = "dpcost"
 author = "the authors of dpcost"

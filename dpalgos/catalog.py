@@ -30,12 +30,11 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release"]
-__all__ += ["add_foreign", "catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
+__all__ += ["catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
 __all__ += ["register", "shares_of", "with_interval"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
-_FOREIGN: dict[str, "Estimator"] = {}  # estimators of other libraries
 
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
@@ -106,8 +105,6 @@ class Estimator:
         The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
         The reason that it cannot be released: what the estimate would disclose in addition to its events.
-    foreign : bool
-        Whether it is from another library, which studies call in a separate environment.
     order : int
         Stable number that determines its color in figures; equal numbers are sorted by name.
     forms : mapping of str to Form
@@ -136,7 +133,6 @@ class Estimator:
     one_replicate: bool = False
     no_interval: str = ""
     no_release: str = ""
-    foreign: bool = False
     order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
@@ -310,11 +306,6 @@ def _faults(entry: Estimator) -> Iterator[str]:
                 yield f"example must suit the keywords of {each.label}: {error}"
 
 
-def add_foreign(entry: Estimator) -> None:
-    """Add an estimator of another library, which :func:`catalog` does not list."""
-    _FOREIGN[entry.name] = entry
-
-
 def catalog() -> list[Estimator]:
     """Return every estimator, sorted by name."""
     _discover()
@@ -340,7 +331,7 @@ def get_estimator(name: str) -> Estimator:
     InputError
         If there is no such name; the message names the nearest match.
     """
-    if isinstance(name, str) and (known := _FOREIGN.get(name) or _ESTIMATORS.get(name)):
+    if isinstance(name, str) and (known := _ESTIMATORS.get(name)):
         return known
     if not _imported_alone(name):
         _discover()

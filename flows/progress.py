@@ -22,25 +22,37 @@ def stored_blocks() -> str:
     return f"{_counts['stored']} of {blocks(_counts['all'])} are stored"
 
 
-def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
-    """Wait until all blocks have ended and show their number; return their results, or raise an error."""
+def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], began: float) -> list[T]:
+    """Wait until all blocks have ended, and return their results, or raise an error.
+
+    Show how many are done, and the time left, from the computed part of the work. ``began`` is the time
+    (`time.monotonic`) at which the blocks were submitted.
+    """
     from prefect.futures import as_completed
     from tqdm import tqdm
 
     n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
-    began = last_line = time.monotonic()
+    work_of, left, computed = dict(zip(futures, work, strict=True)), sum(work), 0.0
+    last_line = time.monotonic()
     _counts.update({"stored": 0, "all": n})
     bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not is_live)
     for n_done, future in enumerate(as_completed([*futures]), 1):
         future.wait()
-        _counts.update({"stored": _counts["stored"] + future.state.is_completed(), "all": n})
-        n_stored += future.state.name == "Cached"
-        bar.update()
+        _counts["stored"] += future.state.is_completed()
+        left -= work_of[future]
+        if future.state.name == "Cached":
+            n_stored += 1
+        else:
+            computed += work_of[future]
         now = time.monotonic()
+        rest = f"about {(now - began) * left / computed:.0f} s left" if computed else ""
+        bar.set_postfix_str(rest, refresh=False)
+        bar.update()
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
-            say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
-            log_in_run(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
+            line = f"{n_done} of {blocks(n)}, {now - began:.0f} s" + f", {rest}" * bool(rest)
+            say(line)
+            log_in_run(line)
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"

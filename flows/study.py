@@ -1,6 +1,7 @@
 """The flows: run a study, repeat a part of it, write its report, run the scorecard, ingest data."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
 from flows.artifacts import attach_report
-from flows.environments import make_environments
 from flows.lock import exclusive_run
 from flows.progress import finished, log_in_run, say
 from flows.studies import parameters as given
@@ -106,6 +106,7 @@ class Begun:
     tables: Tables
     designs: dict[str, CachedFile]
     blocks: list[Block]
+    submitted: float  # when its blocks were, by the monotonic clock
     parts: list["PrefectFuture[CachedFile]"]
     audits: list["PrefectFuture[CachedFile]"]
 
@@ -121,7 +122,6 @@ def begin(study: str, options: RunOptions) -> Begun:
     notes = [] if spec.analyst_table else notes  # a team may share the server
     for note in notes:
         log_in_run(note)
-    make_environments(spec, options)
     spec, tables = spec.on(brought)  # unavailable data are left out and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], panel.name, return_state=True).result()
@@ -136,6 +136,7 @@ def begin(study: str, options: RunOptions) -> Begun:
         tables=tables,
         designs=designs,
         blocks=blocks,
+        submitted=time.monotonic(),
         parts=run_blocks(blocks, designs),
         audits=run_audits(spec, blocks, options),
     )
@@ -144,7 +145,8 @@ def begin(study: str, options: RunOptions) -> Begun:
 def finish(begun: Begun) -> Path:
     """Wait for the blocks of a study, collect its results, and write and show its report."""
     spec, designs, blocks = begun.spec, begun.designs, begun.blocks
-    parts, audits = finished(begun.parts), [future.result() for future in begun.audits]
+    parts = finished(begun.parts, [block.work for block in blocks], begun.submitted)
+    audits = [future.result() for future in begun.audits]
     results = collect(parts, audits, begun.folder, return_state=True).result()
     exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()

@@ -20,7 +20,9 @@ from reports.results import TWO_ERRORS, Mean, p_value
 LEAST_ERROR = 1e-3  # an error below counts as that
 MOST_ERROR = 100.0  # at which errors are cut off
 # What this project recommends where units are public, or the bounds of columns.
+OURSELVES = "this project"  # the library of estimators in the catalog
 OURS = ("preconditioned_regression", "preconditioned_glm", "box_mean")
+_VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
 _SETTING = ["family", "table", "epsilon"]
 
 Verdict = Literal["better", "worse", "undecided"]
@@ -157,3 +159,59 @@ def _verdict(own: Mean | None, other: Mean | None) -> Verdict:
     if a.value == b.value or not p_value(a, b) < TWO_ERRORS:
         return "undecided"
     return "better" if a.value < b.value else "worse"
+
+
+def with_others(results: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Add stored results of other libraries, in the settings of a run, to its results."""
+    settings = {(row["table"], row["epsilon"]) for row in results["rows"]}
+    others = {name for name, about in stored["methods"].items() if about["library"] != OURSELVES}
+    rows = [r for r in stored["rows"] if r["method"] in others and (r["table"], r["epsilon"]) in settings]
+    shown = {row["method"] for row in rows}
+    return {
+        **results,
+        "rows": [*results["rows"], *rows],
+        "audits": [*results["audits"], *(each for each in stored["audits"] if each["method"] in shown)],
+        "methods": {**results["methods"], **{name: stored["methods"][name] for name in sorted(shown)}},
+        "machines": {**stored["machines"], **results["machines"]},
+    }
+
+
+def measured_by(results: Mapping[str, Any]) -> str:
+    """Say where the own estimators and the other libraries were measured."""
+    return "; ".join(f"{methods}: {machine}" for methods, machine in results["machines"].items())
+
+
+def shortened(results: dict[str, Any]) -> dict[str, Any]:
+    """Return results with rows as lists by method and table, and numbers to four digits."""
+    fits: dict[str, dict[str, list[Any]]] = {}
+    for row in results["rows"]:
+        of_table = fits.setdefault(row["method"], {}).setdefault(row["table"], [])
+        if "value" in row:
+            of_table.append([_rounded(row.get(key)) for key in _VALUES])
+        else:
+            of_table.append([row["epsilon"], row["error"]])
+    return {**{key: value for key, value in results.items() if key != "rows"}, "fits": fits}
+
+
+def lengthened(short: dict[str, Any]) -> dict[str, Any]:
+    """Return the results that :func:`shortened` was given, except for the digits."""
+    rows = [
+        {"table": table, "method": method, "family": short["tables"][table]["family"], **_row(values)}
+        for method, of_method in short["fits"].items()
+        for table, fits in of_method.items()
+        for values in fits
+    ]
+    return {**{key: value for key, value in short.items() if key != "fits"}, "rows": rows}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a number to four digits, or the numbers of a list."""
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return value if value is None or isinstance(value, int) else float(f"{value:.4g}")
+
+
+def _row(values: list[Any]) -> dict[str, Any]:
+    if len(values) == 2:
+        return dict(zip(("epsilon", "error"), values, strict=True))
+    return dict(zip(_VALUES, values, strict=True))

@@ -28,20 +28,9 @@ def run_audits(
     if options.profile not in spec.audit_trials:
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
-    cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
     n_trials = spec.audit_trials[options.profile]
+    cells = spec.headline_cells(blocks)
     return [audit.submit(cell, n_features, n_trials, options.seed) for cell in cells]
-
-
-def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:
-    """Return a cell of each other library's estimator at the headline's ε."""
-    cells = {
-        cell.estimator: cell
-        for block in blocks
-        for cell in block.cells
-        if cell.epsilon == spec.headline.epsilon and dpalgos.get_estimator(cell.estimator).foreign
-    }
-    return list(cells.values())
 
 
 def exhibits_of(

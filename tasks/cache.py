@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -140,33 +139,16 @@ def facts_of(path: Path) -> dict[str, Any]:
     return {}
 
 
-@dataclass(frozen=True)
-class CacheEntry:
-    """A stored result: stale if it was not used for long, damaged if it does not read."""
-
-    name: str
-    state: str  # "current", "stale" or "damaged"
-    bytes: int
-    path: str
-    used: str  # when it was made or last found; UTC, ISO 8601
-    what: str = ""  # of a block: study, size and estimators
-    where: str = ""  # the machine and process that computed it
-    seconds: float | None = None  # that it took, by the clock
+def state_of(path: Path, days: int = DAYS) -> str:
+    """Return whether a stored result is "current", "stale" (long unused) or "damaged"."""
+    if time.time() - path.stat().st_mtime > days * _DAY:
+        return "stale"
+    return "current" if is_whole(path) else "damaged"
 
 
-def entries(home: Path, days: int = DAYS) -> list[CacheEntry]:
-    paths = sorted((home / FOLDER).rglob("*"))
-    return [_entry(path, days) for path in paths if path.is_file() and path.name[0] != "."]
-
-
-def _entry(path: Path, days: int) -> CacheEntry:
-    about, facts = path.stat(), facts_of(path)
-    state = "current" if is_whole(path) else "damaged"
-    if time.time() - about.st_mtime > days * _DAY:
-        state = "stale"
-    used = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="milliseconds")
-    known = (str(facts.get("what", "")), str(facts.get("where", "")), facts.get("seconds"))
-    return CacheEntry(path.name, state, about.st_size, str(path), used, *known)
+def stored_results(home: Path) -> list[Path]:
+    """Return the files of stored results."""
+    return [path for path in sorted((home / FOLDER).rglob("*")) if path.is_file() and path.name[0] != "."]
 
 
 def prune(home: Path, out: Path, *, everything: bool, days: int = DAYS) -> tuple[int, int]:
@@ -176,9 +158,9 @@ def prune(home: Path, out: Path, *, everything: bool, days: int = DAYS) -> tuple
     """
     from data.fetch.ingest import stale_tables  # late: it loads pandas
 
-    going = [entry for entry in entries(home, days) if everything or entry.state != "current"]
+    going = [path for path in stored_results(home) if everything or state_of(path, days) != "current"]
     freed = clear_leftovers(home, out)
-    for path in [*(Path(entry.path) for entry in going), *stale_tables(home)]:
+    for path in [*going, *stale_tables(home)]:
         with suppress(OSError):
             size = path.stat().st_size
             path.unlink()

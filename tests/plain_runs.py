@@ -29,7 +29,7 @@ def run_plainly(study, options):
     def call(task, *arguments, return_state=False, **options):
         return submit(task, *arguments, **options) if return_state else task.fn(*arguments, **options)
 
-    def finished(futures):
+    def finished(futures, *_):
         return [future.result() for future in futures]
 
     with (

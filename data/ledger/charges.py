@@ -39,9 +39,6 @@ class Question:
     epsilon: float
     delta: float
     exact: str = ""  # the digest of all that the answer reads, bit by bit; questions of version 1.1 have none
-    former_content: str = field(
-        default="", compare=False
-    )  # the fingerprint that version 1.1 gave to the data
 
     def __post_init__(self) -> None:
         require_name("dataset", self.dataset)

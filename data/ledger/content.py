@@ -32,7 +32,7 @@ class Fingerprinter:
     release to their declared levels. Their digest is exact: a result is replayed for the same bits only.
 
     ``known`` are fingerprints of which this one must be: other columns, or another number of rows, are
-    refused as soon as they are seen. With ``former`` it also computes the fingerprint of version 1.1.
+    refused as soon as they are seen.
     """
 
     def __init__(
@@ -42,7 +42,6 @@ class Fingerprinter:
         read: Mapping[str, Collection[str]] | None = None,
         known: Collection[str] = (),
         dataset: str = "",
-        former: bool = False,
     ) -> None:
         self._key, self._read, self._known, self._dataset = key, dict(read or {}), known, dataset
         self._names: list[str] = []
@@ -50,7 +49,6 @@ class Fingerprinter:
         # Sums of keyed hashes are equal for equal rows in any order, and need no sorting.
         self._rounded = np.zeros(_LANES, dtype=np.uint64)
         self._exact = np.zeros(_LANES, dtype=np.uint64)
-        self._former = _FormerSum(key) if former else None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Read more rows; refuse columns of one name, of lists or of records."""
@@ -74,8 +72,6 @@ class Fingerprinter:
                 exact += [*_words(declared.numbers + 0.0, declared), _lost_digits(column, declared)]
         self._rounded += self._row_hashes(rounded, b"rows")
         self._exact += self._row_hashes(exact, b"exact")
-        if self._former:
-            self._former.add(batch, compared)
         self.n_rows += batch.num_rows
 
     def expect(self, n_rows: int | None) -> None:
@@ -104,10 +100,6 @@ class Fingerprinter:
         """Return the digest of the columns that a release reads, in any order of rows."""
         read = {name: sorted(self._read[name]) for name in sorted(self._read)}
         return self._part(b"exact", [read, self.n_rows, self._exact.tolist()], 32)
-
-    def former_fingerprint(self) -> str:
-        """Return the fingerprint that version 1.1 gave to the rows, or "" where it is not needed."""
-        return self._former.fingerprint(self._names, self.n_rows) if self._former else ""
 
     def _part(self, use: bytes, content: object, n_bytes: int = 8) -> str:
         return hmac.digest(self._key, use + json.dumps(content).encode(), "sha256").hex()[: 2 * n_bytes]
@@ -190,29 +182,3 @@ def _whole(value: object) -> int:
         return int(str(value)) % 2**64
     except ValueError:
         return 0
-
-
-class _FormerSum:
-    """The sum of keyed hashes of version 1.1, for ledgers that hold its fingerprints."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key, self._sum = key, 0
-
-    def add(self, batch: pa.RecordBatch, names: list[str]) -> None:
-        words = []
-        for name in names:
-            cells = _cells(batch.column(name), name)
-            words += _words(comparable(_with_truths(cells)), cells)
-        rows = memoryview(np.column_stack(words).astype("<u8").tobytes())
-        width = 8 * len(words)
-        digests = b"".join(
-            hashlib.blake2b(rows[at : at + width], key=self._key, digest_size=32).digest()
-            for at in range(0, len(rows), width)
-        )
-        sums = np.frombuffer(digests, dtype="<u4").reshape(-1, 8).sum(axis=0, dtype=np.uint64)
-        self._sum += sum(int(word) << (32 * i) for i, word in enumerate(sums))
-
-    def fingerprint(self, names: list[str], n_rows: int) -> str:
-        rows = (self._sum % 2**256).to_bytes(32, "little")
-        table = json.dumps(names).encode() + n_rows.to_bytes(8, "little") + rows
-        return hmac.digest(self._key, b"content" + table, "sha256").hex()

@@ -85,7 +85,6 @@ class Ledger:
             read=read,
             dataset=dataset,
             known=[] if allow_new_content else [each for each, name in contents.items() if name == dataset],
-            former=not all(each.startswith(content.VERSION) for each in contents),
         )
 
     def contents(self) -> dict[str, str]:
@@ -310,13 +309,20 @@ def _new_charge(
     """Charge a question at the end of the chain, if data and budget allow it."""
     account = book.account(question.dataset)
     known = account.contents
-    names = {known[each] for each in (question.content, question.former_content) if each in known}
-    if names and question.dataset not in names:
+    name = known.get(question.content)
+    if name not in (None, question.dataset):
         raise ContentRefused(
-            f"these data (the same rows, perhaps in another order) are known as {min(names)!r} and cannot "
-            f"have a second budget as {question.dataset!r}; charge {min(names)!r}"
+            f"these data (the same rows, perhaps in another order) are known as {name!r} and cannot "
+            f"have a second budget as {question.dataset!r}; charge {name!r}"
         )
-    if account.charges and not names and not allow_new_content:
+    former = [known[each] for each in known if not each.startswith(content.VERSION)]
+    if name is None and former:
+        raise ContentRefused(
+            f"these data cannot be compared with those of {min(former)!r}, which version 1.1 charged; make "
+            "one release with dpcost 2.1, which can still read them, or use another DPCOST_HOME for data of "
+            "other people"
+        )
+    if account.charges and name is None and not allow_new_content:
         raise content.other_data(question.dataset)
     attempt = len(book.charges_of(question.id)) + 1
     cost = replace(cost, facts=plain(cost.facts, "facts"))

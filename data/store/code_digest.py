@@ -22,7 +22,6 @@ PLUGINS = (
     *("dpalgos/central", "dpalgos/comparators", "dpalgos/local", "dpalgos/nonprivate", "dpalgos/user_level"),
     *("data/datasets", "data/simulations"),
     *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures", "tasks/own_table"),
-    "tasks/external/methods",
 )
 TABLES = ("data",)
 NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")

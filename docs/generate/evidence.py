@@ -1,4 +1,4 @@
-"""The measured evidence behind the table of estimators, ``evidence.csv``; ``dpcost reproduce`` writes it."""
+"""The measured evidence behind the table of estimators, ``evidence.csv``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
-from flows.studies.evidence import DOCS, evidence, facts
 from flows.studies.find_study import find_study
+from generate.measured import DOCS, evidence, facts
 from reports.writing import words
 
 # The study that answers each, and the panel, if not all of them.

@@ -1,7 +1,8 @@
 """The league of the documentation: ``league.json``, a short form of a run's results, and the page it makes.
 
 From the folder ``docs``: ``../.venv/bin/python -m generate.league ../reports/out "what changed"`` takes the
-last run of ``dpcost run league``, and adds its line to ``league_history.csv``, the list of published runs.
+last run of ``dpcost run league``, which has the stored results of other libraries. It also adds the
+run's line to ``league_history.csv``, the list of published runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from flows.studies.results import stored_page
 from generate.evidence import table
-from reports.league import comparisons
+from reports.league import comparisons, lengthened, measured_by, shortened
 from reports.pages.league import league_answer, league_sections
 from reports.render import render_page
 
@@ -25,43 +26,6 @@ FILE = Path(__file__).resolve().parents[1] / "league.json"
 HISTORY = FILE.with_name("league_history.csv")
 _MACHINE = re.compile(r"(\w+ \w+, \d+ cores, Python [\d.]+), ")
 _COUNTS = ("better", "worse", "undecided")
-_VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
-
-
-def shortened(results: dict[str, Any]) -> dict[str, Any]:
-    """Return results with rows as lists by method and table, and numbers to four digits."""
-    fits: dict[str, dict[str, list[Any]]] = {}
-    for row in results["rows"]:
-        of_table = fits.setdefault(row["method"], {}).setdefault(row["table"], [])
-        if "value" in row:
-            of_table.append([_rounded(row.get(key)) for key in _VALUES])
-        else:
-            of_table.append([row["epsilon"], row["error"]])
-    return {**{key: value for key, value in results.items() if key != "rows"}, "fits": fits}
-
-
-def lengthened(short: dict[str, Any]) -> dict[str, Any]:
-    """Return the results that :func:`shortened` was given, but for the digits."""
-    rows = [
-        {"table": table, "method": method, "family": short["tables"][table]["family"], **_row(values)}
-        for method, of_method in short["fits"].items()
-        for table, fits in of_method.items()
-        for values in fits
-    ]
-    return {**{key: value for key, value in short.items() if key != "fits"}, "rows": rows}
-
-
-def _rounded(value: Any) -> Any:
-    """Return a number to four digits, or the numbers of a list."""
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return value if value is None or isinstance(value, int) else float(f"{value:.4g}")
-
-
-def _row(values: list[Any]) -> dict[str, Any]:
-    if len(values) == 2:
-        return dict(zip(("epsilon", "error"), values, strict=True))
-    return dict(zip(_VALUES, values, strict=True))
 
 
 def copy_page(folder: Path) -> None:
@@ -86,7 +50,7 @@ def _page(*, whole: bool) -> tuple[bytes, bytes]:
     """Return the page as HTML and as Markdown."""
     short = json.loads(FILE.read_text(encoding="utf-8"))
     league = lengthened(short)
-    ran = f"{short['version']}, {short['finished'][:10]}, {'; '.join(short['machines'])}."
+    ran = f"{short['version']}, {short['finished'][:10]}, {measured_by(league)}."
     about = {"title": TITLE, "answer": league_answer(league), "lead": [QUESTION, ran]}
     return render_page("pages/league.jinja", sections=league_sections(league, whole=whole), **about)
 
@@ -117,7 +81,7 @@ def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -
         ]
         listed = " / ".join(str(own.count(verdict)) for verdict in _COUNTS)
         counts.append(f"{listed} of {len(own)}" if own else "–")
-    return [about["finished"][:10], "; ".join(results["machines"]), *counts, changed]
+    return [about["finished"][:10], measured_by(results), *counts, changed]
 
 
 def main(reports: Path, changed: str) -> None:

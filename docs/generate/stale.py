@@ -2,7 +2,7 @@
 
 import sys
 
-from flows.studies.evidence import stale
+from generate.measured import stale
 
 
 def main(*, fail: bool) -> int:

@@ -20,12 +20,13 @@ from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
 from flows.cli.declarations import check
+from flows.cli.figure import figure
 from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.protocol import protocol_app
-from flows.cli.publish import figure, publish, submodel, table
 from flows.cli.release import release
+from flows.cli.tables import submodel, table
 from flows.progress import say
 
 app = typer.Typer(
@@ -35,9 +36,9 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(help_or_version)
 for command in (
-    *(runs.run, runs.plan, runs.rerun, runs.reproduce, runs.ingest, runs.report, runs.compare, runs.status),
+    *(runs.run, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, table, submodel, audit, init, check, advise, figure, publish),
+    *(release, table, submodel, audit, init, check, advise, figure),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app, "protocol": protocol_app}.items():

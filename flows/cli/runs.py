@@ -4,11 +4,9 @@ import gc
 import json
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -48,25 +46,6 @@ def run(
     typer.echo(index)
 
 
-def plan(
-    study: given.StudyArgument,
-    as_json: given.AsJson = False,
-    profile: given.ProfileOption = given.DEFAULTS.profile,
-    reps: given.Reps = None,
-    workers: given.Workers = None,
-    offline: given.Offline = False,
-) -> None:
-    """Forecast the time and memory of a run from short test runs on this machine."""
-    from flows.studies.plan import described, joint_plan, plan_study
-    from flows.studies.scorecard import with_evidence
-
-    options = RunOptions(profile=profile, reps=reps, workers=workers, offline=offline)
-    studies = with_evidence([study])
-    plans = [plan_study(name, options) for name in studies]
-    planned = plans[0] if study in studies else joint_plan(study, plans)
-    typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
-
-
 def rerun(
     study: given.StudyArgument,
     task: Annotated[str, given.option(f"[{'|'.join(TASKS)}]", "Task to run again.")],
@@ -85,27 +64,6 @@ def rerun(
     options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
     with computed_again(task, cell):
         typer.echo(launch([study], options, command=command))
-
-
-def reproduce(
-    names: Annotated[
-        list[str] | None, given.argument("NAME", "Studies and figures to measure again; default: all.")
-    ] = None,
-    only_list: Annotated[
-        bool, given.flag("--list", "List them with their duration; mark those measured with other code.")
-    ] = False,
-    update: Annotated[
-        bool, given.flag("--update", "Store the new measurements in docs; needs committed code.")
-    ] = False,
-) -> None:
-    """Measure the figures of the documentation again; list differences with their standard errors."""
-    from flows.launch import launch
-    from flows.studies.reproduction import reproduce
-
-    def run_studies(studies: Sequence[str]) -> None:
-        launch(studies, RunOptions(), command=shlex.join(["dpcost", "run", *studies]))
-
-    reproduce(names or (), run_studies, only_list=only_list, update=update)
 
 
 def ingest(
@@ -191,43 +149,8 @@ def status(as_json: given.AsJson = False) -> None:
         typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
 
 
-cache_app = typer.Typer(help="List, verify and delete stored results.")
+cache_app = typer.Typer(help="Delete stored results.")
 cache_app.callback(invoke_without_command=True)(given.help_without_command)
-
-
-@cache_app.command("list")
-def cache_list(as_json: given.AsJson = False) -> None:
-    """List stored results; for blocks also the estimator, the machine and the time."""
-    from tasks.cache import entries
-
-    rows = [asdict(entry) for entry in entries(home())]
-    given.print_rows(rows, as_json, _cache_line)
-    if not rows and not as_json:
-        typer.echo(f"nothing is stored in {home()}")
-
-
-def _cache_line(row: dict[str, Any]) -> str:
-    origin = f"  {row['what']}: {row['seconds']:.1f} s on {row['where']}" if row["what"] else ""
-    return f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}{origin}"
-
-
-@cache_app.command("verify")
-def cache_verify(as_json: given.AsJson = False) -> None:
-    """Check stored results against their checksums; exit status 1 if any is damaged."""
-    from tasks.cache import entries
-
-    stored = entries(home())
-    damaged = [asdict(entry) for entry in stored if entry.state == "damaged"]
-    if as_json:
-        typer.echo(json.dumps({"checked": len(stored), "damaged": damaged}, indent=1))
-    else:
-        for row in damaged:
-            typer.echo(f"damaged  {row['name']}")
-        typer.echo(
-            f"{len(stored)} stored results, {len(damaged)} damaged; a damaged one is recomputed when needed"
-        )
-    if damaged:
-        raise typer.Exit(1)
 
 
 @cache_app.command("prune")

@@ -18,6 +18,7 @@ from reports.league import (
     Verdict,
     comparisons,
     errors_of,
+    measured_by,
     ratios_of,
     violated,
 )
@@ -203,7 +204,8 @@ def _methods(results: Mapping[str, Any]) -> Section:
         versions = [each for each in about.get("versions", []) if _package(each) in packages]
         whose = "ours" if about["ours"] else "theirs"
         rows.append([name, whose, ", ".join(versions) or about["library"], about["file"]])
-    return Section("league_methods", {"rows": rows})
+    measured_on = measured_by(results) if "machines" in results else ""
+    return Section("league_methods", {"rows": rows, "measured_by": measured_on})
 
 
 def _package(requirement: str) -> str:

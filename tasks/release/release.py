@@ -231,7 +231,6 @@ def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Que
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
-        former_content=rows.former_content,
     )
 
 
@@ -241,7 +240,7 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
     budget = question.estimator, question.epsilon, question.delta
     for one, facts in ((each.question, each.cost.facts) for each in charges if each.state != RESERVED):
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
-        if not same_budget or one.content not in (question.content, question.former_content):
+        if not same_budget or one.content != question.content:
             continue
         model = model_of(question.parameters)
         if model and model == model_of(one.parameters):

@@ -52,7 +52,6 @@ class ReleaseRows:
     clipped: np.ndarray | None = None  # which cells of X and y were clipped at a bound, for `dpalgos.Sample`
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
-    former_content: str = ""  # the fingerprint of version 1.1, where the ledger has some
     n_rows: int = 0
 
     @property
@@ -249,7 +248,6 @@ def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
         rows,
         content=reader.fingerprint(),
         exact=reader.exact(),
-        former_content=reader.former_fingerprint(),
         n_rows=reader.n_rows,
     )
 
@@ -275,5 +273,4 @@ def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     with opened_table(data, marks) as (_, batches):
         for batch in map(marks.plain, batches):
             reader.add(batch)
-    fingerprints = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
-    return next((known[each] for each in fingerprints if each in known), "")
+    return known.get(reader.fingerprint(), "") if reader.n_rows else ""

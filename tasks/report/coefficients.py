@@ -36,7 +36,6 @@ class _About(BaseModel):
     family: str = ""
     response: str = ""
     preparation: str = ""
-    missing_cells: str = ""  # instead of it, up to version 1.1
     references: dict[str, str] = {}
 
 
@@ -161,7 +160,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
     more = [
-        about.get("preparation") or about.get("missing_cells", ""),
+        about.get("preparation", ""),
         f"Reference levels: {against}." if against else "",
     ]
     more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []

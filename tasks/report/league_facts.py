@@ -7,38 +7,40 @@ import pandas as pd
 
 import dpalgos
 from data.collections.league import GROUPS, developed_on
-from reports.league import OURS, rows_of
+from data.store.folders import PROJECT_ROOT, read_json
+from reports.league import OURS, OURSELVES, lengthened, rows_of, with_others
 from reports.page import ZERO
-from tasks.external.environments import installed
-from tasks.external.libraries import methods
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
+STORED = PROJECT_ROOT / "docs" / "league.json"  # in a checkout; ``tests/bench/league`` measures it
+
 
 def league_facts(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the league's rows, audits, methods and tables; another library's methods by their titles."""
+    """Return the league's rows, audits, methods and tables, with the stored ones of other libraries."""
     measured = {panel.name: measure_of(panel.problem).metric(panel.problem.traits) for panel in spec.panels}
     results = results[results["metric"] == results["panel"].map(measured)]
     panels = {panel.name: _table_of(panel) for panel in spec.panels}
     names = dict.fromkeys(item.name for panel in spec.panels for item in spec.estimators_of(panel))
-    entries = {name: dpalgos.get_estimator(name) for name in names}
-    private = {
-        name: entry.title if entry.foreign else name for name, entry in entries.items() if entry.private
-    }
-    return {
-        "rows": rows_of(results, panels, private),
+    private = [name for name in names if dpalgos.get_estimator(name).private]
+    facts = {
+        "rows": rows_of(results, panels, {name: name for name in private}),
         "audits": list(_audits(spec, results, private)),
-        "methods": {method: _method(name) for name, method in private.items()},
+        "methods": {name: _method(name) for name in private},
         "tables": {
             table: _about(spec.panel(name), family, results)
             for name, (table, family) in panels.items()
             if name in set(results["panel"])
         },
-        "machines": [f"{manifest['machine']}, Python {manifest['python']}, commit {manifest['commit'][:12]}"],
+        "machines": {
+            "own estimators": f"{manifest['machine']}, Python {manifest['python']}, "
+            f"commit {manifest['commit'][:12]}"
+        },
         "complete": manifest["profile"] != "smoke" and not manifest["not_run"],
     }
+    return with_others(facts, lengthened(read_json(STORED))) if STORED.exists() else facts
 
 
 def _table_of(panel: Panel) -> tuple[str, str]:
@@ -64,14 +66,14 @@ def _about(panel: Panel, family: str, results: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _audits(spec: StudySpec, results: pd.DataFrame, methods: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield at the headline's ε what attacks prove, and what the noise that a method shows proves."""
+def _audits(spec: StudySpec, results: pd.DataFrame, names: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield at the headline's ε what attacks and the accountant prove."""
     at_headline = results[results["epsilon"] == spec.headline.epsilon]
-    for name, method in methods.items():
+    for name in names:
         rows = at_headline[at_headline["estimator"] == name]
         proved, certified = rows["audited_epsilon"].max(), rows["estimator_epsilon"].max()
         yield {
-            "method": method,
+            "method": name,
             "violated": bool(proved > spec.headline.epsilon),
             **({} if pd.isna(proved) else {"proved": float(proved)}),
             **({} if pd.isna(certified) else {"replayed": float(certified)}),
@@ -79,14 +81,5 @@ def _audits(spec: StudySpec, results: pd.DataFrame, methods: dict[str, str]) -> 
 
 
 def _method(name: str) -> dict[str, Any]:
-    entry = dpalgos.get_estimator(name)
-    if not entry.foreign:
-        file = entry.function.__module__.replace(".", "/")
-        return {"ours": name in OURS, "library": "this project", "file": f"{file}.py", "versions": []}
-    method = methods[name]
-    return {
-        "ours": False,
-        "library": ", ".join(method.requires),
-        "file": f"tasks/external/methods/{method.file.name}",
-        "versions": installed(method.requires),
-    }
+    file = dpalgos.get_estimator(name).function.__module__.replace(".", "/")
+    return {"ours": name in OURS, "library": OURSELVES, "file": f"{file}.py", "versions": []}

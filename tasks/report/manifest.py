@@ -20,6 +20,8 @@ from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import CachedFile, digest, facts_of
+from tasks.problems.kinds import measure_of
+from tasks.report import league_facts
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
@@ -43,12 +45,7 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
-    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it.
-
-    Nothing is known of what another library releases.
-    """
-    if dpalgos.get_estimator(item.name).foreign:
-        return ()
+    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
     n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
@@ -109,7 +106,9 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
     plain = spec.model_dump(mode="json")
     data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
     settings = [options.profile, options.reps or spec.replicates[options.profile], options.seed]
-    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, of_page=True)
+    shows_others = measure_of(spec.head_panel.problem).layout == "league_page"
+    others = [sha256_file(league_facts.STORED)] if shows_others and league_facts.STORED.exists() else []
+    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *others, of_page=True)
 
 
 def results_at(folder: Path, made_of: str) -> StudyResults | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import dpalgos
 from data.store.references import DatasetRef
 from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
@@ -56,14 +55,9 @@ def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, 
     one_blas_thread()
     result.require_same_code()
     seed = derive_seed(seed, "audit", cell.key)
-    if dpalgos.get_estimator(cell.estimator).foreign:
-        from tasks.external.attack import attack
-
-        content = attack(cell, n_trials, seed)
-    else:
-        rng = np.random.default_rng(seed)
-        audited = audit_estimator(
-            cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
-        )
-        content = {"audited_epsilon": audited.epsilon_lower_bound, **audited.to_dict()}
+    rng = np.random.default_rng(seed)
+    audited = audit_estimator(
+        cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
+    )
+    content = {"audited_epsilon": audited.epsilon_lower_bound, **audited.to_dict()}
     result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())

@@ -14,8 +14,6 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
-from tasks.external.environments import python_of
-from tasks.external.libraries import methods
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.declared_rows import Guesses
@@ -316,27 +314,12 @@ class StudySpec(Strict):
         for one, problem in self.panels_on_data():
             if (table := tables.get(problem.source)) and (why := problem.lacks(table)):
                 not_run[one.name] = f"Panel “{one.name}” did not run, since {why}."
-        for estimator, requires in self.foreign().items():
-            if python_of(requires) is None:
-                title, listed = dpalgos.get_estimator(estimator).title, ", ".join(requires)
-                not_run[estimator] = (
-                    f"{title} did not run, since DPCOST_HOME has no environment with {listed}."
-                )
         return self.without(not_run).model_copy(update={"not_run": not_run}).capped(tables.values()), tables
 
-    def foreign(self) -> dict[str, tuple[str, ...]]:
-        """Return the estimators of other libraries, and what the environment of each has to have."""
-        names = dict.fromkeys(item.name for panel in self.panels for item in self.estimators_of(panel))
-        return {name: methods[name].requires for name in names if name in methods}
-
     def without(self, names: Collection[str]) -> "StudySpec":
-        """Return the study without some panels, and without some estimators of other libraries."""
-        left, panels = self.foreign().keys() & set(names), []
-        for panel in self.panels:
-            estimators = tuple(item for item in panel.estimators or self.estimators if item.name not in left)
-            if estimators and panel.name not in names:
-                panels.append(panel.model_copy(update={"estimators": estimators}) if left else panel)
-        return self.model_copy(update={"panels": tuple(panels)})
+        """Return the study without some panels."""
+        panels = tuple(panel for panel in self.panels if panel.name not in names)
+        return self.model_copy(update={"panels": panels})
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from flows.studies.evidence import digest
+from data.store.code_digest import code_digest
 
 COEF = np.array([0.5, -0.5, 0.25, 0.0, 0.3])
 COLUMNS = "estimator,covers,rows,n,ε,slopes %,intercept %,no interval %,half-width,error,runs"
@@ -167,7 +167,7 @@ def main() -> None:
         writer.writeheader()
         for row in table(asked.repetitions, asked.only):
             module = dpalgos.get_estimator(row["estimator"].strip("`")).function.__module__
-            writer.writerow({**row, "code": digest((module,))})
+            writer.writerow({**row, "code": code_digest((module,))[:16]})
             print(*row.values(), sep="  ", flush=True)
 
 

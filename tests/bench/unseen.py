@@ -26,11 +26,10 @@ from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
 from reports.writing import short
 from tasks.cells import Cell, Replicates
-from tasks.external.environments import make_environment, python_of
-from tasks.external.libraries import methods
 from tasks.problems.measures.explained import RegressionScale
 from tasks.problems.sources.whole_table import WholeTable
 from tests.bench.goals import Measurement
+from tests.bench.league.libraries import SCRIPTS, Library
 
 CHOICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 CANDIDATES: dict[str, str] = CHOICE.pop("candidates")  # "package/item", in order → table or reason
@@ -41,7 +40,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "logistic": {"preconditioned_glm": {"family": "logistic", "intercept": True}},
     "counts": {"preconditioned_glm": {"family": "poisson", "intercept": True}},
 }
-DIFFPRIVLIB = {"linear": "diffprivlib_linearregression", "logistic": "diffprivlib_logisticregression"}
+DIFFPRIVLIB = {"linear": "diffprivlib LinearRegression", "logistic": "diffprivlib LogisticRegression"}
 TITLES = {"preconditioned_regression": "dpcost", "preconditioned_glm": "dpcost", "adassp": "AdaSSP"}
 NONPRIVATE = "no privacy"
 _REGRESSION = re.compile(r"\b(lm|glm|glm\.nb|lme|lmer|glmer)\s*\([^~]{0,60}~")
@@ -69,14 +68,11 @@ def place(name: str) -> str:
 def bench_unseen(small: bool = False) -> Measurement:
     """Compare errors on the tables; the smallest size is one table of scikit-learn without diffprivlib."""
     tables = {"progression": declarations()["progression"]} if small else TABLES
-    foreign = {} if small else DIFFPRIVLIB
-    for requires in {methods[name].requires for name in foreign.values()}:
-        if python_of(requires) is None:
-            make_environment(requires)
+    library = None if small else Library(SCRIPTS["diffprivlib"])
     rows = [
         {"table": name, **error}
         for name, about in tables.items()
-        for error in errors(name, about, foreign, 2 if small else REPETITIONS)
+        for error in errors(name, about, library, 2 if small else REPETITIONS)
     ]
     return Measurement(
         figure=f"{len(rows)} fits of {len(tables)} tables",
@@ -87,13 +83,13 @@ def bench_unseen(small: bool = False) -> Measurement:
 
 
 def errors(
-    name: str, about: dict[str, Any], foreign: dict[str, str], repetitions: int
+    name: str, about: dict[str, Any], library: Library | None, repetitions: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the error of each method at each ε in each repetition, and that of the non-private estimate."""
     family = about.get("family", "")
     problem, prepared = prepared_table(name, about)
     X, y, group = prepared.X, prepared.y, GROUPS[family]
-    entries = {**METHODS[group], **({foreign[group]: {}} if group in foreign else {})}
+    entries = dict(METHODS[group])
     if "adassp" in entries:
         entries["adassp"] = {**entries["adassp"], "covariate_bound": X.shape[1] ** 0.5}
     for repetition in range(repetitions):
@@ -107,8 +103,13 @@ def errors(
             for epsilon in EPSILONS:
                 budget = {"epsilon": epsilon, "delta": n**-2.0, "delta_rule": "1/n^2", "calibration": "tight"}
                 answer = draw.answer(Cell(estimator=method, panel=name, n=n, params=params, **budget), drawn)
-                title = TITLES.get(method, "diffprivlib")
-                yield {"method": title, "epsilon": epsilon, "error": scale.error(answer.estimate)}
+                yield {"method": TITLES[method], "epsilon": epsilon, "error": scale.error(answer.estimate)}
+        if library and group in DIFFPRIVLIB:
+            library.load(draw.table)
+            for epsilon in EPSILONS:
+                (fit,) = library.fits(DIFFPRIVLIB[group], [repetition], epsilon=epsilon, delta=n**-2.0)
+                error = scale.error(np.array(fit["coef"]))
+                yield {"method": "diffprivlib", "epsilon": epsilon, "error": error}
 
 
 @cache

@@ -6,7 +6,6 @@ import re
 import pandas as pd
 import pytest
 
-from flows.studies.evidence import evidence
 from tests.builders import PROJECT
 
 
@@ -46,7 +45,7 @@ def test_zero_and_ties_are_among_the_answers(generate):
 
 def test_no_recommendation_is_contradicted_by_the_table_of_errors(generate):
     """On each set of panels, the first named estimator has the smallest error of all, zero included."""
-    rows = evidence()
+    rows = generate.evidence()
     for study in rows.study.unique():
         for group in generate.comparisons(rows[rows.study == study]):
             assert group.groupby(["label", "epsilon"]).panel.nunique().nunique() == 1

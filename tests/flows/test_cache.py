@@ -15,7 +15,7 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import write_shared
-from tasks.cache import clear_leftovers, entries, prune, result
+from tasks.cache import clear_leftovers, prune, result, state_of, stored_results
 from tasks.run.block import table_with_facts
 from tests.builders import refused
 from tests.tasks.blocks import results_table
@@ -44,15 +44,15 @@ def stocked(home):
 
 
 def test_pruning_keeps_what_is_current(home, stocked):
-    states = {entry.path: entry.state for entry in entries(home)}
-    assert [states.pop(str(each.path)) for each in stocked.values()] == ["current", "stale", "damaged"]
+    states = {path: state_of(path) for path in stored_results(home)}
+    assert [states.pop(each.path) for each in stocked.values()] == ["current", "stale", "damaged"]
     assert len(states) == 1
     removed, freed = prune(home, home.parent / "out", everything=False)
     assert removed == 3
     assert freed > 0
-    assert [entry.state for entry in entries(home)] == ["current"]
+    assert [state_of(path) for path in stored_results(home)] == ["current"]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
-    assert entries(home) == []
+    assert stored_results(home) == []
 
 
 def test_a_result_that_is_found_counts_as_used(home):

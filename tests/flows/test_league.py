@@ -1,80 +1,31 @@
-"""The league: libraries in processes of their own, errors, attacks, verdicts, and what its page says."""
+"""The league: errors, verdicts, stored results of other libraries, and what its page says."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
-from small_project import until
 
-import dpalgos
 from data.collections import league as tables
 from data.store.folders import PROJECT_ROOT
 from dpalgos.audit.lower_bound import audit_estimator
-from flows.environments import make_environments
 from flows.studies.find_study import find_study
-from reports.league import comparisons, ratios_of, rows_of
+from reports.league import comparisons, lengthened, ratios_of, rows_of
 from reports.pages.league import league_answer, league_sections
-from tasks.external import libraries
-from tasks.external.attack import attack
-from tasks.external.libraries import answer, proved
-from tasks.external.worker import Table as WorkerTable
 from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
+from tasks.report import league_facts
 from tasks.run.tables import fetch, parquet
 from tasks.run_options import RunOptions
 from tests.flows.test_init import study as own_study
 from tests.plain_runs import run_plainly
 from tests.tasks.analyst_tables import edited, refusal
-from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
+from tests.tasks.blocks import made_block, made_problem, prepared_data
 
-METHODS = """
-import time
-import numpy as np
-
-REQUIRES = ()
-FAMILIES = {
-    "Least squares": ["linear"], "Always zero": ["linear"], "Failing": ["linear"], "Slow": ["linear"]
-}
-
-def least_squares(table, epsilon, delta, seed):
-    return np.linalg.lstsq(np.column_stack([table.X, np.ones(len(table.X))]), table.y, rcond=None)[0]
-
-def zero(table, epsilon, delta, seed):
-    return np.zeros(table.X.shape[1] + 1)
-
-def failing(table, epsilon, delta, seed):
-    raise ValueError("it wants more rows")
-
-def slow(table, epsilon, delta, seed):
-    print("what a library prints is no answer")
-    time.sleep(20)
-
-METHODS = dict(zip(FAMILIES, (least_squares, zero, failing, slow)))
-"""
 STORED = json.loads((PROJECT_ROOT / "docs" / "league.json").read_text())
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 LEAGUE = Path(__file__).with_name("small_league.toml")
 LOCAL = ["progression", "politics", "insured_visits", "tumors", "airfoil"]
-
-
-@pytest.fixture
-def methods(tmp_path, monkeypatch):
-    """Make a library known that needs nothing installed."""
-    for known in (libraries.methods, sys.modules["dpalgos.catalog"]._FOREIGN):
-        for name in ("least_squares", "always_zero", "failing", "slow"):
-            monkeypatch.setitem(known, name, None)  # and take it out afterwards
-    folder = tmp_path / "methods"
-    folder.mkdir()
-    (folder / "theirs.py").write_text(METHODS)
-    libraries.register(folder)
 
 
 def drawn(name, folder, group="linear", replicates=2):
@@ -87,32 +38,6 @@ def drawn(name, folder, group="linear", replicates=2):
     block = made_block(problem, n=len(prepared.X), replicates=replicates)
     (draw,) = problem.draws(block.replicates, prepared)
     return problem, prepared, draw
-
-
-def test_a_fit_that_fails_or_takes_too_long_is_refused_with_the_reason(methods, home, tmp_path):
-    _, _, draw = drawn("progression", tmp_path)
-    asked = {"seeds": [1, 2], "seconds": 60.0, **BUDGET}
-    with pytest.raises(dpalgos.InputError, match="ValueError: it wants more rows"):
-        answer("failing", draw.table, **asked)
-    with pytest.raises(dpalgos.InputError, match="takes more than"):
-        answer("slow", draw.table, **{**asked, "seconds": 0.5})
-    found = answer("least_squares", draw.table, **asked)  # in a new process, of the same table
-    assert found.estimate.shape == (11, 2)
-    assert np.isnan(found.certified_epsilon)
-    assert draw.scale.error(found.estimate[:, 0]) < 1e-9
-
-
-def test_a_process_of_a_library_ends_when_its_run_is_killed(home):
-    code = (
-        "import pathlib, sys, time\nfrom tasks.external.process import LibraryProcess\n"
-        f"process = LibraryProcess(pathlib.Path({__file__!r}), pathlib.Path(sys.executable))\n"
-        "print(process._started().pid, flush=True)\ntime.sleep(60)\n"
-    )
-    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT)
-    worker = int(run.stdout.readline())
-    os.kill(run.pid, signal.SIGKILL)
-    run.communicate()
-    until(lambda: not psutil.pid_exists(worker))
 
 
 def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_most():
@@ -132,87 +57,58 @@ def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
     assert draw.scale.error(means) == 0
     assert draw.scale.error(means + 0.5 * stds) == pytest.approx(0.5)
     assert draw.scale.error(np.full(len(means), np.nan)) == MOST_ERROR
-    worker = WorkerTable(**draw.table)
-    products = worker.products()
-    assert len(products) == len(means)
-    assert worker.solved(values.sum() for values, _, _ in products) == pytest.approx(means)
 
 
-def test_attacks_find_a_library_without_noise_and_prove_nothing_of_a_constant(methods, home):
-    names, seed = ("least_squares", "always_zero"), 2**63 - 1  # as large as a derived one can be
-    found = {name: attack(made_cell(name, n=10, delta=1e-5), 150, seed) for name in names}
-    assert found["least_squares"]["audited_epsilon"] > 1
-    assert found["always_zero"]["audited_epsilon"] == 0
-    failed = attack(made_cell("failing", n=10, delta=1e-5), 150, 1)
-    assert np.isnan(failed["audited_epsilon"])
-    assert "more rows" in failed["error"]
-
-
-def test_noise_that_proves_more_than_is_claimed_is_refused():
-    assert np.isnan(proved({"releases": []}, 1.0, 1e-5))
-    release = {"rate": 0.5, "times": 20.0}
-    assert 0 < proved({"releases": [{"multiplier": 50.0, **release}]}, 1.0, 1e-5) <= 1
-    with pytest.raises(dpalgos.InputError, match="it claims 1"):
-        proved({"releases": [{"multiplier": 2.0, **release}]}, 1.0, 1e-5)
-
-
-def test_a_library_without_environment_is_left_out_and_named(home, monkeypatch, capsys):
-    spec = find_study("league")
-    foreign = spec.foreign()
-    assert len(set(foreign.values())) == 11
-    left, _ = spec.on({})
-    assert left.foreign() == {}
-    assert set(left.not_run) == set(foreign)
-    assert "python-dp==1.1.5" in left.not_run["pydp_sums"]
-    make = MagicMock()
-    monkeypatch.setattr("flows.environments.make_environment", make)
-    for profile, offline in (("smoke", False), ("standard", True)):
-        make_environments(spec, RunOptions(profile=profile, offline=offline))
-    make.assert_not_called()
-    make_environments(spec, RunOptions())
-    assert make.call_count == 11
-
-
-def test_no_library_sees_an_analysts_own_table(home, tmp_path):
+def test_the_league_takes_no_analysts_own_table(home, tmp_path):
     file = own_study(tmp_path, response="cost")
     edited(file, 'kind = "subsamples"', 'kind = "whole_table"')
     assert "dataset must be a registered one" in refusal(find_study, str(file))
 
 
-def test_the_page_names_what_an_attack_found_and_excludes_it(methods, home, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.external.attack.attack", lambda cell, _, seed: attack(cell, 150, seed))
+def test_the_page_shows_stored_results_of_others_and_excludes_a_method_that_violates_its_claim(
+    home, tmp_path, monkeypatch
+):
+    fits = {
+        "progression": [[1.0, 0.5, 1e-3, None, 30, [[0.5, 1e-3, 15], [0.5, 1e-3, 15]]]],
+        "tumors": [[1.0, "no"]],
+    }
+    others = {"Cheat": fits, "Honest": fits, "Elsewhere": {"tumors": [[1.0, 0.1, 0.1, None, 4, None]]}}
+    about = {"ours": False, "library": "theirs==1", "file": "theirs.py", "versions": []}
+    stored = {
+        "audits": [
+            {"method": "Cheat", "violated": True, "proved": 3.0},
+            {"method": "Honest", "violated": False},
+        ],
+        "methods": {**dict.fromkeys(others, about), "box_mean": {**about, "library": "this project"}},
+        "machines": {"other libraries": "a machine", "own estimators": "an old one"},
+        "tables": {name: {"family": "linear"} for name in ("progression", "tumors")},
+        "fits": {**others, "box_mean": fits},
+    }
+    monkeypatch.setattr(league_facts, "STORED", tmp_path / "league.json")
+    monkeypatch.setattr(league_facts, "developed_on", lambda _: False)
+    options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
     of_ours = lambda name, **asked: audit_estimator(name, **{**asked, "n_trials": 100})  # noqa: E731
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", of_ours)
-    options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
+    alone, _ = run_plainly(LEAGUE, options)
+    assert "Honest" not in alone.with_name("report.md").read_text()
+    league_facts.STORED.write_text(json.dumps(stored))
     page, _ = run_plainly(LEAGUE, options)
     rows = pd.read_parquet(page.with_name("results.parquet"))
     assert set(rows["metric"]) == {MISSED}
-    by_name = rows.groupby("estimator")
-    refused = {name: "refused" if name == "failing" else "ok" for name in by_name.groups}
-    assert by_name["status"].first().to_dict() == refused
-    assert by_name["value"].nunique()["preconditioned_regression"] == 4
-    assert rows.set_index("estimator")["certified_epsilon"].isna()["least_squares"].all()
+    assert rows.groupby("estimator")["value"].nunique()["preconditioned_regression"] == 4
     text = page.with_name("report.md").read_text()
-    assert "Least squares violates its claim" in text
-    assert "dpcost rerun league --task audit" in text
-    assert "| Failing | 100.0" in text or "ValueError: it wants more rows" in text
-    assert "in 1 of 1 settings" in text  # of zero alone
+    assert "Cheat violates its claim: ε is at least 3" in text
+    assert "other libraries: a machine" in text
+    assert "an old one" not in text
+    assert "| Honest | 0.500 (" in text
+    assert "Elsewhere" not in text
+    assert "| box_mean" not in text
+    assert "clearly better than the best rival in 1 of 1 settings" in text
     assert page.with_name("figures").joinpath("league-linear.png").exists()
 
 
-def stored_rows():
-    names = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
-    return [
-        {"table": table, "method": method, "family": STORED["tables"][table]["family"]}
-        | dict(zip(("epsilon", "error") if len(fit) == 2 else names, fit, strict=True))
-        for method, of_method in STORED["fits"].items()
-        for table, fits in of_method.items()
-        for fit in fits
-    ]
-
-
 def test_verdicts_on_the_fits_of_the_published_run_are_those_that_were_published():
-    found = comparisons(STORED | {"rows": stored_rows()})
+    found = comparisons(lengthened(STORED))
     fresh = {name for name, about in STORED["tables"].items() if not about["developed"]}
     judged = [each for each in found if each.family != "means" and each.table in fresh]
     counts = Counter(each.verdict for each in judged)
@@ -234,20 +130,6 @@ def test_tables_are_those_of_the_published_run_within_their_bounds(name, home, t
     assert (draw.table["upper"] >= X).all()
     assert draw.table["y_lower"] <= prepared.y.min()
     assert prepared.y.max() <= draw.table["y_upper"]
-
-
-def test_a_table_gives_libraries_what_they_lack():
-    X, rng = np.linspace(-1, 1, 400).reshape(200, 2), np.random.default_rng(0)
-    X[:, 1] = rng.uniform(-1, 1, 200)
-    ends = {"lower": -np.ones(2), "upper": np.ones(2), "y_lower": -2.0, "y_upper": 2.0}
-    table = WorkerTable(X=X, y=X @ [0.5, -1] + 0.2, family="linear", **ends)
-    products = table.products()
-    assert all(((low <= values) & (values <= high)).all() for values, low, high in products)
-    assert table.solved(values.sum() for values, _, _ in products) == pytest.approx([0.5, -1, 0.2])
-    for family, mean in (("logistic", lambda u: 1 / (1 + np.exp(-u))), ("counts", np.exp)):
-        table.family = family
-        y = mean(X @ [0.5, -1] + 0.2)
-        assert table.regression(X, y) == pytest.approx([0.5, -1, 0.2], abs=0.01)
 
 
 def results_of(errors, *, violated=()):

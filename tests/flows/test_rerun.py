@@ -1,19 +1,15 @@
-"""One run at a time in a home; finished runs are listed, compared and repeated, and figures reproduced."""
+"""One run at a time in a home; finished runs are listed, compared and repeated."""
 
 import json
-import math
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 from small_project import sentence
 
-import dpalgos
 from data.store.folders import sha256_file
 from flows.history import recent_runs
 from flows.lock import exclusive_run, holder
-from flows.studies import evidence as stored
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
 from tasks import dask_cluster as dask_engine
@@ -166,66 +162,3 @@ def test_its_holder_may_take_it_again_and_it_is_free_after_an_error(tmp_path, ca
     with exclusive_run(tmp_path):
         assert holder(tmp_path)
     assert capsys.readouterr().err == ""
-
-
-def rows(*errors):
-    """Return evidence of a made-up study: (estimator, mean, standard error) at one ε."""
-    same = {"study": "mine", "n_ok": 20, "panel": "p", "form": "", "epsilon": 1.0, "delta_rule": "1/n^2"}
-    same |= {"n": 100, "s": math.nan}
-    return pd.DataFrame([same | {"estimator": name, "mean": mean, "se": se} for name, mean, se in errors])
-
-
-def test_differences_count_both_errors_and_name_what_is_missing():
-    shown = rows(("same", 0.5, 0.01), ("near", 0.5, 0.03), ("far", 0.5, 0.03), ("gone", 1.0, 0.1))
-    again = rows(("same", 0.5, 0.01), ("near", 0.52, 0.04), ("far", 1.0, 0.04), ("new", 2.0, math.nan))
-    found = stored.differences(shown, again)
-    assert (found["identical"], found["cells"]) == (False, 3)
-    (far,) = found["different"]
-    assert ":far:" in far["cell"]
-    assert (far["first"], far["second"]) == (0.5, 1.0)
-    assert ":gone:" in found["only_first"][0]
-    assert ":new:" in found["only_second"][0]
-    assert stored.differences(shown.assign(s=20.0), shown.assign(s=20))["identical"]
-
-
-def test_what_is_shown_was_measured_by_code_and_commands_that_are_there():
-    rows = stored.evidence()
-    assert set(rows.estimator) <= {entry.name for entry in dpalgos.catalog()}
-    assert set(rows.profile) <= {"standard", "paper"}
-    for figure in stored.figures():
-        assert stored.digest(figure.modules)  # which reads each module
-        assert ("{out}" in figure.command) == bool(figure.file)
-        assert not figure.file or (stored.DOCS / figure.file).exists()
-
-
-def test_what_other_code_measured_is_stale(monkeypatch):
-    row = stored.evidence().iloc[[0]]
-    current = stored.code_of(row.study.item(), row.panel.item(), row.estimator.item())
-    assert current
-    for code, n_stale in ((current, 0), ("another", 1)):
-        monkeypatch.setattr(stored, "evidence", lambda code=code: row.assign(code=code))
-        monkeypatch.setattr(stored, "figures", list)
-        assert len(list(stored.stale())) == n_stale
-
-
-def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path, monkeypatch, command_line):
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "shown.csv").write_text("x\n1\n2\n")
-    (tmp_path / "measure.py").write_text("import sys; open(sys.argv[1], 'w').write('x\\n1\\n')")
-    lines = {"place": "s", "command": f"python {tmp_path / 'measure.py'} {{out}}", "file": "shown.csv"}
-    text = "".join(f'{key} = "{value}"\n' for key, value in {**lines, "code": ""}.items())
-    text = f'[mine]\nminutes = 1\nmodules = ["dpalgos.api"]\n{text}'
-    (docs / "measured.toml").write_text(text)
-    (docs / "evidence.csv").write_text(",".join(stored.COLUMNS) + "\n")
-    places = {"DOCS": docs, "EVIDENCE": docs / "evidence.csv", "MEASURED": docs / "measured.toml"}
-    for name, place in places.items():
-        monkeypatch.setattr(stored, name, place)
-    monkeypatch.setattr("flows.studies.reproduction.REPORTS", tmp_path / "reports")
-    monkeypatch.setattr("flows.studies.reproduction.commit", lambda: "0" * 40)
-    assert "- 2" in command_line("reproduce", "mine")[1]
-    assert (docs / "shown.csv").read_text() == "x\n1\n2\n"
-    command_line("reproduce", "mine", "--update")
-    assert (docs / "shown.csv").read_text() == "x\n1\n"
-    assert not stored.figures()[0].stale
-    assert "mine: the same" in command_line("reproduce", "mine")[1]

@@ -14,6 +14,7 @@ import pytest
 from small_project import DPCOST, processes_of, until
 
 from data.store.folders import sha256_file
+from tasks.cache import state_of, stored_results
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 # Any call of an estimator is an error.
@@ -225,7 +226,7 @@ def kill_at_random(project, undisturbed, seed):
 
 def test_no_kill_changes_a_byte_or_leaves_anything_running(project, undisturbed):
     assert kill_at_random(project, undisturbed, seed=20261120) == []
-    assert "damaged" not in project.dpcost("cache", "list")[0]
+    assert {state_of(path) for path in stored_results(project.home)} == {"current"}
 
 
 def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project, undisturbed):
@@ -239,7 +240,7 @@ def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project
         assert "Traceback" not in err
         assert status == 0 or err.count("\n") == 1, err
     assert project.same_results(undisturbed)
-    project.dpcost("cache", "verify")
+    assert {state_of(path) for path in stored_results(project.home)} == {"current"}
     assert processes_of(project.home) == []
 
 

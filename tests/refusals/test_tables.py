@@ -87,7 +87,7 @@ def test_what_is_not_as_declared_is_refused_without_a_value(tmp_path, text, colu
 
 
 def question(**changes):
-    usual = {"dataset": "patients", "content": "a" * 64, "estimator": "dp_mean", "parameters": {}}
+    usual = {"dataset": "patients", "content": "2-a", "estimator": "dp_mean", "parameters": {}}
     return Question(**{**usual, "epsilon": 0.3, "delta": 1e-6, **changes})
 
 

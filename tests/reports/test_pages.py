@@ -16,7 +16,7 @@ from flows.studies.find_study import find_study, study_names
 from reports import palette
 from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
-from reports.charts.figure import FigureChoice, draw_figure
+from reports.charts.figure import draw_figure
 from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
 from reports.charts.study import StudyChart
 from reports.exhibits import covered_shares, draw_exhibits
@@ -236,7 +236,7 @@ POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
 
 @pytest.mark.parametrize("width", [3.3, 6.5])
 def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
-    svg, data = draw_figure(results, page, FigureChoice(format="svg", width=width))
+    svg, data = draw_figure(results, page, "svg", width)
     assert float(POINTS.search(svg.decode())[1]) == pytest.approx(72 * width)
     rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
     assert 2 <= rows["line"].nunique() <= 5

@@ -1,4 +1,4 @@
-"""`dpcost advise` and `dpcost plan`: errors foreseen from declarations alone, and times from short runs."""
+"""`dpcost advise`: errors foreseen from declarations alone."""
 
 import json
 import re
@@ -18,7 +18,6 @@ from tasks.own_table.declared_rows import Guesses
 from tasks.release.request import read_request
 from tests.builders import release_words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized, refusal
-from tests.tasks.blocks import STEPS
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -164,16 +163,6 @@ def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tm
     assert sizes == [1500] * 4
     monkeypatch.setattr(releases, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
-
-
-def test_a_plan_from_the_command_line(command_line):
-    status, out, err = command_line("plan", STEPS, "--profile", "smoke", "--workers", "2", "--json")
-    assert status == 0, err
-    found = json.loads(out)
-    assert found["seconds"] <= found["core_seconds"]
-    assert found["panels"][0]["core_seconds"] > 0
-    status, out, _ = command_line("plan", STEPS, "--profile", "smoke")
-    assert "  dense: " in out
 
 
 def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):

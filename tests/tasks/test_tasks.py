@@ -20,9 +20,8 @@ from data.store.references import DatasetRef, FramesRef
 from flows import progress
 from flows.studies.find_study import find_study
 from tasks.cache import result
-from tasks.errors import Fault, SpecError, guarded
+from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest
-from tasks.report.publish import publish
 from tasks.report.write import write_index, write_report
 from tasks.run.block import write_block, write_design
 from tasks.run.headline import write_audit, write_exhibits
@@ -246,45 +245,6 @@ def finished(folder, name="housing", **manifest):
 
 def files_below(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_what_may_be_published_is_copied_and_nothing_of_ones_own(tmp_path):
-    reports, site = tmp_path / "out", tmp_path / "site"
-    place = finished(reports)
-    copied = {"index.html", "pages.js"} | {f"housing/{name}" for name in files_below(place)}
-    finished(reports, "mine", warning="NOT FOR PUBLICATION")
-    (tmp_path / "secret").write_text("root:x:0:0")
-    (place / "timings.parquet").symlink_to(tmp_path / "secret")
-    (place / ".report.html.part").write_text("half")
-    index, studies, private = publish(str(site), reports)
-    assert (studies, sorted(private), index) == (["housing"], ["mine"], str(site / "index.html"))
-    assert files_below(site) == copied
-    assert "mine" not in (site / "index.html").read_text()
-    (site / "CNAME").write_text("example.org")
-    (place / "report.html").write_text("<p>new</p>")
-    publish(str(site), reports)
-    assert (site / "housing" / "report.html").read_text() == "<p>new</p>"
-    assert (site / "CNAME").exists()
-
-
-def test_reports_are_copied_to_an_object_store(tmp_path, in_shared_store, monkeypatch):
-    import os
-
-    finished(tmp_path / "out")
-    publish(f"{os.environ['DPCOST_STORE']}/site", tmp_path / "out")
-    assert in_shared_store()["site/housing/report.html"] == b"<p>x</p>"
-    assert b"Houses" in in_shared_store()["site/index.html"]
-
-
-def test_a_folder_of_somebody_elses_is_left_alone_unless_forced(tmp_path):
-    finished(tmp_path / "out")
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "letter.txt").write_text("dear")
-    with pytest.raises(SpecError, match="site"):
-        publish(str(tmp_path / "site"), tmp_path / "out")
-    assert files_below(tmp_path / "site") == {"letter.txt"}
-    publish(str(tmp_path / "site"), tmp_path / "out", force=True)
-    assert (tmp_path / "site" / "letter.txt").exists()
 
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):

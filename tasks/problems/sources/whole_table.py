@@ -9,30 +9,20 @@ import numpy as np
 import dpalgos
 from data.collections.league import GROUPS
 from data.prepare.table_design import PreparedTable, Units, public_units
-from tasks.cells import Cell, Replicates, derive_seed
-from tasks.external.libraries import answer
+from tasks.cells import Cell, Replicates
 from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale, ScaledDraw
 from tasks.problems.problem import ALL, Cost, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable
-
-_SECONDS = 60.0  # of all fits of a cell by another library; what it imports is not counted
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundedDraw(ScaledDraw):
     """Rows with the public bounds of their columns."""
 
-    table: Mapping[str, Any]  # as libraries get it: rows without a constant, their bounds, the family
+    table: Mapping[str, Any]  # rows without a constant, their bounds, the family: for other libraries, too
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer; the table's bounds take the place of the study's keywords of that name."""
-        entry = dpalgos.get_estimator(cell.estimator)
-        if entry.foreign:
-            assert cell.epsilon is not None
-            assert cell.delta is not None
-            seeds = [derive_seed(replicates.seed_of(cell), number) % 2**31 for number in replicates.numbers]
-            budget = {"epsilon": cell.epsilon, "delta": cell.delta}
-            return answer(cell.estimator, self.table, seeds=seeds, seconds=_SECONDS, **budget)
         bounds: dict[str, Any] = {name: tuple(self.table[name].tolist()) for name in ("lower", "upper")}
         if self.table["family"] == "counts":
             bounds["response_bound"] = self.table["y_upper"]
@@ -50,7 +40,7 @@ class WholeTable(RegisteredTable):
         return replace(super().traits, measured=_MEASURED, panel_word="table")
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
-        """Refuse an analyst's own table, too: a library's error message may quote its rows."""
+        """Refuse an analyst's own table, too: the page compares with stored results of public tables."""
         super().check(n, task, estimators)
         if self.analyst_table:
             raise ValueError("dataset must be a registered one, got your own table; use another kind")
@@ -70,10 +60,10 @@ class WholeTable(RegisteredTable):
             sample=dpalgos.Sample(X, y, n_replicates=replicates.count),
             first=replicates.first,
             scale=MeanScale(X) if y is None else RegressionScale(X, y, self.family),
-            table=self._for_libraries(X, y),
+            table=self._public_table(X, y),
         )
 
-    def _for_libraries(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+    def _public_table(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
         columns = self.columns()
         centers, scales = public_units(self.about, columns)
         lower, upper = (

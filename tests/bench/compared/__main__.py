@@ -19,15 +19,14 @@ import pandas as pd
 
 from data.datasets.housing import parse_cal_housing_tgz
 from data.store.folders import PROJECT_ROOT
-from tasks.external.environments import Requirements, make_environment, python_of
-from tasks.external.libraries import methods
 from tests.bench.goals import write_facts
+from tests.bench.league.libraries import SCRIPTS, python_of, requirements
 
 HERE = Path(__file__).parent
-LIBRARIES: dict[str, Requirements] = {
-    "diffprivlib": methods["diffprivlib_mean"].requires,
+LIBRARIES: dict[str, Sequence[str]] = {
+    "diffprivlib": requirements(SCRIPTS["diffprivlib"]),
     "opendp": ("opendp[polars]==0.16.0",),
-    "smartnoise": methods["smartnoise_sql_sums"].requires,
+    "smartnoise": requirements(SCRIPTS["smartnoise_sql"]),
     "dp_wizard": ("dp_wizard[pins]==0.10.0",),
 }
 FORM = ("dp_wizard", "theirs")  # a script that stands for a form in a browser: nobody writes it
@@ -78,10 +77,7 @@ def lines(script: str) -> int:
 def measured(name: str, side: str, truth: np.ndarray, repetitions: int, folder: Path) -> dict:
     """Return lines, seconds, errors and intervals of one script."""
     script, requires = f"{name}_{side}.py", LIBRARIES[name] if side == "theirs" else ()
-    if python_of(requires) is None:
-        make_environment(requires)
     python = python_of(requires)
-    assert python is not None
     run(python, script, 1, folder)  # what is compiled or cached once is not timed
     fresh = [run(python, script, 1, folder)[1] for _ in range(PROCESSES)]
     runs, _ = run(python, script, repetitions, folder)

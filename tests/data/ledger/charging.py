@@ -40,7 +40,7 @@ def main(home, url, notes, budget, wanted):
     for question in json.loads(wanted):
         if question in done:
             continue
-        request = Question("patients", "a" * 64, "dp_mean", {"question": question}, EPSILON, 0.0)
+        request = Question("patients", "2-a", "dp_mean", {"question": question}, EPSILON, 0.0)
         note(step="wanted", question=question)
         for again in (False, True):
             try:

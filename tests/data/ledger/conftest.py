@@ -105,6 +105,6 @@ def ask():
 
     def ask(content="a", dataset="patients", **changes):
         asked = {"estimator": "dp_mean", "parameters": {"value_bound": 2.0}, "epsilon": 0.3, "delta": 1e-6}
-        return Question(dataset, content * 64, **{**asked, **changes})
+        return Question(dataset, f"2-{content * 64}", **{**asked, **changes})
 
     return ask

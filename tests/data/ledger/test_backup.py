@@ -7,10 +7,9 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from data.errors import AnswerLost, ContentRefused, LedgerBroken, LedgerError, StoreError
+from data.errors import ContentRefused, LedgerBroken, LedgerError, StoreError
 from data.ledger import Ledger
 from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
@@ -175,25 +174,13 @@ def test_a_ledger_of_1_1_opens_whole_and_is_upgraded_by_the_first_writing(home):
     assert ledger.verify(HEAD).ok
 
 
-def test_a_request_of_1_1_is_charged_again_on_demand_only_and_its_costs_count(home):
-    for epsilon in (1.0, 0.25, 0.5):
-        refused(lambda epsilon=epsilon: ask(home, epsilon), AnswerLost, "1.1", "--again")
-    paid = ask(home, 0.5, again=True)
-    assert not paid.replayed
-    assert len(paid.account.charges) == 4
-    assert ask(home, 0.5).estimate == paid.estimate
-    assert len(Ledger(home).account("people").charges) == 4
-    assert Ledger(home).verify(HEAD).ok
-
-
-def test_data_of_1_1_keep_their_name(home, tmp_path):
+def test_data_of_a_ledger_of_1_1_cannot_be_compared_and_get_no_second_budget(home, tmp_path):
     Ledger(home).open_dataset("again", 1.0, 1e-6)
     config = tmp_path / "again.toml"
     config.write_text((MADE / "release.toml").read_text().replace("people", "again"))
-    refused(lambda: ask(home, 0.5, config=config), ContentRefused, "'people'")
-    other = tmp_path / "other.csv"
-    pd.read_csv(MADE / "people.csv").iloc[1:].to_csv(other, index=False)
-    refused(lambda: ask(home, 0.5, data=other), ContentRefused, "'people'")
+    for options in ({}, {"config": config}, {"allow_new_content": True}):
+        refused(lambda options=options: ask(home, 0.5, **options), ContentRefused, "'people'", "dpcost 2.1")
+    assert len(Ledger(home).account("people").charges) == 3
 
 
 def test_a_backup_of_1_1_is_restored(home, tmp_path):

@@ -157,13 +157,6 @@ def test_the_same_question_about_other_bits_is_another_one(ledger, fits, ask):
     assert ledger.account("patients").charges[1].question.exact == "mended"
 
 
-def test_data_are_known_by_their_former_fingerprint(ledger, fits, ask):
-    first = charged(ledger, ask(), COST, fits)
-    refused(lambda: charged(ledger, ask("c"), COST, fits), ContentRefused, "'patients'")
-    other = ask("c", exact="now", former_content=first.question.content)
-    assert charged(ledger, other, COST, fits).answer is None
-
-
 def test_the_environment_names_the_place(monkeypatch, tmp_path):
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
     monkeypatch.delenv("DPCOST_LEDGER_URL", raising=False)

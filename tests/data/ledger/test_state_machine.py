@@ -13,7 +13,7 @@ from data.ledger import Ledger, Question
 from tests.data.ledger.charging import COST, charged
 
 EPSILON, TOTAL = 1 / 4, 1.0
-NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3)
+NAMES, CONTENTS, BOUNDS = ("one", "two"), ("2-a", "2-b"), (1, 2, 3)
 
 
 def fits(previous, new):

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["dpmm==0.1.9"]
+# ///
 """dpmm: synthetic tables by MST, AIM and PrivBayes, and the ordinary regression of as many synthetic rows.
 
 Columns are cut into ten bins of equal width between their public bounds.
@@ -9,7 +12,6 @@ import numpy as np
 import pandas as pd
 from dpmm.pipelines import AIMPipeline, MSTPipeline, PrivBayesPipeline
 
-REQUIRES = ("dpmm==0.1.9",)
 FAMILIES = {
     "dpmm MST": ["linear", "logistic", "counts"],
     "dpmm AIM": ["linear", "logistic", "counts"],

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["jax-privacy==2.0.0", "dp-accounting==0.6.0"]
+# ///
 """jax-privacy: DP-SGD of clipped gradients on Poisson batches, 50 steps of a tenth of the rows.
 
 Its clipping, sampling and noise; the noise multiplier is that of dp_accounting for its steps. Its guarantee
@@ -14,7 +17,6 @@ import jax_privacy
 import numpy as np
 from jax_privacy.batch_selection import CyclicPoissonSampling, pad_to_multiple_of
 
-REQUIRES = ("jax-privacy==2.0.0", "dp-accounting==0.6.0")
 FAMILIES = {"jax-privacy DP-SGD": ["linear", "logistic", "counts"]}
 _STEPS, _SHARE = 50, 0.1
 _ORDERS = (*range(2, 17), 20, 24, 32, 48, 64, 128, 256)

@@ -7,8 +7,7 @@ import numpy as np
 
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.errors import InputError
-from tasks.cells import Cell
-from tasks.external.libraries import methods
+from tests.bench.league.libraries import Library
 
 _ROWS = 10
 _ATTACKED = "opposite corners"  # the pairs that are farthest apart, among rows of each kind
@@ -16,22 +15,19 @@ _CHOICE, _RUNS = 200, 3  # runs per pair to choose it, and per trial to choose t
 _LEAST_TRIALS, _SECONDS = 100, 600.0
 
 
-def attack(cell: Cell, n_trials: int, seed: int) -> dict[str, Any]:
-    """Return the ε that attacks prove, of a covariate from 0 to 1 and a response from −1 to 1.
+def attack(library: Library, method: str, family: str, n_trials: int, seed: int, **budget: float) -> Any:
+    """Return what attacks prove, of a covariate from 0 to 1 and a response from −1 to 1.
 
-    A violated claim is attacked again, by other seeds; NaN where runs take too long.
+    A violated claim is attacked again, with other seeds. A method is left out if its runs take too long.
     """
-    method, seed = methods[cell.estimator], seed % 2**31
-    family = method.families[0]
-    label, budget = family != "linear", {"epsilon": cell.epsilon or 0.0, "delta": cell.delta or 0.0}
-    process = method.process()
+    label = family != "linear"
     ends = {"lower": np.zeros(1), "upper": np.ones(1), "y_lower": -float(not label), "y_upper": 1.0}
-    process.load({"X": np.zeros((_ROWS, 1)), "y": np.zeros(_ROWS), "family": family, **ends})
+    library.load({"X": np.zeros((_ROWS, 1)), "y": np.zeros(_ROWS), "family": family, **ends})
 
     def mechanism(rows: np.ndarray, seed: int) -> object:
         X, y = (rows[:, :-1] + 1) / 2, rows[:, -1]
-        (answer,) = process.fits(method.title, [seed % 2**31], _SECONDS, X=X.tolist(), y=y.tolist(), **budget)
-        return answer["coef"]
+        (fit,) = library.fits(method, [seed % 2**31], seconds=_SECONDS, X=X.tolist(), y=y.tolist(), **budget)
+        return fit["coef"]
 
     pairs = table_pairs(_ROWS, 2, 1.0, label=label)
     pairs = [pair for pair in pairs if pair.label.startswith(_ATTACKED)]
@@ -50,5 +46,5 @@ def attack(cell: Cell, n_trials: int, seed: int) -> dict[str, Any]:
             again = audit_callable(mechanism, pairs=same, n_trials=n_trials, seed=seed + 10**6, **budget)
             verdict = min(verdict, again, key=lambda each: each.epsilon_lower_bound)
     except InputError as error:
-        return {"audited_epsilon": float("nan"), "error": str(error)}
-    return {"audited_epsilon": verdict.epsilon_lower_bound, **verdict.to_dict()}
+        return {"violated": False, "error": str(error)}
+    return {"violated": verdict.violated, "proved": verdict.epsilon_lower_bound, "pair": verdict.pair}

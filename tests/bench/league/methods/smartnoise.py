@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["smartnoise-synth==1.0.8", "packaging"]
+# ///
 """SmartNoise: synthetic tables, and the ordinary regression of as many synthetic rows.
 
 Columns are cut into ten bins of equal width between their public bounds, or scaled by them for neural
@@ -11,7 +14,6 @@ import pandas as pd
 from snsynth import Synthesizer
 from snsynth.transform import BinTransformer, MinMaxTransformer, TableTransformer
 
-REQUIRES = ("smartnoise-synth==1.0.8", "packaging")
 FAMILIES = {
     "SmartNoise MST": ["linear", "logistic", "counts"],
     "SmartNoise AIM": ["linear", "logistic", "counts"],

@@ -1,9 +1,11 @@
+# /// script
+# dependencies = ["opendp==0.16.0", "scikit-learn==1.7.2", "polars==1.32.0"]
+# ///
 """OpenDP: means and least squares from noisy sums; its Theil-Sen regression, which takes one covariate."""
 
 import numpy as np
 import opendp.prelude as dp
 
-REQUIRES = ("opendp==0.16.0", "scikit-learn==1.7.2", "polars==1.32.0")
 FAMILIES = {"OpenDP sums": ["linear", "means"], "OpenDP Theil-Sen": ["linear"]}
 dp.enable_features("contrib", "honest-but-curious", "idealized-numerics")
 

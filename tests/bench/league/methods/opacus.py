@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["opacus==1.6.0"]
+# ///
 """Opacus: DP-SGD of a linear layer on Poisson batches of a tenth of the rows, 50 steps, clipped at √(d + 1).
 
 The noise multiplier is that of its accountant for the steps. Its guarantee is for adding or removing a
@@ -13,7 +16,6 @@ from opacus.accountants.utils import get_noise_multiplier
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-REQUIRES = ("opacus==1.6.0",)
 FAMILIES = {"Opacus DP-SGD": ["linear", "logistic", "counts"]}
 _STEPS, _SHARE = 50, 0.1
 _LOSSES = {

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["pipeline-dp==0.3.1"]
+# ///
 """PipelineDP: means and least squares from sums, its partitions, in one aggregation with Gaussian noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ε is halved. Products are
@@ -8,7 +11,6 @@ import math
 
 import pipeline_dp
 
-REQUIRES = ("pipeline-dp==0.3.1",)
 FAMILIES = {"PipelineDP sums": ["linear", "means"]}
 
 

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["tmlt-analytics==0.21.0"]
+# ///
 """Tumult Analytics: means and least squares from sums, its groups, in one query with Gaussian noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ρ is a quarter. Products are
@@ -12,7 +15,6 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from tmlt.analytics import AddMaxRowsInMaxGroups, KeySet, QueryBuilder, RhoZCDPBudget, Session
 
-REQUIRES = ("tmlt-analytics==0.21.0",)
 FAMILIES = {"Tumult sums": ["linear", "means"]}
 
 

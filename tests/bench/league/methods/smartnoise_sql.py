@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["smartnoise-sql==1.0.10"]
+# ///
 """SmartNoise SQL: means and least squares from sums in one query, with an equal share of ε and δ each.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ε is halved.
@@ -6,7 +9,6 @@ Its guarantee counts adding or removing a row, of which replacing one is both: �
 import pandas as pd
 from snsql import Privacy, from_df
 
-REQUIRES = ("smartnoise-sql==1.0.10",)
 FAMILIES = {"SmartNoise SQL sums": ["linear", "means"]}
 
 

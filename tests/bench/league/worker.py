@@ -1,19 +1,18 @@
-"""Runs one file of methods in its own environment: ``python worker.py FILE``, a request and a reply per line.
+"""Runs one script in its own environment: ``python worker.py SCRIPT``, a request and a reply per line.
 
-It imports nothing of this project, for any environment to run it. A request is a JSON object. The object
-``{"table": FILE.npz}`` loads the table of the next fits. Other requests are fits, with ``method``,
-``epsilon``, ``delta``, ``seed``, and with ``X`` and ``y`` if an audit has rows of its own. A reply holds
-``coef``, ``seconds`` and the ``releases`` that the method shows, or ``error``.
+It imports nothing of this project, for any environment to run it. A request is a JSON object with
+``seconds``, after which it ends. ``table`` names the file of the next fits' table. Fits have ``method``,
+``seeds``, ``epsilon`` and ``delta``, and ``X`` and ``y`` if an audit has rows of its own. A reply has
+``families`` and ``fits``, each with ``coef`` and the ``releases`` that the method shows, or ``error``.
 """
 
-import importlib.util
 import itertools
 import json
 import os
 import resource
+import runpy
+import signal
 import sys
-import threading
-import time
 import warnings
 from typing import Any
 
@@ -39,7 +38,7 @@ class Table:
 
     def shows(self, multiplier: float, rate: float = 1.0, times: int = 1) -> None:
         """Record Gaussian releases: the noise over what replacing a row moves, and the share drawn."""
-        self.releases.append({"multiplier": multiplier, "rate": rate, "times": times})
+        self.releases.append({"multiplier": float(multiplier), "rate": float(rate), "times": float(times)})
 
     def products(self) -> list[tuple[np.ndarray, float, float]]:
         """Return the columns whose sums make the estimate, each with its public bounds.
@@ -89,61 +88,40 @@ class Table:
         return coef
 
 
-def _end_with(parent: int) -> None:
-    """End this process, whatever it computes, when its parent was killed."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
 def main(file: str) -> None:
-    """Answer requests until there are no more."""
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    """Answer requests until there are no more; a request that takes too long ends the process."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr  # what libraries print is no answer
     warnings.simplefilter("ignore")
-    methods = _methods(file)
-    table = Table()
+    script, table = None, Table()
     for line in sys.stdin:
         request = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"])
         try:
-            if "table" in request:
+            script = script or runpy.run_path(file)
+            if request.get("table"):
                 stored = np.load(request["table"]).items()
                 table = Table(**{key: value if value.ndim else value.item() for key, value in stored})
-                answer: dict[str, Any] = {}
-            else:
-                answer = _answered(methods[request["method"]], table, request)
+            function = script["METHODS"].get(request.get("method"))
+            reply = {
+                "families": script["FAMILIES"],
+                "fits": [_fit(function, table, seed, request) for seed in request.get("seeds", ())],
+            }
         except MemoryError:
-            answer = {"error": "it needs more than 4 GB"}
+            reply = {"error": "it needs more than 4 GB"}
         except Exception as error:
             first = next((line for line in str(error).splitlines() if line.strip()), "")
-            answer = {"error": f"{type(error).__name__}: {first.strip()}"[:200]}
-        print(json.dumps(answer), file=answers, flush=True)
+            reply = {"error": f"{type(error).__name__}: {first.strip()}"[:200]}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(json.dumps(reply), file=answers, flush=True)
 
 
-def _methods(file: str) -> dict[str, Any]:
-    spec = importlib.util.spec_from_file_location("methods", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.METHODS)
-
-
-def _answered(fit: Any, table: Any, request: dict[str, Any]) -> dict[str, Any]:
-    table = Table(
-        **{**vars(table), **{name: np.array(request[name]) for name in ("X", "y") if name in request}}
-    )
-    seed = request["seed"]
+def _fit(function: Any, table: Any, seed: int, request: dict[str, Any]) -> dict[str, Any]:
+    rows = {name: np.array(request[name]) for name in ("X", "y") if name in request}
+    table = Table(**{**vars(table), **rows})
     np.random.seed(seed)  # noqa: NPY002 (of libraries that take no seed)
-    table.releases = []
-    start = time.perf_counter()
-    coef = np.asarray(fit(table, request["epsilon"], request["delta"], seed), dtype=float)
-    return {
-        "coef": coef.tolist(),
-        "seconds": time.perf_counter() - start,
-        "releases": [{key: float(value) for key, value in each.items()} for each in table.releases],
-    }
+    coef = np.asarray(function(table, request["epsilon"], request["delta"], seed), dtype=float)
+    return {"coef": coef.tolist(), "releases": table.releases}
 
 
 if __name__ == "__main__":

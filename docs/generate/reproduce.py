@@ -1,30 +1,31 @@
-"""Measure the figures of the documentation again, and list differences with their standard errors."""
+"""Measure the figures of the documentation again, and list differences with their standard errors.
 
+Run ``../.venv/bin/python -m generate.reproduce NAME…`` in the folder ``docs``; all figures by default.
+``--list`` shows their duration. ``--update`` stores the new measurements, and needs committed code.
+"""
+
+import argparse
 import difflib
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import typer
 
 from data.store.folders import PROJECT_ROOT, REPORTS
 from flows.progress import say
-from flows.studies import evidence as stored
-from flows.studies.evidence import Figure
+from generate import measured as stored
+from generate.measured import Figure
 from reports.results import describe_differences
 from tasks.errors import SpecError
 from tasks.report.manifest import commit
 
-RunStudies = Callable[[Sequence[str]], object]  # at profile standard, to reports/out
+DPCOST = str(Path(sys.executable).with_name("dpcost"))
 
 
-def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update: bool) -> None:
+def reproduce(names: Sequence[str], *, only_list: bool, update: bool) -> None:
     """Measure named figures again (default: all) or list them; store them with ``update``."""
-    if not stored.EVIDENCE.exists():
-        raise SpecError(f"reproduce must run in a clone of the project: {stored.EVIDENCE} does not exist")
     figures = {figure.name: figure for figure in stored.figures()}
     known = [*sorted(set(stored.evidence().study)), *figures]
     if unknown := [name for name in names if name not in known]:
@@ -38,7 +39,7 @@ def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update:
     for name in chosen:
         figure = figures.get(name)
         if study := figure.study if figure else name:
-            run([study])
+            subprocess.run([DPCOST, "run", study], check=True)
         if figure is None:
             _compare_study(name, update=update)
         elif not _compare_figure(figure, update=update):
@@ -55,14 +56,14 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
         figure = figures.get(name)
         what = figure.place if figure else "errors of the study in evidence.csv"
         time = f", {figure.minutes:g} minutes on two cores" if figure else ""
-        typer.echo(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
+        print(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
 
 
 def _compare_study(study: str, *, update: bool) -> None:
     """Print how errors of a study that ran differ from those of the documentation."""
     evidence, again = stored.evidence(), stored.measured(REPORTS, study)
     changes = stored.differences(evidence[evidence.study == study], again)
-    typer.echo(f"{study}: {describe_differences(changes)}")
+    print(f"{study}: {describe_differences(changes)}")
     if update:
         rows = stored.with_measured(evidence, again)
         rows.to_csv(stored.EVIDENCE, index=False, float_format=stored.STORED)
@@ -72,13 +73,13 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
     """Run a figure's command and print differing lines; return whether the command succeeded."""
     out = REPORTS / "reproduced" / Path(figure.file).name if figure.file else REPORTS / "reproduced"
     out.parent.mkdir(parents=True, exist_ok=True)
-    here = {"python": sys.executable, "dpcost": str(Path(sys.executable).with_name("dpcost"))}
+    here = {"python": sys.executable, "dpcost": DPCOST}
     words = [here.get(word, word) for word in shlex.split(figure.command)]
     say(f"{figure.name}: {figure.command}")
     process = subprocess.run([word.format(out=out) for word in words], cwd=PROJECT_ROOT, check=False)
     if process.returncode:
         return False
-    typer.echo(f"{figure.name}: {_difference(figure, out)}")
+    print(f"{figure.name}: {_difference(figure, out)}")
     if update:
         if figure.file:
             (stored.DOCS / figure.file).parent.mkdir(exist_ok=True)
@@ -103,3 +104,19 @@ def _difference(figure: Figure, out: Path) -> str:
         return f"another picture: compare {out}"
     lines = difflib.ndiff(stored_bytes.decode().splitlines(), again.decode().splitlines())
     return "\n".join(["differs", *(line for line in lines if line[:1] in "+-")])
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog=stored.AGAIN, description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args(words)
+    try:
+        reproduce(options.names, only_list=options.list, update=options.update)
+    except SpecError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["python-dp==1.1.5", "numpy"]
+# ///
 """PyDP, Google's library: means and least squares from bounded sums with Laplace noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: Îµ is halved.
@@ -5,7 +8,6 @@ Its guarantee counts adding or removing a row, of which replacing one is both: Î
 
 from pydp.algorithms.laplacian import BoundedSum
 
-REQUIRES = ("python-dp==1.1.5", "numpy")
 FAMILIES = {"PyDP sums": ["linear", "means"]}
 
 

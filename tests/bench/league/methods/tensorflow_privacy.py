@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["tensorflow-privacy==0.9.0", "tensorflow==2.15.1", "tensorflow-estimator==2.15.0"]
+# ///
 """TensorFlow Privacy: DP-SGD of a dense layer in shuffled batches of a tenth of the rows, 5 epochs.
 
 The noise multiplier is that of dp_accounting, as if batches were drawn by chance, which is what its own
@@ -12,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_privacy import VectorizedDPKerasSGDOptimizer
 
-REQUIRES = ("tensorflow-privacy==0.9.0", "tensorflow==2.15.1", "tensorflow-estimator==2.15.0")
 FAMILIES = {"TensorFlow Privacy DP-SGD": ["linear", "logistic", "counts"]}
 _EPOCHS, _SHARE = 5, 0.1
 _LOSSES = {

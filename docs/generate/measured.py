@@ -31,6 +31,7 @@ COLUMNS = [*_ROW.split(), *_RUN, "code"]
 _SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
 _NUMBERS = dict.fromkeys(["epsilon", "n", "s"], float)
 _DIGITS = 16  # of a digest
+AGAIN = "python -m generate.reproduce"  # from the folder docs
 STORED = "%.6g"  # how means and errors are written
 
 
@@ -151,7 +152,7 @@ def stale() -> Iterator[tuple[str, str]]:
     for study, of_study in rows.groupby("study"):
         codes = zip(_codes(str(study), of_study), of_study.code, strict=True)
         if old := sum(now != code for now, code in codes):
-            yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"dpcost reproduce {study}"
+            yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"{AGAIN} {study}"
     for figure in figures():
         if figure.stale:
-            yield figure.place, f"dpcost reproduce {figure.name}"
+            yield figure.place, f"{AGAIN} {figure.name}"

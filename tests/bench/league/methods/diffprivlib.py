@@ -1,9 +1,11 @@
+# /// script
+# dependencies = ["diffprivlib==0.6.6", "scikit-learn==1.7.2"]
+# ///
 """diffprivlib: LinearRegression and mean with their bounds, LogisticRegression with the norm of its rows."""
 
 import numpy as np
 from diffprivlib import models, tools
 
-REQUIRES = ("diffprivlib==0.6.6", "scikit-learn==1.7.2")
 FAMILIES = {
     "diffprivlib LinearRegression": ["linear"],
     "diffprivlib LogisticRegression": ["logistic"],

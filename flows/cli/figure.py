@@ -1,0 +1,60 @@
+"""``dpcost figure``: the chart of a study's page, for a paper."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from data.store.folders import REPORTS, atomic_write
+from data.store.output_files import check_outputs, files_named_by
+from flows.cli import options as given
+from flows.progress import say
+
+_FORMATS = given.parser_of(Literal["pdf", "svg", "png"])
+
+
+def _inches(text: str) -> float:
+    parts = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
+    try:
+        width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
+    except ValueError:
+        width = 0.0
+    if not 1 <= width <= 30:
+        raise typer.BadParameter(f"must be 1in to 30in, or in cm or mm, got {text!r}; pass e.g. 3.3in")
+    return width
+
+
+def figure(
+    study: Annotated[str, given.argument("STUDY", "Study name, or path of a study file; it needs a report.")],
+    form: Annotated[Any, given.option("[pdf|svg|png]", "File format.", "--format", parser=_FORMATS)] = "pdf",
+    width: Annotated[
+        float, given.option("LENGTH", "Width of the figure, e.g. 3.3in or 8.4cm.", parser=_inches)
+    ] = "6.5in",  # type: ignore[assignment]
+    out: Annotated[Path | None, given.option("FILE", "Output file; default: STUDY.FORMAT.")] = None,
+    reports: Annotated[Path | None, given.option("FOLDER", "Report folder; default: reports/out.")] = None,
+    plugins: given.Plugins = None,
+    force: given.Force = False,
+) -> None:
+    """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
+    given.use_plugins(plugins or [])
+    from flows.studies.results import stored_page
+    from reports.charts.figure import FigureError, draw_figure
+    from tasks.errors import SpecError
+
+    page, results = stored_page(study, reports)
+    path = out or Path(f"{page.name}.{form}")
+    data_path = path.with_name(f"{path.stem}-figure.csv")
+    folder = (reports or REPORTS) / page.name
+    stored = [folder / "results.parquet", folder / "manifest.json"]
+    inputs = [*stored, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
+    check_outputs([path, data_path], inputs=inputs, force=force)
+    try:
+        drawn, data = draw_figure(results, page, form, width)
+    except FigureError as error:
+        raise SpecError(str(error)) from None
+    if page.warning:
+        say(f"note: {page.warning}")
+    atomic_write(path, drawn)
+    atomic_write(data_path, data)
+    typer.echo(f"{path}, {data_path}")
