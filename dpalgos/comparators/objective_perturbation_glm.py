@@ -49,8 +49,7 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Release, register
-from dpalgos.comparators.dp_sgd_glm import opposite_rows
+from dpalgos.catalog import Release, opposite_rows, register
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
