@@ -82,8 +82,8 @@ def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
 
 
 def opposite_responses(_: Any, d: int, __: Published) -> Neighbors:
-    """Return one far row with opposite responses."""
-    row = np.full(d, _FAR)
+    """Return a far row along the first axis, with opposite responses."""
+    row = _FAR * np.eye(1, d)
     return pair(row, row, _FAR_RESPONSE, -_FAR_RESPONSE)
 
 

@@ -32,8 +32,6 @@ from dpalgos.catalog import (
     Form,
     Neighbors,
     Published,
-    far_row_and_zeros,
-    opposite_rows,
     pair,
     register,
     with_interval,
@@ -94,7 +92,7 @@ def _maybe(params: UserLevelMeanParams) -> bool | None:
     return None if with_interval(params) else False
 
 
-MEAN_RELEASES = mean_releases("mean", " of the rest", far_row_and_zeros, opposite_rows)
+MEAN_RELEASES = mean_releases("mean", " of the rest")
 RELEASES = (
     *MEAN_RELEASES,
     replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),

@@ -45,7 +45,6 @@ from dpalgos.catalog import (
     Release,
     far_row_and_zeros,
     opposite_responses,
-    opposite_rows,
     orthogonal_rows,
     register,
     shares_of,
@@ -68,7 +67,7 @@ from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.moments import weighted_moments
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, of_two_rows
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 
 _STEP_SHARE = 0.4  # of μ², with an interval
@@ -132,11 +131,19 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         return self.split_budget({"steps": _STEP_SHARE, **shares_of(INTERVAL_RELEASES, self)})
 
 
-GRADIENT_RELEASES = mean_releases("gradient", "", far_row_and_zeros, opposite_rows)
-LAST_GRADIENT = Release("last gradient", 0.25, ball_mean, when=with_interval, witness=opposite_responses)
-CURVATURE = Release("curvature", 0.15, outer_product, when=with_interval, witness=orthogonal_rows)
-SQUARES = Release(SCORE_MOMENTS, 0.06, outer_product, when=with_interval, witness=orthogonal_rows)
-SHARES_BY_SIZE = Release(TAIL, 0.14, tail_sensitivity, when=with_interval, witness=far_row_and_zeros)
+GRADIENT_RELEASES = mean_releases("gradient", "")
+LAST_GRADIENT = Release(
+    "last gradient", 0.25, ball_mean, when=with_interval, witness=of_two_rows(opposite_responses)
+)
+CURVATURE = Release(
+    "curvature", 0.15, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+)
+SQUARES = Release(
+    SCORE_MOMENTS, 0.06, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+)
+SHARES_BY_SIZE = Release(
+    TAIL, 0.14, tail_sensitivity, when=with_interval, witness=of_two_rows(far_row_and_zeros)
+)
 INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
 
 
