@@ -35,7 +35,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build", "changes"]
 templates_path = ["_templates"]
@@ -54,7 +53,7 @@ napoleon_google_docstring = napoleon_use_param = napoleon_use_rtype = False
 napoleon_use_ivar = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-viewcode_line_numbers = True
+smartquotes = False  # commands have "--"
 
 EXTRA = HERE / "_build" / "extra"
 EXTRA.mkdir(parents=True, exist_ok=True)
@@ -79,6 +78,8 @@ html_sidebars = {name: [] for name in ("index", "getting_started", "operations",
 
 def _plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     lines[:] = preformatted(lines) if what == "module" else map(escaped, lines)
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")  # napoleon takes words before a colon in the first line for a type
 
 
 FACTS = facts()

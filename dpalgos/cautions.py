@@ -7,6 +7,7 @@ import numpy as np
 
 UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
+SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 

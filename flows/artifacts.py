@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact
@@ -14,8 +15,8 @@ from tasks.study.spec import StudySpec
 REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
 
 
-def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
-    """Attach the report's headline, unless it is about the user's own table: a team may share the server.
+def attach_report(spec: StudySpec, report: Path, headline: str, notes: Sequence[str] = ()) -> None:
+    """Attach the report's headline and notes, unless it is about the user's own table: teams share servers.
 
     Without an address of the reports, the file is not linked: browsers follow no link from a server's page to
     a file.
@@ -27,7 +28,7 @@ def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
     try:
         create_markdown_artifact(
             key=f"report-{re.sub('[^a-z0-9]+', '-', spec.name.lower())}",
-            markdown=f"{headline}\n\nThe whole report: {place}\n",
+            markdown="\n\n".join([headline, *notes, f"The whole report: {place}\n"]),
             description=spec.title,
         )
     except Exception as error:  # whatever the client raises when the server is away

@@ -27,13 +27,13 @@ def last_run(report: Path) -> dict[str, Any]:
 
 
 def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
-    for path in reports.glob("*/manifest.json"):
+    for path in reports.rglob("manifest.json"):  # `--out` may name a folder below
         manifest = last_run(path.parent)
         if {"started", "finished", "profile"} <= manifest.keys():  # skip a damaged one
             yield _row(
                 started=str(manifest["started"]),
                 ended=str(manifest["finished"]),
-                study=path.parent.name,
+                study=path.parent.relative_to(reports).as_posix(),
                 profile=str(manifest["profile"]),
                 status="completed",
                 publication="not for publication" if manifest.get("warning") else "",

@@ -241,7 +241,7 @@ def _check_table(study: str, options: RunOptions) -> None:
     table = analyst_parquet(spec.name, spec.analyst_table)
     for note in spec.capped([table]).not_run.values():
         say(f"note: {note}")
-    known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
+    known = known_as(open_ledger(home()), Path(spec.analyst_table.path), spec.analyst_table.marks)
     if known not in ("", spec.name):
         say(f"note: the ledger has the rows of {spec.name} as {known!r}; releases are charged there")
 

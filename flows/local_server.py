@@ -25,7 +25,7 @@ import httpx
 from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
-from flows.progress import say
+from flows.progress import say, stored_blocks
 from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
@@ -240,7 +240,7 @@ def leave(sentence: str) -> NoReturn:
 
     if full := full_disk(home()):
         sentence = f"the disk of {full} is full; free some space"
-    again = "finished blocks are stored, run the same command again to continue"
+    again = f"{stored_blocks()}, run the same command again to continue"
     with suppress(OSError):
         os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # even in the middle of printing
     os._exit(2 if full else 1)

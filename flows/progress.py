@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES = 5.0
+_counts = {"stored": 0, "all": 0}  # of the blocks of the current run
+
+
+def stored_blocks() -> str:
+    """Say which blocks of this process's run are stored, for a run that ends early."""
+    if not _counts["stored"]:
+        return "finished blocks are stored"
+    return f"{_counts['stored']} of {blocks(_counts['all'])} are stored"
 
 
 def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
@@ -21,15 +29,18 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
 
     n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
     began = last_line = time.monotonic()
+    _counts.update({"stored": 0, "all": n})
     bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not is_live)
     for n_done, future in enumerate(as_completed([*futures]), 1):
         future.wait()
+        _counts.update({"stored": _counts["stored"] + future.state.is_completed(), "all": n})
         n_stored += future.state.name == "Cached"
         bar.update()
         now = time.monotonic()
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
             say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
+            log_in_run(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"

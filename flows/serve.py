@@ -154,7 +154,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
             study.schedule,
             parameters={"study": freeze(file), "options": {"profile": "standard"}},
             description=f"**{study.title}** {study.question.strip()}",
-            tags=[study.name, "standard"],
+            tags=[study.name],
         )
         for file, study in studies
     ]

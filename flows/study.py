@@ -16,7 +16,7 @@ from data.store.folders import home
 from flows.artifacts import attach_report
 from flows.environments import make_environments
 from flows.lock import exclusive_run
-from flows.progress import finished, say
+from flows.progress import finished, log_in_run, say
 from flows.studies import parameters as given
 from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
@@ -102,6 +102,7 @@ class Begun:
     spec: StudySpec
     run: RunOfStudy
     folder: Path
+    notes: list[str]  # for the server's pages
     tables: Tables
     designs: dict[str, CachedFile]
     blocks: list[Block]
@@ -114,12 +115,16 @@ def begin(study: str, options: RunOptions) -> Begun:
     spec, run = find_study(study), given.run_of(study, options)
     folder = given.report_folder(spec, options)
     brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
-    for note in notes_on(spec, brought, folder):
+    notes = list(notes_on(spec, brought, folder))
+    for note in notes:
         say(f"note: {note}")
+    notes = [] if spec.analyst_table else notes  # a team may share the server
+    for note in notes:
+        log_in_run(note)
     make_environments(spec, options)
     spec, tables = spec.on(brought)  # unavailable data are left out and named
     designs = {
-        panel.name: prepare(problem, tables[problem.source], return_state=True).result()
+        panel.name: prepare(problem, tables[problem.source], panel.name, return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
     }
     blocks = spec.expand(options, tables)
@@ -127,6 +132,7 @@ def begin(study: str, options: RunOptions) -> Begun:
         spec=spec,
         run=run,
         folder=folder,
+        notes=notes,
         tables=tables,
         designs=designs,
         blocks=blocks,
@@ -143,7 +149,7 @@ def finish(begun: Begun) -> Path:
     exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
     write_index(begun.folder.parent)
-    attach_report(spec, page, headline_of(page))
+    attach_report(spec, page, headline_of(page), begun.notes)
     tell(page)
     return page
 

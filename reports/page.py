@@ -119,6 +119,8 @@ class StudyPage:
     panel_sources: Mapping[str, str] = field(default_factory=dict)  # panel → its data source
     about: str = ""  # the estimator that the page is about, whose line the chart always shows
     n_coefficients: int = 0  # whose signs are counted; 0: of none
+    people: Mapping[tuple[str, int], int | None] = field(default_factory=dict)  # by panel and n; default: n
+    full_sizes: Mapping[str, int] = field(default_factory=dict)  # panel → the largest n of the whole study
 
     @property
     def warning(self) -> str:

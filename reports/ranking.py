@@ -1,6 +1,6 @@
 """Rank estimators at one size, and measure the cost of privacy there: values, no words.
 
-An error is *clearly below* a number if it lies more than two standard errors below it.
+An error is *clearly below* another if it lies more than two standard errors of the difference below it.
 
 m of N rows, drawn without replacement, miss the estimate from all N rows by e(m). A new sample of m rows
 misses its population's value by s(m) = e(m) / √(1 − m/N), which falls with the root of m. Where m is most of
@@ -25,12 +25,45 @@ from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
-_NOTHING = 1.15  # a factor below it is said to cost next to nothing
+_NOTHING = 1.15  # a factor surely below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _STRONGEST_FIRST = ("local", "user", "central")
 _SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
 HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
 MOST_LINES = 5  # of a chart, before its reader adds more
+
+
+class Estimate(NamedTuple):
+    """A number and its relative standard error, that of its logarithm where it is positive."""
+
+    value: float
+    deviation: float = 0.0
+
+    @property
+    def error(self) -> float:
+        return abs(self.value) * self.deviation
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """About 95% limits."""
+        spread = 2 * self.deviation if math.isfinite(self.deviation) else 0.0
+        return self.value * math.exp(-spread), self.value * math.exp(spread)
+
+    def over(self, other: Estimate) -> Estimate:
+        """Return the ratio to another estimate, as if both were independent."""
+        ratio = self.value / other.value if other.value > 0 else math.nan
+        return Estimate(ratio, math.hypot(self.deviation, other.deviation))
+
+    def is_below(self, other: Estimate) -> bool:
+        """Return whether it is clearly below another estimate."""
+        return self.value + 2 * math.hypot(self.error, other.error) < other.value
+
+
+UNKNOWN = Estimate(math.nan)
+
+
+def measured(row: Row) -> Estimate:
+    return Estimate(row.mean, row.error / abs(row.mean) if row.mean else 0.0)
 
 
 @dataclass(frozen=True)
@@ -43,7 +76,7 @@ class Ranking:
 
     private: tuple[Row, ...]
     non_private: Row | None
-    zero: float
+    zero: Estimate
 
     @property
     def best(self) -> Row | None:
@@ -67,6 +100,14 @@ class Ranking:
     def best_or_tied(self) -> tuple[Row, ...]:
         return (self.best, *self.tied) if self.best else ()
 
+    def beats_zero(self, estimate: Estimate) -> bool:
+        """Return whether an error is clearly below that of zero; true where zero did not run."""
+        return math.isnan(self.zero.value) or estimate.is_below(self.zero)
+
+    @property
+    def any_beats_zero(self) -> bool:
+        return any(self.beats_zero(measured(row)) for row in self.private)
+
 
 def rank(rows: Sequence[Row], x: float) -> Ranking:
     """Rank the rows of a setting by mean error at size `x`."""
@@ -74,12 +115,12 @@ def rank(rows: Sequence[Row], x: float) -> Ranking:
     models = {row.privacy_model for row in rows if row.role == "private"}
     strongest = next((model for model in _STRONGEST_FIRST if model in models), "")
     without = [row for row in ordered if row.role == "nonprivate"]
-    zero = [row.mean for row in ordered if row.role == "zero"]
-    zero = zero or [row.mean for row in rows if row.role == "zero" and row.answered]
+    zero = [row for row in ordered if row.role == "zero"]
+    zero = zero or [row for row in rows if row.role == "zero" and row.answered]
     return Ranking(
         tuple(row for row in ordered if row.role == "private" and row.privacy_model == strongest),
         without[0] if without else None,
-        zero[0] if zero else math.nan,
+        measured(zero[0]) if zero else UNKNOWN,
     )
 
 
@@ -101,40 +142,6 @@ def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
     most = MOST_LINES - new_sample
     lines = list(dict.fromkeys(preferred))[:most] or every[:most]
     return [line for line in every if line in lines]
-
-
-def clearly_below(row: Row, value: float) -> bool:
-    """Return whether a mean error lies below a value by more than two standard errors."""
-    return bool(row.mean + 2 * row.error < value)
-
-
-class Estimate(NamedTuple):
-    """A positive number and the standard error of its logarithm."""
-
-    value: float
-    deviation: float = 0.0
-
-    @property
-    def error(self) -> float:
-        return self.value * self.deviation
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """About 95% limits."""
-        spread = 2 * self.deviation if math.isfinite(self.deviation) else 0.0
-        return self.value * math.exp(-spread), self.value * math.exp(spread)
-
-    def over(self, other: Estimate) -> Estimate:
-        """Return the ratio to another estimate, as if both were independent."""
-        ratio = self.value / other.value if other.value > 0 else math.nan
-        return Estimate(ratio, math.hypot(self.deviation, other.deviation))
-
-
-UNKNOWN = Estimate(math.nan)
-
-
-def measured(row: Row) -> Estimate:
-    return Estimate(row.mean, row.error / row.mean if row.mean > 0 else 0.0)
 
 
 def new_sample_error(rows: Sequence[Row], m: float, page: StudyPage) -> Estimate | None:
@@ -197,34 +204,34 @@ def first_below(
 class CostOfPrivacy:
     """The cost of privacy at a setting and a size; NaN where a number is not known.
 
-    `private` and `without` are the best errors with and without privacy. If `of_new_sample`, both are as for
-    a new sample. `worth` rows without privacy are as accurate as `rows` with privacy.
+    `private` and `without` are the best errors with and without privacy, `factor` their ratio, and `of_zero`
+    that of zero's error to the private one. If `of_new_sample`, both errors are as for a new sample. `worth`
+    rows without privacy are as accurate as `rows` with privacy.
     """
 
     ranking: Ranking
     private: Estimate
     without: Estimate
     factor: Estimate
+    of_zero: Estimate
     rows: float
     worth: Estimate = UNKNOWN
     of_new_sample: bool = False
     signs: int | None = None  # coefficients with the sign of the non-private estimate; None: not counted
 
     @property
-    def beats_zero(self) -> bool:
-        """Whether the best private estimate is clearly better than zero; true where zero did not run."""
-        best, zero = self.ranking.best, self.ranking.zero
-        return best is not None and (math.isnan(zero) or clearly_below(best, zero))
+    def is_useful(self) -> bool:
+        """Whether an estimate is clearly better than zero, with privacy and without it."""
+        return self.ranking.any_beats_zero and self.can_be_learned
 
     @property
-    def is_larger(self) -> bool:
-        """Whether privacy makes the error of a useful estimate larger by a factor worth a sentence."""
-        return self.beats_zero and self.can_be_learned and _NOTHING <= self.factor.value < math.inf
+    def is_negligible(self) -> bool:
+        return self.factor.limits[1] < _NOTHING
 
     @property
     def can_be_learned(self) -> bool:
-        """Whether even the estimate without privacy is better than zero."""
-        return not self.without.value >= self.ranking.zero
+        """Whether even the estimate without privacy is clearly better than zero."""
+        return math.isnan(self.without.value) or self.ranking.beats_zero(self.without)
 
 
 @dataclass(frozen=True)
@@ -258,7 +265,7 @@ def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame)
     ranking = rank(rows, x)
     best, other = ranking.best, ranking.non_private
     if best is None:
-        return CostOfPrivacy(ranking, UNKNOWN, UNKNOWN, UNKNOWN, math.nan)
+        return CostOfPrivacy(ranking, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, math.nan)
     private, without = measured(best), measured(other) if other else UNKNOWN
     sample = new_sample_error(rows, x, page)
     if sample is not None:
@@ -266,17 +273,19 @@ def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame)
         private, without = Estimate(error, best.error * best.mean / error**2), sample
     elif page.axis.column == "n" and x > HALF * page.population_of(best.panel) > 0:
         without = UNKNOWN
-    factor = private.over(without)
+    factor, of_zero = private.over(without), ranking.zero.over(private)
     if power := LOGARITHMS.get(page.metric):
-        spread = math.hypot(best.error, other.error if other else 0.0)
-        factor = Estimate(math.exp((private.value - without.value) / power), spread / power)
+        factor, of_zero = (
+            Estimate(math.exp((one.value - other.value) / power), math.hypot(one.error, other.error) / power)
+            for one, other in ((private, without), (ranking.zero, private))
+        )
     worth = UNKNOWN
     if _falls_with_the_root(best, page) and factor.value > 1:
         worth = Estimate(x / factor.value**2, 2 * factor.deviation)
     if worth.value < 2 * page.n_coefficients:  # with so few rows errors do not fall with the root
         worth = UNKNOWN
     signs = _kept_signs(cells, page, best.cell)
-    return CostOfPrivacy(ranking, private, without, factor, x, worth, sample is not None, signs)
+    return CostOfPrivacy(ranking, private, without, factor, of_zero, x, worth, sample is not None, signs)
 
 
 def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
@@ -296,40 +305,28 @@ def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
     return of if of - share <= _LOST_SIGNS else min(round(share), of - 1)
 
 
-def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]] | None:
-    """Return the errors that the index compares, each with its standard error; None unless all are known."""
+def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]]:
+    """Return the errors that the index compares, each with its standard error: those that are known."""
     cost, ranking = head.cost, head.cost.ranking
-    errors = {"private": cost.private, "without": cost.without, "zero": Estimate(ranking.zero)}
+    errors = {"private": cost.private, "without": cost.without, "zero": ranking.zero}
     if power := LOGARITHMS.get(page.metric):
-        zero = next((row for row in head.rows if row.role == "zero"), None)
-        rows = {"private": ranking.best, "without": ranking.non_private, "zero": zero}
-        if None in rows.values():
-            return None
-        errors = {k: Estimate(math.exp(r.mean / power), r.error / power) for k, r in rows.items() if r}
-    is_known = all(math.isfinite(each.value) and each.value > 0 for each in errors.values())
-    return {key: (each.value, each.error) for key, each in errors.items()} if is_known else None
+        errors = {k: Estimate(math.exp(e.value / power), e.error / power) for k, e in errors.items()}
+    known = {key: each for key, each in errors.items() if 0 < each.value < math.inf}
+    return {key: (each.value, each.error) for key, each in known.items()}
 
 
 def best_by_size(head: PageHeadline) -> dict[str, Any]:
-    """Return, by size, the best private estimator, ties, and whether the zero baseline is better.
-
-    ``runs`` has the sizes of each line that wins alone, ``unsure`` those where several tie.
-    """
-    sizes = sorted({row.x for row in head.rows})
-    ranks = {size: at for size in sizes if (at := rank(head.rows, size)).best is not None}
+    """Return the sizes at which each private line wins alone, several tie, and zero wins or ties."""
+    ranks = {size: rank(head.rows, size) for size in sorted({row.x for row in head.rows})}
+    best = {size: (at.best, at) for size, at in ranks.items() if at.best is not None}
     runs: dict[str, list[float]] = {}
-    for size, at in ranks.items():
-        if at.best and not at.tied:
-            runs.setdefault(at.best.label, []).append(size)
-    wins = [size for size, at in ranks.items() if at.best and at.best.mean - 2 * at.best.error > at.zero]
-    ties = [
-        size
-        for size, at in ranks.items()
-        if size not in wins and math.isfinite(at.zero) and not clearly_below(at.best, at.zero)
-    ]
-    unsure = [size for size, at in ranks.items() if at.tied]
-    return {"n_sizes": len(ranks), "runs": runs, "unsure": unsure, "zero_wins": wins,
-            "zero_ties": ties}  # fmt: skip
+    for size, (row, at) in best.items():
+        if not at.tied:
+            runs.setdefault(row.label, []).append(size)
+    wins = [size for size, (row, at) in best.items() if at.zero.is_below(measured(row))]
+    ties = [size for size, (_, at) in best.items() if size not in wins and not at.any_beats_zero]
+    unsure = [size for size, (_, at) in best.items() if at.tied]
+    return {"runs": runs, "unsure": unsure, "zero_wins": wins, "zero_ties": ties}
 
 
 def guides_of(page: StudyPage, where: Setting) -> list[Guide]:
@@ -388,7 +385,7 @@ def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> 
 def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
     """Return how many rows without privacy are as accurate as the headline's with it; empty if unknown."""
     cost, best = head.cost, head.cost.ranking.best
-    if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.beats_zero):
+    if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.is_useful):
         return {}
     points = []
     for row in head.rows:

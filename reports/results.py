@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr
 
@@ -75,6 +76,8 @@ EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in a
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
 
 _KEYS = ["study", "cell", "metric"]
+_FEWEST_REPETITIONS = 10  # below, Welch's test finds up to 20 times as many differences as it should
+_FAR_APART, _SPLITS = 0.1, 3_999  # Welch's p-value that asks for an exact one; random splits for that
 # The p-values of so many standard errors where repetitions are many.
 TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
 
@@ -213,16 +216,24 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
     """Compare two results tables, as `compare_summaries` does; ``identical`` says that all rows are."""
     order = [*_KEYS, "replicate"]
     one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
-    return {"identical": one.equals(other), **compare_summaries(summarize(first), summarize(second))}
+    samples = [dict(list(table[table["status"] == "ok"].groupby(_KEYS)["value"])) for table in (one, other)]
+
+    def exact(key: tuple[str, ...]) -> float:
+        return _permuted(*(np.asarray(each[key], dtype=float) for each in samples))
+
+    return {"identical": one.equals(other), **compare_summaries(summarize(first), summarize(second), exact)}
 
 
-def compare_summaries(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
+def compare_summaries(
+    first: pd.DataFrame, second: pd.DataFrame, exact: Callable[[tuple[str, ...]], float] | None = None
+) -> dict[str, Any]:
     """Compare two tables of means cell by cell.
 
-    ``by_chance`` is how many means chance alone makes differ so much, of two runs that differ in their seeds.
-    ``different`` are cells whose means differ by more than three standard errors of the difference, by
-    Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
-    single repetition cannot tell from chance.
+    ``different`` are cells whose means differ by more than three standard errors of the difference, or whose
+    status or certified ε differs. Means are compared by Welch's test, and those that it finds far apart by
+    ``exact``, a p-value by cell that holds for any distribution. ``by_chance`` is the expected number of
+    such differences between runs that differ only in their seeds. ``unknown`` are cells with fewer than ten
+    repetitions, or without spread: their means differ, and nothing says by how much they would by chance.
     """
     left, right = (
         {tuple(row[key] for key in _KEYS): row for row in table.to_dict("records")}
@@ -231,7 +242,10 @@ def compare_summaries(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, An
     different, unknown, by_chance = [], set(), 0.0
     for key in [key for key in left if key in right]:
         one, other = left[key], right[key]
-        chance, reasons = _chance(one, other), _reasons(one, other)
+        chance = _chance(one, other)
+        if exact and chance < _FAR_APART:
+            chance = exact(key)
+        reasons = _reasons(one, other, chance)
         by_chance += THREE_ERRORS * (chance < 1)
         if reasons:
             means = {"first": _number(one["mean"]), "second": _number(other["mean"])}
@@ -258,7 +272,7 @@ def describe_differences(differences: dict[str, Any]) -> str:
         f"{len(differences['only_second'])} only in the second"
     ]
     if n_unknown := len(differences["unknown"]):
-        lines.append(f"cells whose difference a single repetition cannot tell from chance: {n_unknown}")
+        lines.append(f"cells that differ, with fewer than ten repetitions or without spread: {n_unknown}")
     lines += [
         f"{row['cell']} {row['metric']}: {row['first']} → {row['second']} ({'; '.join(row['reasons'])})"
         for row in differences["different"]
@@ -266,22 +280,34 @@ def describe_differences(differences: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reasons(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[str]:
+def _reasons(a: Mapping[Any, Any], b: Mapping[Any, Any], chance: float) -> list[str]:
     reasons = []
     if a["status"] != b["status"]:
         reasons.append(f"status {a['status']} → {b['status']}")
     if not np.isclose(a["certified_epsilon"], b["certified_epsilon"], rtol=1e-6, equal_nan=True):
         reasons.append("certified ε differs")
-    if _chance(a, b) < THREE_ERRORS:
+    if chance < THREE_ERRORS:
         reasons.append(f"{b['mean'] - a['mean']:+.3g}, standard error {np.hypot(a['se'], b['se']):.2g}")
     return reasons
 
 
 def _chance(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> float:
-    """Return the p-value of two cells' means, 1 where one has none; NaN where an error is unknown."""
+    """Return the p-value of two cells' means, 1 where one has none; NaN where no error is known well."""
     if a["mean"] == b["mean"] or not np.isfinite([a["mean"], b["mean"]]).all():
         return 1.0
+    if min(a["n_ok"], b["n_ok"]) < _FEWEST_REPETITIONS or not (a["se"] > 0 and b["se"] > 0):
+        return math.nan
     return p_value(*(Mean(each["mean"], each["se"], each["n_ok"]) for each in (a, b)))
+
+
+def _permuted(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
+    """Return the p-value of the difference of means among random splits of all values into two groups."""
+    values, n = np.concatenate([first, second]), len(first)
+    rng, total = np.random.default_rng(0), values.sum()
+    sums = np.array([rng.permutation(values)[:n].sum() for _ in range(_SPLITS)])
+    distances = np.abs(sums / n - (total - sums) / (len(values) - n))
+    observed = abs(float(first.mean() - second.mean()))
+    return float((1 + np.sum(distances >= observed * (1 - 1e-12))) / (1 + _SPLITS))
 
 
 def _number(value: float) -> float | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
 from reports.page import StudyPage
-from reports.ranking import Ranking, clearly_below, rank
+from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
@@ -20,8 +22,7 @@ _CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
 
 def setting_title(page: StudyPage, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
-    panel = f"{page.panel_word} “{page.panel_title(where.panel)}”" if where.panel else ""
-    return comma(render_sentence("condition", page=page, where=where), panel)
+    return render_sentence("condition", page=page, where=where)
 
 
 def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTable:
@@ -30,8 +31,8 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
     notes: dict[str, str] = {}
     rankings = {x: rank(rows, x) for x in xs}
     audited = any(math.isfinite(row.audited) for row in rows)
-    exposed = [_exposed(rows, x) for x in xs]
-    lines: list[list[str | TableCell]] = [[f"δ·{page.axis.rows_symbol}", *exposed, *[""] * (1 + audited)]]
+    exposed = [_exposed(page, rows, x) for x in xs]
+    lines: list[list[str | TableCell]] = [["δ·people", *exposed, *[""] * (1 + audited)]]
     for line in lines_of(rows):
         first, by_size = line[0], {row.x: row for row in line}
         name = TableCell(
@@ -43,7 +44,10 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
         )
         cells = [_cell(by_size.get(x), rankings[x], notes) for x in xs]
         proved = [_epsilon(first, [row.certified for row in line])]
-        proved += [_epsilon(first, [row.audited for row in line])] if audited else []
+        if audited:
+            cell, largest = _epsilon(first, bounds := [row.audited for row in line]), np.nanmax([0, *bounds])
+            is_zero = first.role == "private" and cell.kind != "missing" and not largest
+            proved.append(replace(cell, flags=_mark(notes, _remark("audit of 0"))) if is_zero else cell)
         lines.append([name, *cells, *proved])
     return PageTable(
         ("Estimator", *map(setting, xs), _CERTIFIED, *([_AUDITED] if audited else [])),
@@ -69,8 +73,10 @@ def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell
     if not row.answered:
         word = row.status if row.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=row.message)
-    kind = "worse" if row.role in {"private", "unprotected"} and row.mean > ranking.zero else ""
-    if row in ranking.best_or_tied and (math.isnan(ranking.zero) or clearly_below(row, ranking.zero)):
+    is_worse = row.role in {"private", "unprotected"} and ranking.zero.is_below(measured(row))
+    kind = "worse" if is_worse else ""
+    is_precise = 2 * row.error < abs(row.mean) or not row.error
+    if row in ranking.best_or_tied and is_precise and ranking.beats_zero(measured(row)):
         kind = "best"
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
     title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"
@@ -102,9 +108,15 @@ def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
     return remarks
 
 
-def _exposed(rows: Sequence[Row], x: float) -> TableCell:
-    """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
-    most = max((row.delta * row.n for row in rows if row.x == x and math.isfinite(row.delta)), default=None)
+def _exposed(page: StudyPage, rows: Sequence[Row], x: float) -> TableCell:
+    """Return δ times the people: the number that a mechanism at that δ may expose outright."""
+    known = [
+        row.delta * people
+        for row in rows
+        if row.x == x and math.isfinite(row.delta)
+        if (people := page.people.get((row.panel, row.n), row.n)) is not None
+    ]
+    most = max(known, default=None)
     return TableCell("") if most is None else TableCell(short(most), kind="flagged" if most >= 1 else "")
 
 

@@ -26,6 +26,7 @@ AT_LEAST = 32  # blocks that are under way; workers may come later
 _CONFIG = {
     # Or workers give each freed array back to the kernel, a third of their time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",  # as in the processes of engine local
     # Partial sums show what the rows are; own workers never write them to a disk.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,

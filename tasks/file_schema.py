@@ -2,9 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from data.store.folders import read_small
 from tasks.errors import SpecError
@@ -13,12 +23,36 @@ T = TypeVar("T")
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither "0.5" nor true
 Whole = Annotated[int, Field(strict=True)]
 _SHOWN = 60  # characters of a value that is wrong
+_REMOVED = ("deleted_rows", "public")  # keys of version 1.1
 
 
 class Strict(BaseModel):
     """Base class of the parts of files that people write; it refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_allowed_keys(cls, plain: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(plain)
+        except ValidationError as error:
+            faults = [cls._with_keys(each) for each in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, faults) from None
+
+    @classmethod
+    def _with_keys(cls, fault: ErrorDetails) -> InitErrorDetails:
+        """Return a fault; an unknown key of this part comes with those that are allowed."""
+        kind: Any = fault["type"]
+        context = fault.get("ctx", {})
+        if kind == "extra_forbidden" and len(fault["loc"]) == 1:
+            if fault["loc"][0] in _REMOVED:
+                text = "Key of version 1.1, which later versions lack; take it out, with all its lines"
+                return {"type": PydanticCustomError("removed", text), "loc": fault["loc"], "input": ...}
+            context = {"keys": ", ".join(cls.model_fields)}
+        if "keys" in context:  # of this part, or of one below it
+            kind = PydanticCustomError("extra_forbidden", "Unknown key; allowed are {keys}", context)
+        return {"type": kind, "loc": fault["loc"], "input": fault["input"], "ctx": context}
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -74,7 +108,7 @@ def undeclared_keys(value: Any, where: str = "", label: str = "") -> Iterator[tu
         yield where, label
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
-        if key != "missing" or not isinstance(each, list):
+        if key not in ("missing", "missing_codes") or not isinstance(each, list):
             name = each.get("name", key) if isinstance(value, list) and isinstance(each, dict) else key
             words = f"{where}.{key}", f"{label}.{name}"
             yield from undeclared_keys(each, *(text.removeprefix(".") for text in words))

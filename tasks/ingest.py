@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed
 
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
@@ -28,10 +29,14 @@ def _may_pass(task: Any, run: Any, state: Any) -> bool:
     retry_condition_fn=_may_pass,
     cache_policy=NO_CACHE,
 )
-def fetch(dataset: str, offline: bool = False, again: bool = False) -> RawFile:
+def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
     """Fetch a dataset's raw file; on the last try a stand-in takes the place of what cannot be had."""
     last_try = (runtime.task_run.run_count or 1) > _RETRIES
-    return tables.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
+    raw = tables.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
+    if not raw.is_stand_in:
+        return raw
+    why = f"No source has {dataset}, so a stand-in takes its place, or its panels are left out."
+    return Completed(name="Absent", message=" ".join([why, *raw.reasons]), data=raw)
 
 
 @task(task_run_name="parquet {raw.dataset}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
@@ -47,5 +52,9 @@ def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     return tables.analyst_parquet(name, analyst_table)
 
 
-bring = partial(tables.bring, fetch=fetch, parquet=parquet, analyst_parquet=analyst_parquet)
-bring_datasets = partial(tables.bring_datasets, fetch=fetch, parquet=parquet)
+def _fetched(dataset: str, offline: bool = False, again: bool = False) -> Any:
+    return fetch(dataset, offline, again, return_state=True).result()
+
+
+bring = partial(tables.bring, fetch=_fetched, parquet=parquet, analyst_parquet=analyst_parquet)
+bring_datasets = partial(tables.bring_datasets, fetch=_fetched, parquet=parquet)

@@ -14,9 +14,9 @@ from tasks.problems.problem import DatasetSource
 from tasks.run import block
 
 
-@task(task_run_name="prepare {table.name}", cache_policy=NO_CACHE)
-def prepare(problem: DatasetSource, table: DatasetRef) -> Any:
-    """Prepare a dataset for a problem, unless that is stored."""
+@task(task_run_name="prepare {table.name} {panel}", cache_policy=NO_CACHE)
+def prepare(problem: DatasetSource, table: DatasetRef, panel: str) -> Any:
+    """Prepare a dataset for the problem of a panel, unless that is stored."""
     design = design_of(problem, table)
     if design.is_stored() and not is_again("prepare"):
         return Completed(name="Cached", data=design)

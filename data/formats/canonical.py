@@ -29,6 +29,9 @@ MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)?(?:(?:^|(?<=\d)[ t])(\d\d:\d\d)(:\d\d)?(?:\.(\d{1,9}))?)?(z|[+-]\d\d:?\d\d)?",
     re.ASCII,
 )
+_BINARY = (
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view),
+)
 DURATION = re.compile(r"-?\d+ days?( .*)?", re.ASCII)
 
 
@@ -54,6 +57,11 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return canonical_cells(column.dictionary_decode(), levels)
+    if getattr(kind, "extension_name", "") == "arrow.uuid":
+        column = pa.array([None if each is None else str(each) for each in column.to_pylist()], pa.string())
+    elif isinstance(kind, pa.BaseExtensionType):
+        return canonical_cells(column.storage, levels)
+    kind = column.type
     if pa.types.is_nested(kind):
         raise TypeError(f"cells of type {kind} have no canonical form")
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -61,13 +69,29 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
         return Cells(numbers, np.full(len(column), -1), [])
     if pa.types.is_duration(kind):
         text = pa.array([None if each is None else _duration(each) for each in column.to_pylist()])
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    elif any(is_kind(kind) for is_kind in _BINARY):
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
         text = column
         if not levels and (plain := _plain_numbers(text)) is not None:
             return Cells(plain, np.full(len(plain), -1), [])
     return _text_cells(text.cast(pa.string()), [level.strip() for level in levels])
+
+
+def written_text(column: pa.Array) -> pa.StringArray | None:
+    """Return the cells of a column of text of any type as they are written; None for other types."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if any(is_kind(column.type) for is_kind in _BINARY):
+        return pa.array(
+            [None if each is None else _decoded(each) for each in column.to_pylist()], pa.string()
+        )
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return column.cast(pa.string()) if any(is_text(column.type) for is_text in texts) else None
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def meanings(texts: Sequence[str]) -> list[str | float]:

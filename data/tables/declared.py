@@ -14,22 +14,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
-from data.formats.canonical import Cells, meanings
+from data.formats.canonical import Cells, meanings, written_text
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
-from data.tables.reading import (
-    Watch,
-    cells_of,
-    opened_table,
-    refuse_unclear,
-    require_columns,
-)
+from data.tables.marks import FileMarks
+from data.tables.reading import Watch, cells_of, opened_table, require_columns
+from data.tables.sources import Source
 
+_EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
@@ -45,7 +43,7 @@ class UserIds:
     alone. ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
-    def __init__(self, path: Path, column: str) -> None:
+    def __init__(self, path: Source, column: str) -> None:
         self._path, self._column = path, column
         self._pieces: list[npt.NDArray[np.float64]] = []
         self._texts: dict[str, int] = {}
@@ -54,6 +52,8 @@ class UserIds:
     def add(self, batch: pa.RecordBatch) -> None:
         require_columns(self._path, batch.schema.names, [self._column], "correct its name")
         cells = cells_of(self._path, batch, self._column, repr(self._column))
+        text = written_text(batch.column(self._column))
+        self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
         are_texts = cells.texts >= 0
         piece = cells.numbers.copy()
@@ -82,8 +82,8 @@ class UserIds:
             )
         if self._has_odd:
             raise DataError(
-                f"{where} has fractions, or numbers of 2^53 or more; ids must be whole numbers or text; "
-                "write e.g. a letter before each"
+                f"{where} has fractions, exponents or numbers of 2^53 or more; ids must be whole "
+                "numbers or text; write e.g. a letter before each"
             )
         ids = np.concatenate([np.zeros(0), *self._pieces])
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
@@ -108,10 +108,10 @@ class DeclaredTable:
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
-    ids = UserIds(path, user_id)
-    with opened_table(path, marks) as (names, batches):
+    ids, file_marks = UserIds(path, user_id), FileMarks(marks)
+    with opened_table(path, file_marks) as (names, batches):
         require_columns(path, names, [user_id], "correct its name")
-        for batch in batches:
+        for batch in map(file_marks.plain, batches):
             ids.add(batch)
     return int(ids.codes().max(initial=-1)) + 1
 
@@ -159,7 +159,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     return ref
 
 
-def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
+def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
     """Read a file in one pass under its declaration, as `declared_to_parquet` stores it."""
     columns = tuple(column for column in declaration.columns if column.derived is None)
     user_id = declaration.user_id
@@ -212,27 +212,33 @@ def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True)
 
 
 def _values(
-    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
+    path: Source, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
-    n_rows = 0
-    with opened_table(path, marks) as (names, batches):
+    n_rows, file_marks = 0, FileMarks(marks)
+    with opened_table(path, file_marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+        numbers = [column.name for column in columns if not column.categories]
+        missing = {column.name: column.missing for column in columns}
+        missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
         for batch in batches:
             n_rows += batch.num_rows
+            plain = file_marks.plain(batch)
             if watch:
-                watch(batch)
+                watch(plain)
             if ids:
-                ids.add(batch)
+                ids.add(plain)
             for column in columns:
-                cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
-                if marks == PLAIN and not column.categories:
-                    refuse_unclear(path, cells)
+                as_read = batch if column.categories else plain
+                cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
                 codes = _codes(cells, column) if column.categories else _numbers(cells)
-                for marked in _each_of(column.missing, cells):
+                for marked in _each_of(missing[column.name], cells):
                     codes[marked] = _MISSING if column.categories else np.nan
+                if not column.categories:
+                    file_marks.notice(column.name, cells)
                 pieces[column.name].append(codes)
+    file_marks.refuse_unclear(path, numbers)
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
@@ -276,7 +282,7 @@ def _undeclared(
         if column.categories and (numbers == _UNLISTED).any():
             faults.append(f"column {column.name!r} has text outside its categories")
         if not column.categories and np.isinf(numbers).any():
-            faults.append(f"text or infinity in number column {column.name!r}")
+            faults.append(f"text, a truth value or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
             sides = {"below": bool((finite := numbers[np.isfinite(numbers)]).min() < column.lower)}
             sides["above"] = bool(finite.max() > column.upper)
@@ -294,6 +300,8 @@ def _undeclared(
         + texts * any("text" in fault for fault in faults)
         + (', or use missing = ["99"] for such codes, or outside = "clip"')
         * any("outside" in fault for fault in faults)
+        + ', or use missing = ["."] for text that stands for a missing number'
+        * any("in number column" in fault for fault in faults)
     ]
 
 

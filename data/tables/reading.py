@@ -5,7 +5,6 @@ Not even the header is quoted: in a file without one, the first row of data stan
 
 import csv
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from data.dataset import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import Cells, canonical_cells
 from data.formats.row_groups import BUFFER_BYTES, read_ahead
+from data.tables.marks import FileMarks
 from data.tables.sources import Source, files_of, is_address, is_folder
 
 SUFFIXES = (".csv", ".parquet")
@@ -31,11 +29,6 @@ BLOCK_BYTES = 8 * 2**20
 BATCH_ROWS = 65_536
 SEPARATORS = (",", ";", "\t")
 UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
-_MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
-_EITHER = r"^\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*$"  # its mark is a decimal one, or stands between thousands
-# No plain number, but one with marks between thousands or a decimal comma, maybe of a currency.
-_GROUPS = r"\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d*)?|\d{1,2}(,\d\d)+,\d{3}|\d*,\d+"
-_GROUPED = rf"^[^\d.,]{{0,4}}({_GROUPS})[^\d.,]{{0,4}}$"
 
 Watch = Callable[[pa.RecordBatch], None]
 """Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
@@ -61,7 +54,8 @@ def pieces_of_numbers(
     CSV is UTF-8 with a header, separated by commas, tabs, or semicolons and then with decimal commas or
     points.
     """
-    with opened_table(path) as (names, batches):
+    marks = FileMarks()
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, columns, "check the header and the spelling")
         chosen = list(columns) or names
         # A column that the caller did not name might be called after a value.
@@ -70,19 +64,20 @@ def pieces_of_numbers(
         }
         faults: dict[str, bool] = defaultdict(bool)
         is_empty = True
-        for batch in batches:
+        for batch in map(marks.plain, batches):
             is_empty = is_empty and not batch.num_rows
             if watch:
                 watch(batch)
             piece = {}
             for name in chosen:
                 cells = cells_of(path, batch, name, shown[name])
-                refuse_unclear(path, cells)
+                marks.notice(name, cells)
                 faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
                 faults[f"blank or NaN in column {shown[name]}"] |= bool(cells.missing.any())
                 faults[f"infinity in column {shown[name]}"] |= bool(np.isinf(cells.numbers).any())
                 piece[name] = cells.numbers
             yield piece
+    marks.refuse_unclear(path, chosen)
     if is_empty and not may_be_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     if fault := next((fault for fault, is_there in faults.items() if is_there), None):
@@ -98,7 +93,7 @@ class StreamedTable:
     """
 
     def __init__(self, path: Source, columns: Sequence[str], response: str = "") -> None:
-        self._path, self._response = path, response
+        self.path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
         self._checked: list[bytes] = []
 
@@ -108,7 +103,7 @@ class StreamedTable:
         Where it ``is_part`` of a table it may have no rows.
         """
         digests = [hashlib.blake2b() for _ in self._columns]
-        for piece in pieces_of_numbers(self._path, self._columns, watch=watch, may_be_empty=is_part):
+        for piece in pieces_of_numbers(self.path, self._columns, watch=watch, may_be_empty=is_part):
             _update(digests, piece)
         self._checked = [digest.digest() for digest in digests]
 
@@ -129,7 +124,7 @@ class StreamedTable:
 
     def _pieces(self) -> Iterator[Numbers]:
         digests = [hashlib.blake2b() for _ in self._columns]
-        with opened_table(self._path) as (_, batches):
+        with opened_table(self.path) as (_, batches):
             for batch in batches:
                 try:
                     piece = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
@@ -142,7 +137,7 @@ class StreamedTable:
 
     def _changed(self) -> DataError:
         return DataError(
-            f"{self._path} changed while it was read, so nothing is released of it; try again when it is at "
+            f"{self.path} changed while it was read, so nothing is released of it; try again when it is at "
             "rest"
         )
 
@@ -161,20 +156,19 @@ def cells_of(
         raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
 
 
-def refuse_unclear(path: Source, cells: Cells) -> None:
-    """Refuse a column of numbers some of which are text for their marks."""
-    if pc.any(pc.match_substring_regex(pa.array(cells.values, pa.string()), _GROUPED)).as_py():
-        raise unclear_marks(path)
-
-
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
     if absent := [repr(name) for name in wanted if name not in names]:
         raise DataError(f"{path} lacks the column {', '.join(absent)}; {advice}")
 
 
 @contextmanager
-def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows."""
+def opened_table(
+    path: Source, marks: FileMarks | None = None
+) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows.
+
+    Cells are as the file has them; ``marks`` makes them plain.
+    """
     suffix = PurePath(path).suffix.lower()
     if is_folder(path) and not (is_address(path) and suffix in SUFFIXES):
         yield _folder(path)
@@ -185,7 +179,9 @@ def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str]
         raise DataError(f"{path} is not a file; check the path")
     try:
         with _opened(path) as handle:
-            names, batches = _csv(path, handle, marks) if suffix == ".csv" else _parquet(handle)
+            names, batches = (
+                _csv(path, handle, marks or FileMarks()) if suffix == ".csv" else _parquet(handle)
+            )
             if twice := [n for n, name in enumerate(names, 1) if names.count(name) > 1]:
                 raise DataError(
                     f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
@@ -207,18 +203,18 @@ def _folder(path: Source) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
             with opened_table(file) as (file_columns, pieces):
-                _require_alike(set(file_columns), set(names))
+                _require_alike(file, set(file_columns), set(names))
                 for batch in pieces:
                     yield batch.select(names)
 
     return names, batches()
 
 
-def _require_alike(columns: set[str], others: set[str]) -> None:
+def _require_alike(file: Source, columns: set[str], others: set[str]) -> None:
     if columns != others:
         raise DataError(
-            "the files of a folder must all have the same columns, got others in a later file; "
-            "write them with the same columns, or choose the folder of one table"
+            f"{file} has other columns than the files before it; a folder's files must all have the "
+            "same columns: write them so, or choose the folder of one table"
         )
 
 
@@ -263,17 +259,17 @@ def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     return names, file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
 
 
-def _csv(path: Source, handle: BinaryIO, marks: Marks) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+def _csv(path: Source, handle: BinaryIO, marks: FileMarks) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """Return the header and the rows, all cells as text (see `data.formats.canonical`).
 
-    The header says what separates cells. Where it is the semicolon, a comma within a number is its decimal
-    point, as spreadsheets write it in many languages. A first column without a name is an index.
+    The header says what separates cells. A first column without a name is an index.
     """
     first = handle.readline()
     if fault := _first_line_fault(first):
         raise DataError(f"{path} {fault}")
     try:
         mark = _separator(first.decode("utf-8-sig"))
+        marks.set_separator(mark)
         lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
         names = next(csv.reader(lines, delimiter=mark), [])
     except (UnicodeDecodeError, csv.Error):
@@ -300,7 +296,7 @@ def _csv(path: Source, handle: BinaryIO, marks: Marks) -> tuple[list[str], Itera
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
-    return names, _with_decimal_points(path, batches, mark, marks)
+    return names, batches
 
 
 def _first_line_fault(line: bytes) -> str:
@@ -331,45 +327,6 @@ def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _with_decimal_points(
-    path: Source, batches: Iterator[pa.RecordBatch], separator: str, marks: Marks
-) -> Iterator[pa.RecordBatch]:
-    """Yield pieces with plain decimal points; at the end refuse columns whose marks are not clear."""
-    decimal = marks.decimal or ("," if separator == ";" else ".")
-    between = {"": "(?:)", " ": r"[ \x{a0}\x{202f}]"}.get(marks.thousands, re.escape(marks.thousands))
-    digits = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"
-    number = rf"^\s*[+-]?{digits}(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?\s*$"
-    kinds: dict[tuple[str, str], set[bool]] = defaultdict(set)  # (column, mark) → whether it can be either
-    for batch in batches:
-        columns = batch.columns
-        for j, name in enumerate(batch.schema.names) if separator == ";" or marks != PLAIN else ():
-            column, fits = columns[j], pc.match_substring_regex(columns[j], number)
-            marked = pc.match_substring_regex(column, _MARKED)
-            if marks != PLAIN:
-                kinds[name, ""].update(pc.and_(marked, pc.invert(fits)).unique().to_pylist())
-            else:
-                found = column.filter(marked)
-                for mark in ".,":
-                    of_mark = found.filter(pc.match_substring(found, mark))
-                    kinds[name, mark].update(pc.match_substring_regex(of_mark, _EITHER).unique().to_pylist())
-            plain = pc.replace_substring_regex(column, between, "") if marks.thousands else column
-            columns[j] = pc.if_else(fits, pc.replace_substring(plain, decimal, "."), column)
-        yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-    clear = {mark for (_, mark), found in kinds.items() if False in found}
-    for name, _ in kinds:
-        marked = {mark for mark in ".," if kinds.get((name, mark))}
-        if len(marked) > 1 or not marked <= clear or True in kinds.get((name, ""), ()):
-            raise unclear_marks(path)
-
-
-def unclear_marks(path: Source) -> DataError:
-    return DataError(
-        f"{path} has a column of numbers whose points or commas may be decimal marks or stand between "
-        'thousands; declare them, e.g. decimal = "," and thousands = "." below [data] (dpcost init '
-        "--decimal , --thousands .), or write plain numbers"
-    )
-
-
 class PartitionedTable:
     """Columns of numbers of a folder's files, in the order of their names.
 
@@ -389,7 +346,7 @@ class PartitionedTable:
         def counted(batch: pa.RecordBatch) -> None:
             nonlocal n_rows
             n_rows += batch.num_rows
-            of_all_files(batch)
+            of_all_files(part.path, batch)
 
         for part in self._parts:
             n_rows = 0
@@ -400,14 +357,14 @@ class PartitionedTable:
             raise DataError("the files of the folder have no rows; at least one is needed, check the folder")
 
 
-def alike(watch: Watch) -> Watch:
+def alike(watch: Callable[[pa.RecordBatch], None]) -> Callable[[Source, pa.RecordBatch], None]:
     """Return a watch that refuses pieces with other columns than the first one's."""
     columns: set[str] = set()
 
-    def checked(batch: pa.RecordBatch) -> None:
+    def checked(source: Source, batch: pa.RecordBatch) -> None:
         nonlocal columns
         columns = columns or set(batch.schema.names)
-        _require_alike(set(batch.schema.names), columns)
+        _require_alike(source, set(batch.schema.names), columns)
         watch(batch)
 
     return checked

@@ -1,5 +1,6 @@
 """The types of the columns of a file, from which `dpcost init` writes a study; no value is kept or shown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,24 @@ import pyarrow.compute as pc
 
 from data.dataset import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import MOMENT, NUMBER, Cells
-from data.tables.reading import cells_of, opened_table, refuse_unclear
+from data.formats.canonical import MOMENT, NUMBER, Cells, storage_type, written_text
+from data.tables.marks import FileMarks, has_words
+from data.tables.reading import cells_of, opened_table
 
-ColumnType = Literal["number", "whole number", "text", "empty"]
+ColumnType = Literal["number", "whole number", "text", "empty", "nested"]
+# Dates in other notations than ISO's, such as 31.12.2020, 12/31/20, 31-Dec-2020 or 31DEC2020.
+_DATE = re.compile(
+    r"\d{1,2}([./-])\d{1,2}\1\d{2}(\d\d)?|\d{4}([./])\d{1,2}\3\d{1,2}"
+    r"|\d{1,2}[- ]?[^\W\d]{3,9}\.?[- ]?\d{2}(\d\d)?"
+)
 _MOST_COLUMNS = 1_000  # that a study file can declare
-_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
+_TYPES: tuple[ColumnType, ...] = (
+    "empty",
+    "whole number",
+    "number",
+    "text",
+    "nested",
+)  # a wider one comes later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +44,31 @@ class TableSchema:
 
 def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    with opened_table(path, marks) as (names, batches):
+    file_marks, words = FileMarks(marks), set[str]()
+    with opened_table(path, file_marks) as (names, batches):
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for batch in batches:
+        for batch in map(file_marks.plain, batches):
             n_rows += batch.num_rows
             for name in names:
+                if pa.types.is_nested(storage_type(batch.column(name).type)):
+                    types[name] = "nested"
+                    continue
                 cells = cells_of(path, batch, name, repr(name))
-                if marks == PLAIN:
-                    refuse_unclear(path, cells)
-                type_here = _type_of(cells)
+                file_marks.notice(name, cells)
+                if has_words(cells):
+                    words.add(name)
+                type_here = "text" if _is_period(batch.schema.field(name)) else _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
                 if _has_leading_zeros(batch.column(name)):
                     codes.add(name)
-                if not all(map(_is_date, cells.values)) or np.isfinite(cells.numbers).any():
+                are_dates = all(map(_is_date, cells.values)) and not np.isfinite(cells.numbers).any()
+                if not are_dates and not _is_period(batch.schema.field(name)):
                     not_dates.add(name)
+    if marks == PLAIN:
+        file_marks.refuse_unclear(path, [name for name in names if name not in words])
+    types |= {name: "text" for name in names if file_marks.is_unclear(name)}
     return TableSchema(
         types=types,
         n_rows=n_rows,
@@ -56,13 +78,22 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
 
 
 def _has_leading_zeros(column: pa.Array) -> bool:
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return is_text and bool(pc.any(pc.match_substring_regex(column, r"^\s*0\d+\s*$")).as_py())
+    text = written_text(column)
+    return text is not None and bool(pc.any(pc.match_substring_regex(text, r"^\s*0\d+\s*$")).as_py())
+
+
+def _is_period(field: pa.Field) -> bool:
+    """Return whether a field holds periods of pandas, whose numbers are counted from 1970."""
+    names = (
+        getattr(field.type, "extension_name", ""),
+        (field.metadata or {}).get(b"ARROW:extension:name", b""),
+    )
+    return names[0] == "pandas.period" or names[1] == b"pandas.period"
 
 
 def _is_date(text: str) -> bool:
     match = MOMENT.fullmatch(text)
-    return bool(match and match[1])
+    return bool((match and match[1]) or _DATE.fullmatch(text))
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

@@ -9,6 +9,9 @@ Source = Path | str
 """A path, or an address that fsspec understands, such as ``s3://bucket/table.parquet``."""
 
 
+_SUMMARIES = ("_metadata", "_common_metadata", "_SUCCESS")  # which programs write next to the parts
+
+
 def is_address(source: Source) -> bool:
     return "://" in str(source)
 
@@ -19,18 +22,24 @@ def is_folder(source: Source) -> bool:
 
 
 def files_of(folder: Source) -> list[Source]:
-    """Return the Parquet files of a folder by name; hidden names and those with _ in front are left out."""
+    """Return the Parquet files of a folder by name, without hidden names and summaries."""
     entries: list[tuple[Source, bool]]
     if is_address(folder):
         entries = _at_address(str(folder))
     else:
         entries = [(path, path.is_dir()) for path in Path(folder).iterdir()]
+    hidden = [PurePosixPath(source).name for source, inner in entries if inner or _is_parquet(source)]
+    if odd := [name for name in hidden if name[:1] == "_" and name not in _SUMMARIES]:
+        raise DataError(
+            f"{folder} has {odd[0]!r}, and a name with _ in front is no part of a table; rename it, or move "
+            "it away"
+        )
     visible = [(source, inner) for source, inner in entries if PurePosixPath(source).name[:1] not in "._"]
     if any(inner for _, inner in visible):
         raise DataError(
             f"{folder} has folders inside, and which rows are meant is not clear; keep files only"
         )
-    if others := [source for source, _ in visible if not str(source).lower().endswith(".parquet")]:
+    if others := [source for source, _ in visible if not _is_parquet(source)]:
         raise DataError(
             f"{folder} may hold .parquet files only, since each is a part of the table, got "
             f"{PurePosixPath(others[0]).name!r}; move it away"
@@ -45,6 +54,10 @@ def files_of(folder: Source) -> list[Source]:
                 "count twice; remove one of the two links"
             )
     return sorted((source for source, _ in visible), key=str)
+
+
+def _is_parquet(source: Source) -> bool:
+    return str(source).lower().endswith(".parquet")
 
 
 def _at_address(folder: str) -> list[tuple[Source, bool]]:

@@ -15,7 +15,12 @@ def escaped(line: str) -> str:
 
 
 def preformatted(lines: list[str]) -> list[str]:
-    """Return the docstring of a module: a sentence, and all else as it stands in the file."""
+    """Return the docstring of a module: a sentence, and all else as it stands in the file.
+
+    One with a list of parameters is in numpydoc form, as those of functions are.
+    """
+    if "Parameters" in lines:
+        return [*map(escaped, lines)]
     first, rest = lines[:1], lines[1:]
     return [
         *map(escaped, first),

@@ -11,6 +11,7 @@ import pandas as pd
 import dpalgos
 from flows.studies.evidence import DOCS, evidence, facts
 from flows.studies.find_study import find_study
+from reports.writing import words
 
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
@@ -25,7 +26,6 @@ QUESTIONS = {
     "A regression whose people trust nobody": ("ldp_regression", None),
     "A regression that protects people with all their rows": ("user_regression", None),
 }
-_CELL = ["study", "panel", "epsilon"]
 
 
 def pages() -> dict[str, str]:
@@ -98,45 +98,82 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ("---",) * len(columns), *rows)) + "\n"
 
 
-def ratios(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return each private error over the least one at that panel and ε, a row for each label."""
-    private = rows[rows.epsilon.notna()].copy()
-    private["label"] = _labels(private)
-    private["ratio"] = private["mean"] / private.groupby(_CELL)["mean"].transform("min")
-    return private
+def comparisons(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the errors of a question, a table per set of panels that have the same estimators at each ε.
+
+    A row is an estimator with its form, of the strongest privacy model, or zero, at a panel and an ε;
+    ``ratio`` is its error over the smallest one there, and ``spread`` the standard error of its logarithm.
+    """
+    private = rows[rows.epsilon.notna()].assign(label=_labels)
+    models = private.estimator.map(lambda name: dpalgos.get_estimator(name).privacy_model)
+    strongest = next(model for model in ("local", "user", "central") if (models == model).any())
+    private = private[models == strongest]
+    settings = private[["panel", "epsilon"]].drop_duplicates()
+    zero = rows[rows.estimator == "zero"].drop_duplicates("panel").drop(columns="epsilon")
+    both = pd.concat([private, zero.assign(label="zero").merge(settings, on="panel")], ignore_index=True)
+    both["ratio"] = both["mean"] / both.groupby(["panel", "epsilon"])["mean"].transform("min")
+    both["spread"] = both["se"].fillna(0) / both["mean"]
+    pairs = {
+        panel: frozenset(zip(part.label, part.epsilon, strict=True)) for panel, part in both.groupby("panel")
+    }
+    same = both.panel.map(pairs)
+    return [both[same == each] for each in dict.fromkeys(same)]
 
 
 def _labels(rows: pd.DataFrame) -> pd.Series:
-    return rows.estimator.where(rows.form == "", rows.estimator + ", " + rows.form)
+    return rows.estimator.where(rows.form.isin(("",)) | rows.form.isna(), rows.estimator + ", " + rows.form)
 
 
 def _geometric_mean(values: pd.Series) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
+def best(group: pd.DataFrame) -> dict[float, list[str]]:
+    """Return, for each ε, the labels of the smallest errors, within two standard errors of the difference."""
+    found = {}
+    for epsilon, part in group.groupby("epsilon"):
+        by_label = part.groupby("label")
+        scores = by_label.ratio.apply(lambda ratio: float(np.log(ratio).mean())).sort_values()
+        errors = by_label.spread.apply(lambda spread: float(np.sqrt((spread**2).sum()) / len(spread)))
+        first = scores.index[0]
+        margins = 2 * np.hypot(errors[scores.index], errors[first])
+        found[float(epsilon)] = [str(label) for label in scores.index[scores - scores[first] <= margins]]
+    return found
+
+
 def _decision(question: str, rows: pd.DataFrame) -> tuple[str, ...]:
-    """Say which estimator has the least error over the panels, and how far that is below zero's."""
-    private = ratios(rows)
-    promises = private.estimator.map(lambda name: dpalgos.get_estimator(name).privacy_model)
-    strongest = next(model for model in ("local", "user", "central") if (promises == model).any())
-    private = private[promises == strongest]
-    scores = private.groupby(["epsilon", "label"]).ratio.agg([_geometric_mean, "size"]).reset_index()
-    most = scores.groupby("epsilon")["size"].transform("max")
-    scores = scores[scores["size"] == most]  # measured on as many panels as any other
-    best = scores.loc[scores.groupby("epsilon")._geometric_mean.idxmin()].set_index("epsilon").label
-    winner = best.mode().iloc[0]
-    name = winner.partition(",")[0]
-    entry = dpalgos.get_estimator(name)
-    others = [f"{label} at ε = {epsilon:g}" for epsilon, label in best.items() if label != winner]
-    take = f"{{doc}}`{winner} </generated/api/{name}>`" + (f"; {', '.join(others)}" if others else "")
-    interval = "yes" if entry.has_interval else "no"
-    over_zero = _over_zero(rows, private, winner)
-    errors = "<br>".join(
-        f"ε = {epsilon:g}: {value:.2g}".replace(" ", "\u00a0") for epsilon, value in over_zero.items()
+    """Say which estimator has the smallest error on each set of panels, and how far that is below zero's."""
+    groups, takes, errors, intervals = comparisons(rows), [], [], []
+    for group in groups:
+        winners = best(group)
+        chosen = pd.Series([label for labels in winners.values() for label in labels]).mode()
+        winner = next(label for labels in winners.values() for label in labels if label in set(chosen))
+        others = [
+            f"{' or '.join(labels[:2])} at ε = {e:g}" for e, labels in winners.items() if winner not in labels
+        ]
+        others += [
+            f"no better than zero at ε = {e:g}"
+            for e, labels in winners.items()
+            if "zero" in labels and winner in labels and winner != "zero"
+        ]
+        where = f"{words(sorted(group.panel.unique()))}: " if len(groups) > 1 else ""
+        takes.append(where + "; ".join([_link(winner), *others]))
+        errors += [where + _over_zero(group, winner)] if "zero" in set(group.label) else []
+        entry = dpalgos.get_estimator(winner.partition(",")[0])
+        intervals.append("yes" if entry.has_interval else "no")
+    return (
+        question,
+        "<br>".join(takes),
+        ", ".join(dict.fromkeys(intervals)),
+        "<br>".join(errors),
+        _tables(rows),
     )
-    if min(over_zero.values()) > 1:
-        take = f"none of them at these sizes: zero is nearer than {take}"
-    return question, take, interval, errors, _tables(rows)
+
+
+def _link(label: str) -> str:
+    if label == "zero":
+        return "none of them: `zero` is nearer"
+    return f"{{doc}}`{label} </generated/api/{label.partition(',')[0]}>`"
 
 
 def _tables(rows: pd.DataFrame) -> str:
@@ -148,41 +185,39 @@ def _tables(rows: pd.DataFrame) -> str:
     return f"{kinds}; {find_study(studies[0]).size_label}: {span}; `dpcost run {' '.join(studies)}`"
 
 
-def _over_zero(rows: pd.DataFrame, private: pd.DataFrame, winner: str) -> dict[float, float]:
+def _over_zero(group: pd.DataFrame, winner: str) -> str:
     """Return, for each ε, the error over that of the vector of zeros, geometric mean over the panels."""
-    zero = rows[rows.estimator == "zero"].groupby("panel")["mean"].first()
-    chosen = private[private.label == winner]
-    over = (chosen["mean"] / chosen.panel.map(zero)).groupby(chosen.epsilon).apply(_geometric_mean)
-    return {float(epsilon): float(value) for epsilon, value in over.items()}
+    errors = group.pivot_table(index=["panel", "epsilon"], columns="label", values="mean")
+    over = (errors[winner] / errors["zero"]).groupby("epsilon").apply(_geometric_mean)
+    return "<br>".join(f"ε = {e:g}: {value:.2g}".replace(" ", "\u00a0") for e, value in over.items())
 
 
 def _errors(question: str, rows: pd.DataFrame) -> str:
-    """Return a table: error over the least private one, geometric mean over the panels, worst in brackets."""
-    private = ratios(rows)
-    epsilons = sorted(private.epsilon.unique())
-    means = private.pivot_table(index="label", columns="epsilon", values="ratio", aggfunc=_geometric_mean)
-    worst = private.pivot_table(index="label", columns="epsilon", values="ratio", aggfunc="max")
-    lines = []
-    for label in means.mean(axis=1).sort_values().index:
-        cells = [
-            "–" if np.isnan(mean) else f"{mean:.3g} ({worst.at[label, epsilon]:.3g})"
-            for epsilon, mean in means.loc[label].items()
+    """Return tables: error over the smallest one, geometric mean over the panels, worst in brackets."""
+    parts = [f"### {question}\n"]
+    for group in comparisons(rows):
+        means = group.pivot_table(index="label", columns="epsilon", values="ratio", aggfunc=_geometric_mean)
+        worst = group.pivot_table(index="label", columns="epsilon", values="ratio", aggfunc="max")
+        lines = [
+            (
+                "`zero`" if label == "zero" else _link(label),
+                *(
+                    "–" if np.isnan(mean) else f"{mean:.3g} ({worst.at[label, epsilon]:.3g})"
+                    for epsilon, mean in means.loc[label].items()
+                ),
+            )
+            for label in means.mean(axis=1).sort_values().index
         ]
-        name = label.partition(", ")[0]
-        lines.append((f"{{doc}}`{label} </generated/api/{name}>`", *cells))
+        parts += [f"Panels: {words(sorted(group.panel.unique()))}.", ""]
+        parts += [table(("estimator", *(f"ε = {epsilon:g}" for epsilon in means.columns)), lines), ""]
     ran = rows[["study", "profile", "replicates", "commit", "started"]].drop_duplicates().astype(str)
     source = "; ".join(
         f"`{run.study}`, profile {run.profile}, {run.replicates} repetitions, {run.started[:10]}, "
         f"commit {run.commit[:8]}"
         for run in ran.itertuples()
     )
+    private = rows[rows.epsilon.notna()]
     error = (100 * (private.se / private["mean"])).median()
     return "\n".join(
-        [
-            f"### {question}\n",
-            table(("estimator", *(f"ε = {epsilon:g}" for epsilon in epsilons)), lines),
-            "",
-            f"Measured by {source}. The median standard error of an error is {error:.2g} %.",
-            "",
-        ]
+        [*parts, f"Measured by {source}. The median standard error of an error is {error:.2g} %.", ""]
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ NAME, TITLE = "league", "The league of private regressions and means"
 QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
 FILE = Path(__file__).resolve().parents[1] / "league.json"
 HISTORY = FILE.with_name("league_history.csv")
+_MACHINE = re.compile(r"(\w+ \w+, \d+ cores, Python [\d.]+), ")
 _COUNTS = ("better", "worse", "undecided")
 _VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
 
@@ -93,7 +95,14 @@ def history_table() -> str:
     """Return the runs that were published as a table, the last one first."""
     with HISTORY.open(encoding="utf-8") as file:
         columns, *rows = csv.reader(file)
-    return table(columns, reversed(rows))
+    shown = [[date, _machines(machines), *others] for date, machines, *others in reversed(rows)]
+    return table(columns, shown)
+
+
+def _machines(listed: str) -> str:
+    """Return the machine once if all runs had the same one, and then each run's time and code."""
+    found = {each[1] for each in _MACHINE.finditer(listed)}
+    return f"{found.pop()}: {_MACHINE.sub('', listed)}" if len(found) == 1 else listed
 
 
 def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -> list[str]:

@@ -84,6 +84,8 @@ def constraints_of(
     if not isinstance(r_matrix, str):
         R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
         return R, values, tuple(f"c{j}" for j in range(len(R)))
+    if not r_matrix.strip():
+        raise InputError(f"r_matrix must be a hypothesis such as {f'{terms[0]} = 0'!r}, got {r_matrix!r}")
     aliases = [f"t{j}_" for j in range(len(terms))]
     reading = reading_of(r_matrix, terms, columns) or [r_matrix]
     text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)

@@ -45,6 +45,8 @@ class ReleasedModel(ShowsCoefficients):
         Terms of a formula → their coefficients, such as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
+    declaration : mapping, optional
+        The formula of the release and its declared columns, as plain data; a nested formula is coded by it.
     response, intercept, offset : str
         Their names, or "".
     promise : str
@@ -61,6 +63,7 @@ class ReleasedModel(ShowsCoefficients):
     released: ReleasedRegression
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    declaration: Mapping[str, Any] | None = None
     response: str = ""
     intercept: str = ""
     offset: str = ""
@@ -104,31 +107,39 @@ class ReleasedModel(ShowsCoefficients):
         Parameters
         ----------
         terms : sequence of str
-            Names of coefficients, or of terms of a formula: ``["age", "C(region)"]``.
+            Names of coefficients, or of terms of a formula: ``["age", "C(region)"]``. All other coefficients
+            are zero. Unlike a formula, a list does not code categories anew.
         intercept : bool
             Whether to keep the intercept, if there is one.
         """
-        if self.omitted is not None:
-            raise InputError("submodel needs the whole model; call it on that model")
         coefficients = self._coefficients_of(terms, intercept)
         index = [j for j, term in enumerate(self.terms) if term in coefficients]
-        combinations, omitted = nested(self.released, self.matrix, self.shift, index)
+        names = [self.terms[j] for j in index]
+        groups = {name: tuple(t for t in members if t in names) for name, members in self.groups.items()}
+        groups = {name: members for name, members in groups.items() if members}
+        found = self.through(np.eye(len(self.terms))[:, index], names, groups)
+        return replace(found, intercept=self.intercept if self.intercept in names else "")
+
+    def through(
+        self, L: FloatArray, terms: Sequence[str], groups: Mapping[str, tuple[str, ...]]
+    ) -> ReleasedModel:
+        """Return the nested model whose columns are those of this model times L (k, s)."""
+        if self.omitted is not None:
+            raise InputError("submodel needs the whole model; call it on that model")
+        combinations, omitted = nested(self.released, self.matrix, self.shift, L)
         rows_of = self.rows_of
 
         def rows(frame: Any) -> tuple[FloatArray, FloatArray]:
             columns, offset = rows_of(frame) if rows_of else (np.asarray(frame, dtype=float), np.zeros(1))
-            return columns[:, index] if columns.shape[1] == len(self.terms) else columns, offset
+            return columns @ L if columns.shape[1] == len(L) else columns, offset
 
-        names = tuple(self.terms[j] for j in index)
-        groups = {name: tuple(t for t in members if t in names) for name, members in self.groups.items()}
         return replace(
             self,
-            terms=names,
+            terms=tuple(terms),
             matrix=combinations @ self.matrix,
             shift=combinations @ self.shift,
-            groups={name: members for name, members in groups.items() if members},
-            intercept=self.intercept if self.intercept in names else "",
-            omitted=omitted if len(index) < len(self.terms) else None,
+            groups=groups,
+            omitted=omitted if L.shape[1] < len(L) else None,
             rows_of=rows,
         )
 

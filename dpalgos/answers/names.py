@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from dpalgos.errors import InputError
@@ -22,8 +23,12 @@ _TERM = re.compile(f"{_FACTOR}(?::{_FACTOR})*")  # a term of a formula, such as 
 
 
 def marked(text: str) -> str:
-    """Return text with a mark around each quoted name; a quoted word becomes bare."""
-    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), text)
+    """Return text in one Unicode form, with a mark around each quoted name; a quoted word becomes bare."""
+    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), _composed(text))
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> str | None:
@@ -42,6 +47,7 @@ def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> s
 
 def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
     """Return all ways to write a name, with marks in place of quotes."""
+    name = _composed(name)
     bare = re.sub(_QUOTED, _inside, name)
     written = {marked_columns(bare, columns), *({marked(name)} if bare != name else ())}
     return {_mark(bare), _mark(name), *filter(_TERM.fullmatch, written)}
@@ -49,7 +55,9 @@ def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
 
 def marked_columns(text: str, columns: Sequence[str]) -> str:
     """Return a bare text with marks around each column whose name is not a word."""
-    odd = sorted((each for each in columns if _mark(each) != each and each), key=len, reverse=True)
+    odd = sorted(
+        (each for each in map(_composed, columns) if _mark(each) != each and each), key=len, reverse=True
+    )
     return re.sub("|".join(map(re.escape, odd)), lambda one: _mark(one[0]), text) if odd else text
 
 

@@ -1,11 +1,12 @@
 """A nested model from a release of the whole model: constrained least squares in the released metric.
 
-    β_S  = argmin (β̃ − β)' H (β̃ − β)  over β with β_R = 0   =  β̃_S + H_SS⁻¹ H_SR β̃_R,   H = B'⁻¹ Q B⁻¹
+    β_S  = argmin (β̃ − L β)' H (β̃ − L β)   =  (L'HL)⁻¹ L'H β̃,   H = B'⁻¹ Q B⁻¹
 
-β̃ = B θ̃ are the released coefficients of the whole model, before shrinkage. Q is the released curvature in
-white coordinates, and B is known. If β̃ is the least squares estimate and H are the rows' second moments, β_S
-is exactly the least squares estimate of the nested model. In a generalized linear model it is one Newton step
-from the whole model.
+The nested columns are L times the columns of the whole model. If L selects columns S and leaves out R, then
+β_S = β̃_S + H_SS⁻¹ H_SR β̃_R. β̃ = B θ̃ are the released coefficients of the whole model, before shrinkage. Q is
+the released curvature in white coordinates, and B is known. If β̃ is the least squares estimate and H are the
+rows' second moments, β_S is exactly the least squares estimate of the nested model. In a generalized linear
+model it is one Newton step from the whole model.
 
 The input is :class:`dpalgos.intervals.regression.ReleasedRegression`, which holds released and public numbers
 only. Therefore a nested model is post-processing and costs no ε. (A test replays it on other rows.)
@@ -48,35 +49,34 @@ _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of c
 
 
 def nested(
-    released: ReleasedRegression, matrix: FloatArray, shift: FloatArray, index: list[int]
+    released: ReleasedRegression, matrix: FloatArray, shift: FloatArray, L: FloatArray
 ) -> tuple[FloatArray, OmittedEffect]:
-    """Return the combinations L (|S|, k) of shown coefficients, and the effect of the omitted terms.
+    """Return the combinations (s, k) of shown coefficients, and the effect of the omitted terms.
 
-    Shown coefficients are ``matrix`` (k, m) times the released ones, plus ``shift`` (k,). ``index`` has
-    the positions of those in the nested model.
+    Shown coefficients are ``matrix`` (k, m) times the released ones, plus ``shift`` (k,). The nested columns
+    are the shown ones times ``L`` (k, s).
     """
     first = int(released.has_offset)
     to_coef = matrix[:, first:] @ released.outer
     back: FloatArray = np.linalg.inv(to_coef)
     curvature = released.curvature
     metric = (curvature.vectors * np.sqrt(curvature.values)).T @ back
-    combinations = np.linalg.lstsq(metric[:, index], metric, rcond=None)[0]
+    combinations = np.linalg.lstsq(metric @ L, metric, rcond=None)[0]
     whole = matrix @ released.coefficients + shift
-    nested_coef: FloatArray = np.zeros(len(matrix))
-    nested_coef[index] = combinations @ whole
-    white: FloatArray = back @ (whole - nested_coef)
-    shift_of_kept: FloatArray = np.zeros(len(index))
+    white: FloatArray = back @ (whole - L @ (combinations @ whole))
+    shift_of_kept: FloatArray = np.zeros(L.shape[1])
     unsure = shift_of_kept
     if not released.family.is_linear:
         with np.errstate(all="ignore"):
-            shift_of_kept = _second_order(released, white, back[:, index])
+            shift_of_kept = _second_order(released, white, back @ L)
         is_finite = np.isfinite(shift_of_kept)
         unsure = np.where(is_finite, _HALF * np.abs(shift_of_kept), np.inf)
         shift_of_kept = np.where(is_finite, shift_of_kept, 0.0)
     if released.family.has_counts:
+        kept = np.linalg.pinv(L)  # if columns are left out, it selects the others
         explained = float(curvature.along(white) ** 2 @ curvature.values / curvature.total)
-        metric_bias = np.abs(combinations @ whole - whole[index]) * _CLIPPED_METRIC
-        unsure = unsure + metric_bias + explained * np.abs(to_coef @ curvature.ones)[index]
+        metric_bias = np.abs(combinations @ whole - kept @ whole) * _CLIPPED_METRIC
+        unsure = unsure + metric_bias + explained * np.abs(kept @ to_coef @ curvature.ones)
     return combinations, OmittedEffect(white, shift_of_kept, unsure)
 
 

@@ -39,6 +39,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
         "terms": list(model.terms),
         "groups": {name: list(members) for name, members in model.groups.items()},
         "columns": list(model.columns),
+        "declaration": model.declaration,
         "matrix": model.matrix.tolist(),
         "shift": model.shift.tolist(),
         "family": released.family.name,
@@ -70,6 +71,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
             terms=tuple(content["terms"]),
             groups={name: tuple(members) for name, members in content["groups"].items()},
             columns=tuple(content["columns"]),
+            declaration=content.get("declaration"),  # version 2.1 did not store it
             matrix=np.array(content["matrix"], dtype=float),
             shift=np.array(content["shift"], dtype=float),
             released=ReleasedRegression(

@@ -295,6 +295,21 @@ def call_of(code: str) -> tuple[str, list[ast.expr]]:
     return node.func.id, [*node.args, *(each.value for each in node.keywords)]
 
 
+def plain_code(code: str) -> str:
+    """Return code without ``np.``, and without calls of ``C`` and ``I`` that change nothing."""
+    return ast.unparse(_Plain().visit(ast.parse(code, mode="eval"))) if code else ""
+
+
+class _Plain(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Name(node.attr)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_plain = isinstance(node.func, ast.Name) and node.func.id in ("C", "I")
+        return node.args[0] if is_plain and len(node.args) == 1 and not node.keywords else node
+
+
 def _check(code: str, names: _Names, formula: str) -> None:
     """Refuse a factor other than a column, a category, or an expression of columns and numbers."""
     try:
@@ -341,6 +356,7 @@ def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
         fits = fits and {each.arg for each in node.keywords} <= _KEYWORDS
         fits = fits and not any(_names_a_column(each, names) for each in others)
         fits = fits and all(isinstance(each, ast.Constant) and each.value in _COUNTS for each in counts)
+        fits = fits and not (name == "poly" and any(getattr(each, "value", 1) == 0 for each in counts))
     elif name in ELEMENTWISE and (plain or name != "I"):
         fits = bool(first) and not others
     else:

@@ -9,47 +9,32 @@ g in Z gives the coefficients β = M g of the terms.
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dpalgos.coefficients import frame_of
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import Reading, call_of, read_formula
-from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn, public_rows
+from dpalgos.formula.allowed import Reading
+from dpalgos.formula.code import (
+    ROWS,
+    Code,
+    in_order,
+    is_category,
+    learn_state,
+    names_of,
+    read_declared,
+    rows_for,
+)
+from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
 from dpalgos.typing import FloatArray
 
-INTERCEPT = "Intercept"
-_ROWS = 4096  # quasi-random public rows
 _MOST_COLUMNS = 2_000
 _WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show which terms are identified, and do not move a center
-_LARGEST = 1e60
-_REPEATED = 1e-10  # relative to a column's norm; smaller values are rounding
-
-
-@dataclass(frozen=True, eq=False)
-class Code:
-    """Code of a formula with all its state, which is learned from the public rows."""
-
-    reading: Reading
-    declared: Declared
-    spec: Any
-    middle: FloatArray  # (k,), in place of NaN
-    lower: FloatArray
-    upper: FloatArray
-
-    def values(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return the columns (n, k); values that are not finite, or outside the public range, are clipped."""
-        columns, reach = _evaluate(self.spec, self.reading, self.declared, rows)[0], self.upper - self.lower
-        columns = np.where(np.isnan(columns), self.middle, columns)
-        return np.asarray(np.clip(columns, self.lower - reach, self.upper + reach))
+SPANNED = 1e-10  # relative to a column's norm; smaller values are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +133,7 @@ class FormulaDesign:
         exact, reading = self.reading.names.canonical, self.reading
         codes = {
             "response": exact(reading.response),
-            "factors": [list(map(exact, term)) for term in _in_order(reading, self.declared)],
+            "factors": [list(map(exact, term)) for term in in_order(reading, self.declared)],
             "offset": exact(reading.offset),
         }
         sides = [each.name for each in (self.response, self.offset) if each]
@@ -181,11 +166,14 @@ class FormulaDesign:
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The terms of the formula as written → their coefficients."""
-        names, spell = iter(self.terms), self.reading.names.spell
-        terms = _in_order(self.reading, self.declared)
+        return self.code.groups(self.terms)
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """The formula and its declared columns as plain data; :func:`design_of_declaration` reads it."""
         return {
-            spell(":".join(term)) or INTERCEPT: tuple(next(names) for _ in each.columns)
-            for term, each in zip(terms, self.code.spec.structure, strict=True)
+            "formula": self.formula,
+            "columns": {name: asdict(each) for name, each in self.declared.items()},
         }
 
     def shift(self, center: float) -> FloatArray | float:
@@ -201,31 +189,24 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     InputError
         Names the part of the formula and the public alternative.
     """
-    levels = [
-        level for each in declared.values() if isinstance(each, CategoryColumn) for level in each.levels
-    ]
-    reading = read_formula(formula, declared, levels)
+    reading = read_declared(formula, declared)
     used = tuple(dict.fromkeys((*reading.left, *reading.right)))
-    if unknown := [name for name in used if name not in declared]:
-        raise InputError(
-            f"formula names {unknown[0]!r}, which is not a declared column; correct or declare it"
-        )
     if not any(reading.terms):
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
     columns = {name: declared[name] for name in used}
-    terms = _in_order(reading, columns)
-    rows = public_rows(columns, _ROWS)
-    code, P = _learn_state(terms, reading, columns, rows)
-    if 4 * P.shape[1] > _ROWS:
+    terms = in_order(reading, columns)
+    rows = rows_for(0, columns)
+    code, P = learn_state(terms, reading, columns, rows)
+    if 4 * P.shape[1] > ROWS:
         if P.shape[1] > _MOST_COLUMNS:
             raise InputError(
                 f"formula must have at most {_MOST_COLUMNS:,} columns, got {P.shape[1]:,}; name fewer"
             )
-        rows = public_rows(columns, 1 << (4 * P.shape[1]).bit_length())
-        code, P = _learn_state(terms, reading, columns, rows)
-    names = _terms(code, terms)
+        rows = rows_for(P.shape[1], columns)
+        code, P = learn_state(terms, reading, columns, rows)
+    names = names_of(code, terms)
     term_of = [term for term, each in zip(terms, code.spec.structure, strict=True) for _ in each.columns]
-    has_levels = [any(_category(each, reading, columns) for each in term) for term in term_of]
+    has_levels = [any(is_category(each, reading, columns) for each in term) for term in term_of]
     basis, back = _basis(P, names, has_levels)
     fitted, sources = [names[j] for j in basis], [reading.names.used(*term_of[j]) for j in basis]
     constant, offset = len(basis) < len(names), None
@@ -247,6 +228,15 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         response=_side(reading.response, reading, columns, rows) if reading.response else None,
         offset=offset,
     )
+
+
+def design_of_declaration(plain: Mapping[str, Any]) -> FormulaDesign:
+    """Return the design from plain data, as :attr:`FormulaDesign.declaration` writes it."""
+    columns = {
+        name: CategoryColumn(tuple(each["levels"])) if "levels" in each else NumberColumn(**each)
+        for name, each in plain["columns"].items()
+    }
+    return design_of(plain["formula"], columns)
 
 
 def level_grid(design: FormulaDesign, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -285,11 +275,7 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
     triangle = np.asarray(np.linalg.qr(weight * np.column_stack([np.ones(len(P)), P]), mode="r"))
     ones, (Q, R) = triangle[:, 0], np.linalg.qr(triangle[:, 1:])
-    if repeated := _dependent(R):
-        raise InputError(
-            f"formula: the term {names[repeated[0]]!r} is a linear combination of other terms, which "
-            'leaves their coefficients unidentified; drop it (in cr(…), add constraints="center")'
-        )
+    refuse_dependent(R, names)
     last = _dependent(triangle)  # with a constant before P, at most one
     basis = [j for j in range(P.shape[1]) if [j + 1] != last]
     H = np.eye(P.shape[1])[:, basis]
@@ -302,15 +288,29 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     return basis, np.column_stack([T[:, 1:], H[:, 0]]) if last else T
 
 
+def refuse_dependent(R: FloatArray, names: Sequence[str]) -> None:
+    """Refuse a term that is 0 or that earlier terms span, from a triangular factor of their columns."""
+    if zero := np.flatnonzero(~R.any(axis=0)).tolist():
+        raise InputError(
+            f"formula: the term {names[zero[0]]!r} is 0 within the declared bounds of its columns; drop it, "
+            "or state the knots of a spline: knots=(…), between the bounds"
+        )
+    if repeated := _dependent(R):
+        raise InputError(
+            f"formula: the term {names[repeated[0]]!r} is a linear combination of other terms, which "
+            'leaves their coefficients unidentified; drop it (in cr(…), add constraints="center")'
+        )
+
+
 def _dependent(R: FloatArray) -> list[int]:
     """Return the columns that are spanned by earlier ones, from a triangular factor."""
-    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * np.linalg.norm(R, axis=0)))
+    return list(np.flatnonzero(np.abs(np.diag(R)) <= SPANNED * np.linalg.norm(R, axis=0)))
 
 
 def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, Any]) -> SideColumn:
     """Return a response or an offset: a number, or whether a category has its second level."""
     text, column = reading.names.spell(code), reading.names.columns.get(code, "")
-    if _category(code, reading, declared):
+    if is_category(code, reading, declared):
         (name,) = reading.names.used(code)
         category = declared[name]
         assert isinstance(category, CategoryColumn)
@@ -320,7 +320,7 @@ def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, An
             )
         event = category.levels[1]
         return SideColumn(f"{name}={event}", 0.0, 1.0, 0.5, 0.25, name, event=event)
-    column_code, values = _learn_state([(f"I({code})",)], reading, declared, rows)
+    column_code, values = learn_state([(f"I({code})",)], reading, declared, rows)
     lower, upper = float(values.min()), float(values.max())
     used = [declared[name] for name in reading.names.used(code)]
     if column and isinstance(number := declared[column], NumberColumn):
@@ -330,24 +330,6 @@ def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, An
         return SideColumn(text, lower, upper, center, scale or 1.0, code=column_code)
     center, scale = unit_of_bounds(lower, upper)
     return SideColumn(text, lower, upper, center, scale or 1.0, code=column_code)
-
-
-def _category(code: str, reading: Reading, declared: Declared) -> bool:
-    """Return whether a factor is a category; refuse categories of numbers, and numbers from categories."""
-    name = call_of(code)[0]
-    kinds = {isinstance(declared[each], CategoryColumn) for each in reading.names.used(code)}
-    if name == "C" and False in kinds:
-        raise InputError(
-            f"formula: the levels of {reading.names.spell(code)} would be learned from the rows; declare "
-            f"them, e.g. levels={{{reading.names.used(code)[0]!r}: ['a', 'b']}}"
-        )
-    if name == "C" or code in reading.names.columns:
-        return True in kinds
-    if True in kinds:
-        raise InputError(
-            f"formula: {reading.names.spell(code)!r} must be of numbers, got a category; take C(…)"
-        )
-    return False
 
 
 def _references(code: Code) -> dict[str, Any]:
@@ -361,89 +343,3 @@ def _references(code: Code) -> dict[str, Any]:
             levels, base = state["categories"], contrasts.base
             references[name] = base if base in levels else levels[0]
     return references
-
-
-def _in_order(reading: Reading, declared: Declared) -> list[tuple[str, ...]]:
-    """Return the terms in patsy's order: grouped by their numeric factors, products last."""
-    numbers = {t: frozenset(c for c in t if not _category(c, reading, declared)) for t in reading.terms}
-    groups = list(dict.fromkeys([frozenset[str](), *numbers.values()]))
-    return sorted(reading.terms, key=lambda term: (groups.index(numbers[term]), len(term)))
-
-
-def _terms(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the names that statsmodels gives the columns of the terms; refuse equal names."""
-    names = list(code.spec.column_names)
-    for spline in {c for term in terms for c in term if call_of(c)[0] in ("bs", "cr", "cc")}:
-        if "include_intercept=True" not in spline:  # patsy counts from 0
-            counted = re.compile(re.escape(spline) + r"\[(\d+)\]")
-            names = [counted.sub(lambda each: f"{spline}[{int(each[1]) - 1}]", name) for name in names]  # noqa: B023
-    texts = [code.reading.names.spell(name) for name in names]
-    for j, name in enumerate(texts):
-        if texts.count(name) > 1 or (name == INTERCEPT and names[j] != INTERCEPT):
-            raise InputError(f"formula: a term would be called {name!r} like another; rename the column")
-    return tuple(texts)
-
-
-def _learn_state(
-    terms: Sequence[tuple[str, ...]], reading: Reading, declared: Declared, rows: Mapping[str, Any]
-) -> tuple[Code, FloatArray]:
-    """Return terms with state from the public rows, and their columns on these rows."""
-    from formulaic import Formula, ModelSpec
-
-    text = " + ".join(reading.names.spell(":".join(term)) for term in terms if term)
-    try:
-        formula = Formula.from_spec([":".join(term) or "1" for term in terms], ordering="none")
-        values, spec = _evaluate(
-            ModelSpec.from_spec(formula, output="numpy", na_action="ignore"), reading, declared, rows
-        )
-    except Exception:  # each function of formulas has its own
-        raise InputError(
-            f"formula: {text} cannot be computed; correct the arguments of its functions"
-        ) from None
-    if not (np.abs(values) < _LARGEST).all():
-        infinite = [
-            reading.names.spell(spec.column_names[j])
-            for j in np.flatnonzero(~(np.abs(values) < _LARGEST).all(axis=0))
-        ]
-        bounds = {
-            name: (each.lower, each.upper)
-            for name, each in declared.items()
-            if isinstance(each, NumberColumn)
-        }
-        raise InputError(
-            f"formula: {infinite[0]} must be finite between the declared bounds of its columns, {bounds}; "
-            "declare others, or add a public constant"
-        )
-    return Code(reading, declared, spec, values.mean(axis=0), values.min(axis=0), values.max(axis=0)), values
-
-
-def _evaluate(
-    spec: Any, reading: Reading, declared: Declared, rows: Mapping[str, Any]
-) -> tuple[FloatArray, Any]:
-    """Return the columns of a specification on some rows, and the specification with its state."""
-    names = {alias: name for alias, name in reading.names.columns.items() if name in rows}
-    frame = frame_of({alias: np.asarray(rows[name]) for alias, name in names.items()})
-    for alias, name in names.items():
-        if isinstance(category := declared[name], CategoryColumn):
-            frame[alias] = frame[alias].astype("category").cat.set_categories(list(category.levels))
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings would reveal rows
-        matrix = spec.get_model_matrix(frame, context={**_functions(), **reading.names.literals})
-    return np.asarray(matrix, dtype=np.float64), matrix.model_spec
-
-
-@cache
-def _functions() -> dict[str, Any]:
-    """Return functions that formulaic lacks, or that might refuse a row in formulaic."""
-    from formulaic.transforms import basis_spline, stateful_transform
-    from formulaic.transforms.contrasts import TreatmentContrasts
-
-    @stateful_transform  # type: ignore[untyped-decorator]
-    def clipped_spline(x: Any, *args: Any, _state: Any = None, **keywords: Any) -> Any:
-        return basis_spline(x, *args, extrapolation="clip", _state=_state, **keywords)
-
-    class Treatment(TreatmentContrasts):  # type: ignore[misc]
-        def __init__(self, *args: Any, **reference: Any) -> None:  # patsy's name of the argument
-            super().__init__(*args, *reference.values())
-
-    return {"log1p": np.log1p, "sqrt": np.sqrt, "numpy": np, "bs": clipped_spline, "Treatment": Treatment}

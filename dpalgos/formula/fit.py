@@ -13,9 +13,10 @@ from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
-from dpalgos.formula.design import INTERCEPT, FormulaDesign, design_of, level_grid
-from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.formula.design import FormulaDesign, design_of, level_grid
+from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
 from dpalgos.release.checks import are_levels, unmasked
@@ -69,6 +70,7 @@ class FormulaResult(Result):
             shift=np.zeros(len(design.terms)) + design.shift(center),
             groups=design.groups,
             columns=tuple(design.declared),
+            declaration=design.declaration,
             response=design.response.name if design.response else "",
             offset=design.offset_code,
             intercept=INTERCEPT if design.has_intercept else "",
@@ -77,9 +79,9 @@ class FormulaResult(Result):
 
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
         """Return a model nested in this one, by a list of terms or a formula."""
-        return (
-            submodel_by_formula(self.model, terms) if isinstance(terms, str) else self.model.submodel(terms)
-        )
+        if isinstance(terms, str):
+            return submodel_by_formula(self.model, terms)
+        return submodel_by_terms(self.model, self.design, terms)
 
     def marginal_means(self, name: str, interval: float = 0.95) -> Any:
         """Return the mean response at each level of a category, as a data frame.

@@ -1,45 +1,132 @@
-"""Nested models by formula."""
+"""Nested models by formula.
 
-import re
+A nested model is coded by its own formula, as if it were fitted alone. Without a main effect or an intercept,
+a category has other columns than in the release. If the nested columns are N and those of the release P,
+N = P L on public rows of all declared columns and levels. A formula whose columns P does not span is refused.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
+
+import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import find_name
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import Reading, read_formula
+from dpalgos.formula.allowed import Reading, call_of, read_formula
+from dpalgos.formula.code import INTERCEPT, in_order, learn_state, names_of, read_declared, rows_for
+from dpalgos.formula.design import SPANNED, FormulaDesign, design_of_declaration, refuse_dependent
+from dpalgos.typing import FloatArray
 
 
 def submodel_by_formula(model: ReleasedModel, formula: str) -> ReleasedModel:
     """Return the model nested in a release that a formula states, such as ``"cost ~ age + C(region)"``.
 
-    Its terms are looked up among those of the release. Factors of a product may be in any order, and names in
-    any quotation. The offset is that of the release, even if the formula omits it.
+    Its coefficients are named as if it were fitted alone. The offset is that of the release, even if the
+    formula omits it.
     """
-    reading = read_formula(formula, model.columns)
-    spell = reading.names.spell
-    for part, code, released in (
-        ("response", reading.response, model.response),
-        ("offset", reading.offset, model.offset),
-    ):
-        is_other = code and find_name(_exact(code, reading), [released], model.columns) is None
+    if model.declaration is None:
+        return _by_columns(model, formula)
+    design = design_of_declaration(model.declaration)
+    return _nested(model, design, _read(design, formula))
+
+
+def submodel_by_terms(model: ReleasedModel, design: FormulaDesign, names: Sequence[str]) -> ReleasedModel:
+    """Return the nested model of some terms of a formula, with its intercept; or of some coefficients."""
+    terms = dict(zip(design.groups, in_order(design.reading, design.declared), strict=True))
+    found = [find_name(str(each), terms, model.columns) for each in names]
+    if isinstance(names, str) or not all(found):
+        return model.submodel(names)
+    kept = {INTERCEPT: (), **{each: terms[each] for each in found if each}}
+    kept = {name: term for name, term in kept.items() if name in terms}
+    return _nested(model, design, replace(design.reading, terms=tuple(kept.values())))
+
+
+def _nested(model: ReleasedModel, design: FormulaDesign, reading: Reading) -> ReleasedModel:
+    groups, L = _columns(design, reading)
+    found = model.through(L, [name for members in groups.values() for name in members], groups)
+    return replace(found, intercept=INTERCEPT if INTERCEPT in groups else "")
+
+
+def check_nested(design: FormulaDesign, formula: str) -> None:
+    """Refuse a formula that is not nested in that of a release.
+
+    Raises
+    ------
+    InputError
+        Names the response, the offset or the term that the release does not have.
+    """
+    _columns(design, _read(design, formula))
+
+
+def _read(design: FormulaDesign, formula: str) -> Reading:
+    reading, released = read_declared(formula, design.declared), design.reading
+    sides = {"response": _exact(released, released.response), "offset": _exact(released, released.offset)}
+    _check_sides(reading, sides, [*design.declared])
+    if not reading.terms:
+        raise InputError(f"formula must name a term, got {formula!r}; add one after ~")
+    return reading
+
+
+def _columns(design: FormulaDesign, reading: Reading) -> tuple[dict[str, tuple[str, ...]], FloatArray]:
+    """Return terms → their coefficients, and L (k, s): nested columns are those of the release times L."""
+    terms, rows = in_order(reading, design.declared), rows_for(len(design.terms), design.declared)
+    code, N = learn_state(terms, reading, design.declared, rows)
+    names, P = names_of(code, terms), design.code.values(rows)
+    P_size, N_size = np.linalg.norm(P, axis=0), np.linalg.norm(N, axis=0)
+    refuse_dependent(np.asarray(np.linalg.qr(N, mode="r")), names)
+    Q, R = np.linalg.qr(P / P_size)
+    missing = np.linalg.norm(N - Q @ (Q.T @ N), axis=0) > SPANNED * N_size
+    if missing.any():
+        raise InputError(
+            f"formula: {names[int(missing.argmax())]!r} is no combination of the release's terms, "
+            f"{', '.join(design.groups)}; leave it out of the nested model"
+        )
+    L = np.linalg.solve(R, Q.T @ N) / P_size[:, None]
+    exact = np.round(L)  # selections and sums of columns; others are exact up to rounding
+    is_exact = np.linalg.norm(N - P @ exact, axis=0) <= SPANNED * N_size
+    return code.groups(names), np.where(is_exact, exact, L)
+
+
+def _check_sides(reading: Reading, sides: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Refuse a response or an offset other than that of the release."""
+    for part, code in (("response", reading.response), ("offset", reading.offset)):
+        released = sides[part]
+        is_other = code and find_name(_exact(reading, code), [released], columns) is None
         if is_other and (released or part == "offset"):
             raise InputError(
-                f"formula must have the {part} of the release, {released or 'none'}, got {spell(code)}; a "
-                "nested model only leaves out covariates"
+                f"formula must have the {part} of the release, {released or 'none'}, got "
+                f"{reading.names.spell(code)}; a nested model only leaves out covariates"
             )
-    groups, terms = list(model.groups), []
+
+
+def _exact(reading: Reading, code: str) -> str:
+    """Return code with the exact names of columns; a category is the same in and out of ``C(…)``."""
+    name, arguments = call_of(code) if code else ("", [])
+    return reading.names.canonical(ast.unparse(arguments[0]) if name == "C" and len(arguments) == 1 else code)
+
+
+def _by_columns(model: ReleasedModel, formula: str) -> ReleasedModel:
+    """Return the nested model of a release without a formula, whose terms are columns of the release.
+
+    A category is coded against its reference level, so it needs the intercept.
+    """
+    reading = read_formula(formula, model.columns)
+    _check_sides(reading, {"response": model.response, "offset": model.offset}, model.columns)
+    has_intercept = () in reading.terms
+    if has_intercept and not model.intercept:
+        raise InputError("formula must be without an intercept, as the release is; add 0 + after ~")
+    names = list[str]()
     for factors in filter(None, reading.terms):
-        orders = (_exact(":".join(order), reading) for order in permutations(factors))
-        names = (find_name(each, groups, model.columns) for each in orders)
-        terms.append(next(filter(None, names), spell(":".join(factors))))
-    return model.submodel(terms, intercept=() in reading.terms)
-
-
-def _exact(code: str, reading: Reading) -> str:
-    """Return the code of a formula with each column quoted."""
-    names = reading.names
-    return re.sub(
-        names.pattern,
-        lambda one: f"Q({names.columns[one[0]]!r})" if one[0] in names.columns else names.spellings[one[0]],
-        code,
-    )
+        orders = (reading.names.canonical(":".join(order)) for order in permutations(factors))
+        found = (find_name(each, model.groups, model.columns) for each in orders)
+        names.append(next(filter(None, found), reading.names.spell(":".join(factors))))
+        is_coded = names[-1] in model.groups and model.groups[names[-1]] != (names[-1],)
+        if is_coded and not (has_intercept and len(factors) == 1):
+            raise InputError(
+                f"formula: the record does not hold the levels by which {names[-1]!r} is coded here; keep "
+                "the intercept and the category itself, or release with a formula"
+            )
+    return model.submodel(names, intercept=has_intercept)

@@ -18,7 +18,9 @@ from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.columns import NumberColumn, public_rows
+from dpalgos.formula.columns import Declared, NumberColumn, public_rows
+from dpalgos.formula.design import design_of
+from dpalgos.formula.nested import check_nested
 from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.protocol.split import Curve, likely_half_width, split_budget
 from dpalgos.result import Result
@@ -117,6 +119,10 @@ class AnalysisPlan(QuestionSet):
         split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
         if split.refusal:
             raise InputError(split.refusal)
+        for each in self.questions:
+            if each.submodel:
+                (larger,) = (one for one in self.released if one.name == each.submodel)
+                check_nested(design_of(larger.formula, self._columns(larger)), each.formula)
         return [(each, split.epsilons[each.name]) for each in questions]
 
     def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
@@ -137,7 +143,7 @@ class AnalysisPlan(QuestionSet):
 
     def _synthetic(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
         """Return synthetic rows with independent columns of the declared centers and scales."""
-        columns = fit.declared_columns(question.family, question.formula, **{"bounds": {}, **self._declared})
+        columns = self._columns(question)
         left = read_formula(question.formula, columns).left if question.family else ()
         order = rng.permutation(self._n_rows)
         rows = {name: each[order] for name, each in public_rows(columns, self._n_rows).items()}
@@ -145,6 +151,10 @@ class AnalysisPlan(QuestionSet):
             if isinstance(columns[name], NumberColumn):  # events and counts with the declared mean
                 rows[name] = np.floor(rows[name] + rng.random(self._n_rows))
         return rows
+
+    def _columns(self, question: PlanQuestion) -> Declared:
+        declared = {"bounds": {}, **self._declared}
+        return fit.declared_columns(question.family, question.formula, **declared)
 
     def _ask(
         self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any

@@ -137,6 +137,7 @@ class PlanTable(_Part):
 
     out: Text
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
+    by: str = ""  # a category of the questions' formulas: the table has the means of its levels
 
 
 class QuestionSet(_Part):

@@ -19,7 +19,7 @@ from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.sklearn.guards import check_callers
-from dpalgos.sklearn.levels import coded_levels, level_columns
+from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
 
@@ -119,7 +119,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
     def _names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(map(str, given))
+        if given is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        coded = level_columns(getattr(self, "levels", None))
+        return [column for name in given for column in coded.get(name, (str(name),))]
 
     def _rows(self) -> list[tuple[str, float]]:
         raise NotImplementedError
@@ -189,11 +192,8 @@ class UnitModel(PrivateModel):
     bounds: object = None
     levels: Mapping[str, Sequence[Any]] | None = None
 
-    def _coded(self, X: Any) -> Any:
-        return X if self.levels is None else coded_levels(X, self.levels)
-
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
-        bounds, columns = self.bounds, getattr(self, "feature_names_in_", None)
+        bounds, columns = self.bounds, self._names() if hasattr(self, "feature_names_in_") else None
         if isinstance(bounds, Mapping):
             coded = [column for columns in level_columns(self.levels).values() for column in columns]
             bounds = {**dict.fromkeys(coded, (0, 1)), **bounds}

@@ -12,8 +12,10 @@ import scipy
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.release.checks import unmasked
+from dpalgos.sklearn.levels import coded_levels
 from dpalgos.typing import FloatArray
 
 
@@ -70,7 +72,10 @@ def plain_numbers(name: str, values: Any) -> Any:
 
 
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
-    rows = plain_numbers("X", X)
+    levels = getattr(model, "levels", None)
+    if levels is not None and hasattr(X, "columns"):  # a frame of any library
+        X = _quietly("X", lambda X: frame_of({name: np.asarray(X[name]) for name in X.columns}), X)
+    rows = plain_numbers("X", X if levels is None else coded_levels(X, levels))
     if isinstance(rows, np.ndarray) and rows.ndim != 2:
         raise InputError(
             f"Expected 2D array, got {rows.ndim}D array instead: X must have shape (n, d), got {rows.shape}. "

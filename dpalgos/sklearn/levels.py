@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.release.checks import are_levels
 
@@ -36,4 +37,4 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
         columns |= {column: (values == level) * 1.0 for column, level in coded}
-    return type(X)(columns, index=X.index)
+    return frame_of(columns)

@@ -90,7 +90,7 @@ class _LinearPredictor(UnitModel):
         coded = {column for columns in categories.values() for column in columns}
 
         def rows_of(X: object) -> tuple[FloatArray, FloatArray]:
-            rows = checked_rows(self, self._coded(X), reset=False)
+            rows = checked_rows(self, X, reset=False)
             return np.column_stack([rows, np.ones(len(rows))][: 1 + self.fit_intercept]), np.zeros(1)
 
         return self._result.released_model(
@@ -104,7 +104,7 @@ class _LinearPredictor(UnitModel):
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)
-        rows = checked_rows(self, self._coded(X), reset=False)
+        rows = checked_rows(self, X, reset=False)
         return np.asarray(rows @ self._coef + self._intercept)
 
     def _rows(self) -> list[tuple[str, float]]:
@@ -116,7 +116,7 @@ class _LinearPredictor(UnitModel):
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
     def fit(self, X: object, y: object) -> Self:
         """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release."""
-        rows, column = checked_pair(self, self._coded(X), y)
+        rows, column = checked_pair(self, X, y)
         self._fit_coef(rows, column, self._response_units())
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
@@ -191,7 +191,7 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 
     def _codes(self, X: object, y: object) -> tuple[FloatArray, FloatArray]:
         """Return checked rows and the labels as 0 … K − 1."""
-        rows, labels = checked_pair(self, self._coded(X), y, labels=True)
+        rows, labels = checked_pair(self, X, y, labels=True)
         self.classes_, codes = codes_of(labels, self.classes)
         if self.classes is None:
             warnings.warn(
@@ -333,7 +333,7 @@ class DPMean(_PrivateMean, UnitModel):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Fit to X (n, d); y is ignored."""
-        rows = checked_rows(self, self._coded(X))
+        rows = checked_rows(self, X)
         units = self._units_of(rows)
         answer = self._released(units.apply(rows), None, lambda: units.clipped_sides(rows)).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():

@@ -64,7 +64,7 @@ def advise(
     lines = (
         *_introduction(spec),
         *_errors(spec, advice, budgets, width),
-        *_choices(spec, best, risks),
+        *_choices(spec, advice, best, risks),
         *_needs(spec, advice, error is None, width),
         *_costs(costs, name, budget, width),
     )
@@ -103,11 +103,17 @@ def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: in
 
 
 def _choices(
-    spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
+    spec: "StudySpec", advice: "Advice", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
 ) -> Iterator[str]:
-    """Yield the best estimator at each ε, and what it lets an attacker learn."""
+    """Yield the best estimator at each ε, zero included, and what it lets an attacker learn."""
     symbol = spec.head_panel.problem.traits.size_symbol
     for epsilon, each in best.items():
+        if each.error >= (zero := advice.zero(each.n)):
+            yield (
+                f"best at {symbol} = {each.n:,} and ε = {epsilon:g}: zero, error {zero:.3g}; "
+                f"the smallest private error is {_range(each)} ({each.name})"
+            )
+            continue
         text = f"best at {symbol} = {each.n:,} and ε = {epsilon:g}: {each.name}, error {_range(each)}"
         if each.coordinates:
             expected, least, most = each.intervals

@@ -25,6 +25,7 @@ def check(
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.tables.declared import MOST_FAULTS, cut_codes
     from tasks.errors import SpecError
+    from tasks.own_table.analyst_table import require_clusters
     from tasks.release.request import checked_request
     from tasks.study.study_file import checked_study, read_toml
 
@@ -37,10 +38,11 @@ def check(
     study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
+    table = study.analyst_table if study else None
+    if table and Path(table.path).exists():
+        require_clusters(Path(table.path), table)
     typer.echo(f"{file}: complete and valid; no row was read")
-    declared = (
-        [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
-    )
+    declared = [column.declared for column in table.columns] if table else []
     if codes := [f"{column.name}: {found}" for column in declared if (found := cut_codes(column))]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])

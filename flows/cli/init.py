@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from data.dataset import Marks
 
 FEWEST_ROWS = 10
+UNUSABLE = ("empty", "nested")  # a column of lists or records is nested
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 
@@ -98,7 +99,7 @@ def init(
     users = count_users(data, user_id, marks) if user_id else None
     _check_size(data, rows, users)
     used = _columns(data, schema, response, user_id, formula)
-    known = known_as(open_ledger(home()), data)
+    known = known_as(open_ledger(home()), data, marks)
     facts = {
         **_facts_of_model(chosen, rows, users),
         **_facts_of_columns(schema, used, response),
@@ -185,7 +186,7 @@ def _columns(
     from tasks.errors import SpecError
 
     unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
-    used = {column: kind for column, kind in schema.items() if kind != "empty" and column not in unused}
+    used = {column: kind for column, kind in schema.items() if kind not in UNUSABLE and column not in unused}
     if not used.keys() - {response}:
         raise SpecError(f"{data} has no column with values other than the response; add at least one")
     return used
@@ -215,7 +216,7 @@ def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], respon
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
     return {
         "response": toml(response) if response else "",
-        "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
+        "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
         "columns": [(toml(column), kind) for column, kind in used.items()],
         "covariates": list(covariates),
         "numbers": [column for column, kind in covariates.items() if kind != "text"],
@@ -293,8 +294,10 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
             raise SpecError(
                 f"{words} must be one of the {len(schema)} columns of the file, got {column!r}; check it"
             )
-        if column and schema[column] == "empty":
-            raise SpecError(f"{words} must be a column with values, got {column!r}, which is empty")
+        if column and schema[column] in UNUSABLE:
+            raise SpecError(
+                f"{words} must be a column with values, got {column!r}, which is {schema[column]}"
+            )
     if response and response == user_id:
         raise SpecError(f"--user-id must be another column than --response, got {user_id!r} for both")
     kind = schema.get(response, "")

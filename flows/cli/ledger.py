@@ -12,6 +12,7 @@ from data.store.folders import home
 from flows.cli.options import AsJson, Epsilon, argument, flag, option
 
 if TYPE_CHECKING:
+    from data.dataset import Marks
     from data.ledger import VerifyReport
 
 _COPIES = (
@@ -38,8 +39,9 @@ def ledger_open(
     from data.ledger import open_ledger
     from tasks.release.rows import known_as
 
-    file = data or _file_of(Path(f"{name}.toml"))
-    known = known_as(open_ledger(home()), file) if file else ""
+    of_study, marks = _file_of(Path(f"{name}.toml"))
+    file = data or of_study
+    known = known_as(open_ledger(home()), file, marks) if file else ""
     if known not in ("", name):
         raise ContentRefused(
             f"{file}: the ledger has these rows as {known!r}; they cannot have a second budget as {name!r}; "
@@ -50,13 +52,17 @@ def ledger_open(
     typer.echo(_COPIES)
 
 
-def _file_of(study: Path) -> Path | None:
-    """Return the data file that a study file declares, finished or not, or None."""
+def _file_of(study: Path) -> tuple[Path | None, "Marks"]:
+    """Return the data file that a study file declares, finished or not, or None; and its marks."""
+    from data.dataset import PLAIN, Marks
+
     try:
-        file = study.parent / tomllib.loads(study.read_text(encoding="utf-8"))["data"]["path"]
-        return file if file.is_file() else None
+        declared = tomllib.loads(study.read_text(encoding="utf-8"))["data"]
+        file = study.parent / declared["path"]
+        marks = Marks(declared.get("decimal", ""), declared.get("thousands", ""))
+        return (file if file.is_file() else None), marks
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return None, PLAIN
 
 
 @ledger_app.command("show")

@@ -256,7 +256,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))
         text = f"± {least} to {most}" + f", about {about}" * is_sure
         if math.isnan(low):
-            text = f"about ± {about}, more if the category is rare; for a range, state its share"
+            text = f"about ± {about}, more with rare categories; for a range, state their shares"
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
         yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"

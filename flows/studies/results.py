@@ -41,7 +41,10 @@ def rerun_options(
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
     last = last_manifest(spec, reports)
     if not last:
-        raise SpecError(f"{spec.name} has not run in {reports} yet; run: {_command(study, out)}")
+        raise SpecError(
+            f"{spec.name} has not run in {reports} yet; if it ran with another --out, add that --out, else "
+            f"run: {_command(study, out)}"
+        )
     options = RunOptions.of_manifest(last)
     check_cell(spec, task, cell, options.profile)
     return RunOptions(**{**options.model_dump(), "out": out, "offline": offline}), last["command"]

@@ -90,7 +90,7 @@ def draw_chart(
 
     if warning := banner(data_source):
         description = f"{warning}. {description}"
-    if above := [each for each in (warning, title) if each]:
+    if above := [*filter(None, [*warning.split(": "), title])]:  # in a line, a card would cut it
         own, color = dict(chart.get("title", {})), {"color": palette.WARN} if warning else {}
         warning_title = {
             "offset": 10,

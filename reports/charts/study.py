@@ -14,20 +14,20 @@ from reports import palette
 from reports.cells import (
     errors_of,
     is_private,
-    lines_of,
     nearest_value,
     panels_of,
     rows_at,
     settings_of,
     size_at,
 )
-from reports.charts.drawing import Chart, Picture, banner, draw_chart, field, marks
+from reports.charts.certified import certified_picture
+from reports.charts.drawing import Chart, Picture, banner, draw_chart
 from reports.charts.lines import NARROW, Axes, chart_of_rows
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
 from reports.results import TRUE_POSITIVE_RATES
-from reports.writing import render_sentence, rule_text, setting, span
+from reports.writing import render_sentence, rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _METRICS = {
@@ -128,7 +128,9 @@ def pictures_of(
     page, source = chart.page, chart.page.source_of(head.where.panel)
     return Pictures(
         draw_chart(chart.of_lines(lines), "main", alt, source, title=title),
-        draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", alt, source, png=False),
+        draw_chart(
+            chart.of_lines(lines, width=NARROW, height=230, labeled=False), "card", alt, source, png=False
+        ),
         certified_picture(page, head),
         live={metric_words(name, page)[0]: chart.with_menus(name, live) for name in chart.values("metric")},
         left_out=chart.left_out,
@@ -173,14 +175,9 @@ class StudyChart:
         axes = _axes(private, page.axis.column)
         here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
         has_one_size = len({row.x for row in head.rows}) == 1 and here["epsilon"].nunique() > 1
-        defaults = {"n": float(page.headline["n"])} | (
-            {page.axis.column: head.x} if page.axis.column in SIZES else {}
-        )
-        sizes = {
-            name: nearest_value(here[name].dropna(), defaults.get(name, 1.0))
-            for name in axes
-            if name in SIZES
-        }
+        defaults = {"n": float(page.headline["n"]), page.axis.column: head.x}
+        of_size = [name for name in axes if name in SIZES]
+        sizes = {name: nearest_value(here[name].dropna(), defaults.get(name, 1.0)) for name in of_size}
         looks: dict[str, Look] = dict(
             cells.sort_values("rank").drop_duplicates("line")[["line", "look"]].itertuples(index=False)
         )
@@ -205,10 +202,18 @@ class StudyChart:
         means = self.rows.loc[self.rows["metric"] == metric, "mean"].dropna()
         return metric_words(metric, self.page)[1] == "log" and bool((means > 0).all())
 
-    def of_lines(self, lines: Sequence[str], *, width: float = 660, height: int = 340, pad: int = 5) -> Chart:
+    def of_lines(
+        self,
+        lines: Sequence[str],
+        *,
+        width: float = 660,
+        height: int = 340,
+        pad: int = 5,
+        labeled: bool = True,
+    ) -> Chart:
         """Return the chart of some lines at the choice, without menus."""
         rows, metric = self.chosen(lines), self.choice["metric"]
-        label = metric_words(metric, self.page)[0] if width > NARROW else ""
+        label = metric_words(metric, self.page)[0] if labeled else ""
         axes = Axes(_axis_words(self.page, self.choice["axis"]), label, sorted(rows["x"].unique()),
                     y_log=self.is_log(metric), width=width, height=height)  # fmt: skip
         listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
@@ -231,6 +236,17 @@ class StudyChart:
         flat = rows[rows[axis].isna()].merge(places, how="cross")
         on_axis = rows[rows[axis].notna()]
         return pd.concat([on_axis.assign(x=on_axis[axis].astype(float)), flat]).sort_values(["line", "x"])
+
+    def _lines_of(self, metric: str) -> dict[str, dict[str, list[str]]]:
+        """Return the lines that a metric has in each panel at each rule for δ."""
+        rows = self.rows[self.rows["metric"] == metric].fillna({"panel": "", "delta_rule": ""})
+
+        def lines(panel: str, rule: str) -> list[str]:
+            here = rows["panel"].isin(("", panel)) & rows["delta_rule"].isin(("", rule))
+            return list(rows.loc[here, "line"].unique())
+
+        rules = self.values("delta_rule")
+        return {panel: {rule: lines(panel, rule) for rule in rules} for panel in self.values("panel")}
 
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""
@@ -264,7 +280,10 @@ class StudyChart:
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        params.append({"name": "shown", "value": list(lines)})
+        params += [
+            {"name": "shown", "value": list(lines)},
+            {"name": "lines", "value": self._lines_of(metric)},
+        ]
         chosen = [fixed.format(key) for key in menus] + ["!datum.line || indexof(shown, datum.line) >= 0"]
         transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
@@ -349,43 +368,3 @@ def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
             if (error := new_sample_error(rows, m, page)) is not None:
                 yield {"line": NEW_SAMPLE, "metric": page.metric, "look": _NEW_SAMPLE_LOOK,
                        "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip
-
-
-def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
-    """Draw the certified and the audited ε of each private line at the headline's setting."""
-    rows, proved, epsilon = [], [], head.where.epsilon
-    for line in lines_of(head.rows):
-        first, known = line[0], [row.certified for row in line if math.isfinite(row.certified)]
-        if first.role != "private" or not known:
-            continue
-        smallest, audited = epsilon / 1000, max(row.audited for row in line)  # a log axis has no place for 0
-        limits = {"low": max(min(known), smallest), "high": max(*known, smallest)}
-        rows.append({"name": first.line, **limits, "audited": audited if audited > 0 else None,
-                     "c": first.look.color, "fill": first.look.fill})  # fmt: skip
-        proved.append((first.label, span(known), audited))
-    if not rows:
-        return None
-    alt = render_sentence("certified_picture", epsilon=epsilon, proved=proved)
-    return draw_chart(_certified_chart(rows, epsilon), "certified", alt, page.source_of(head.where.panel))
-
-
-def _certified_chart(rows: list[dict[str, Any]], target: float) -> Chart:
-    axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
-    x = field("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
-    names = {"title": None, "labelLimit": 420, "labelColor": palette.INK}
-    y, color = field("name:N", sort=None, axis=names), field("c:N", scale=None)
-    line, at = [{"target": target, "text": f"target: {setting(target)}"}], {"x": field("target:Q")}
-    dots: dict[str, Any] = {"size": 60, "opacity": 1}
-    shade = {"y": y, "stroke": color, "fill": field("fill:N", scale=None)}
-    ends = [marks(rows, "point", {"x": place, **shade}, **dots) for place in (x, field("high:Q"))]
-    triangle: dict[str, Any] = {"shape": "triangle-right", "filled": True, "size": 80, "opacity": 1}
-    layers = [
-        marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
-        marks(line, "text", {**at, "y": {"value": 0}, "text": field("text:N")}, dy=-8, baseline="bottom"),
-        marks(
-            rows, "rule", {"x": x, "x2": field("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
-        ),
-        *ends,
-        marks(rows, "point", {"x": field("audited:Q"), "y": y, "color": color}, **triangle),
-    ]
-    return {"layer": layers, "width": 300, "height": {"step": 26}}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.cells import Row, errors_of, nearest_value, panels_of, rows_at, settings_of
 from reports.page import Section, StudyPage
-from reports.ranking import PageHeadline, clearly_below, rank
+from reports.ranking import PageHeadline, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import error_bar, num, render_sentence, setting
 
@@ -37,7 +37,7 @@ def draw(
         known = [num(limits[name]) if name in limits else "" for name in _LIMITS]
         best = [_best(rows[epsilon], m) if epsilon in rows else TableCell("not run", kind="missing")
                 for epsilon in epsilons]  # fmt: skip
-        lines.append([page.panel_title(panel), setting(m), num(zero), *known, *best])
+        lines.append([page.panel_title(panel), setting(m), num(zero.value), *known, *best])
         epsilon = nearest_value(rows, head.where.epsilon)
         first += [(page.panel_title(panel), e, _first_size(rows[e])) for e in rows if e == epsilon]
     if not lines:
@@ -58,7 +58,7 @@ def _best(rows: Sequence[Row], m: float) -> TableCell:
     if ranking.best is None:
         return TableCell("none", kind="missing")
     note = f"± {error_bar(ranking.best.error, ranking.best.mean)}" if ranking.best.error > 0 else ""
-    kind = "best" if clearly_below(ranking.best, ranking.zero) else ""
+    kind = "best" if ranking.beats_zero(measured(ranking.best)) else ""
     return TableCell(num(ranking.best.mean), note, kind, ranking.best.label)
 
 
@@ -67,7 +67,7 @@ def _first_size(rows: Sequence[Row]) -> float:
     first = math.inf
     for x in sorted({row.x for row in rows}, reverse=True):
         ranking = rank(rows, x)
-        if ranking.best is None or not clearly_below(ranking.best, ranking.zero):
+        if not ranking.any_beats_zero:
             break
         first = x
     return first

@@ -13,7 +13,7 @@ from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
 from reports.results import fitted_slope
-from reports.writing import error_bar, num, setting, slope_text
+from reports.writing import error_bar, num, setting, slope_text, words
 
 _NUMBERS = ("d", "n", "s", "epsilon", "steps")
 _COMPETING = ("form", "estimator")  # columns whose errors are compared in each row
@@ -27,7 +27,11 @@ def draw(
     for about in content["tables"]:
         table = _of_exhibit(about) if about["exhibit"] else _of_results(cells, about, content["printed"])
         if table is not None:
-            facts = {"heading": about["title"], "text": about["text"], "table": table}
+            text = about["text"]
+            if about["printed"]:
+                sizes = {int(n) for n in cells.loc[cells["calibration"] != "none", "n"]}
+                text += f" Ours are measured with n = {words(map(setting, sorted(sizes)))}."
+            facts = {"heading": about["title"], "text": text, "table": table}
             tables.append(Section("drawing", facts))
     return tuple(tables)
 

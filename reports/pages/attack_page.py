@@ -169,7 +169,7 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")
-    facts, epsilon = _facts(page), head.where.epsilon
+    facts, epsilon, title = _facts(page), head.where.epsilon, panels[0][0].title
     other, best = strongest(panels[0], epsilon)
     key = (best.cell, AUC) if best else ("", "")
     numbers = {
@@ -180,9 +180,9 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         "gaussian": facts.allowed_gaussian.get(key, math.nan),
     }
     return Layout(
-        render_sentence("attack_headline", without=other, epsilon=epsilon, best=best),
+        render_sentence("attack_headline", title=title, without=other, epsilon=epsilon, best=best),
         draw_attacks(page, cells, head, panels),
-        (_with_error(best, AUC), render_sentence("attack_quoted", best=best)) if best else None,
+        (_with_error(best, AUC), render_sentence("attack_quoted", title=title, best=best)) if best else None,
         render_sentence("attack_caption"),
         [
             Section("attack_numbers", numbers),

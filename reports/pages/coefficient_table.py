@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
 from reports.writing import num, num_in, spreadsheet_text, words
 
@@ -18,7 +18,10 @@ FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _LIMITS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
-_ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
+_ESCAPED = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
 _TEX = str.maketrans(
     {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "×": r"$\times$", "<": "$<$"}
     | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}
@@ -31,14 +34,14 @@ class Model:
 
     ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value and note. Rows of
     logistic and Poisson regressions also have a ratio with its limits. A value is None where there is no
-    number. ``facts`` are shown below the terms, and ``footnote`` says in a sentence what was protected.
+    number. ``facts`` are shown below the terms. ``notes`` say what was protected, and how the table is read.
     """
 
     title: str
     rows: Sequence[Mapping[str, Any]]
     level: float | None
     facts: Mapping[str, str]
-    footnote: str
+    notes: Sequence[str]
     n_of_mean: str = ""  # the sample size, if the rows are means, which are not compared with zero
 
 
@@ -63,7 +66,7 @@ def _one(model: Model) -> PageTable:
             cells += [_interval(row, f"{ratio}_low", f"{ratio}_high")] if has_interval else []
         rows.append(cells)
     facts = [[name, value, *[""] * (len(head) - 2)] for name, value in model.facts.items()]
-    notes = [*_missing(model), *filter(None, [model.footnote])]
+    notes = [*_missing(model), *filter(None, [" ".join(model.notes)])]
     return PageTable(head, rows + facts, model.title, notes=notes)
 
 
@@ -99,10 +102,14 @@ def _side_by_side(models: Sequence[Model]) -> PageTable:
 
 
 def _footnotes(models: Sequence[Model]) -> list[str]:
-    """Return the footnotes with the titles of their models; one that all share without."""
-    if len({model.footnote for model in models}) == 1:
-        return [models[0].footnote]
-    return [f"{model.title}: {model.footnote}" for model in models]
+    """Return each note once; those that all models share first, others with the titles of their models."""
+    titles: dict[str, list[str]] = {}
+    for model in models:
+        for note in model.notes:
+            titles.setdefault(note, []).append(model.title)
+    shared = " ".join(note for note, owners in titles.items() if len(owners) == len(models))
+    others = [f"{words(owners)}: {note}" for note, owners in titles.items() if len(owners) < len(models)]
+    return [*filter(None, [shared]), *others]
 
 
 def _unit_note(model: Model) -> str:

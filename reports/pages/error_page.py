@@ -33,7 +33,7 @@ class Layout:
     """The parts of a page that its kind of study makes.
 
     ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
-    page's own question. The index compares ``errors``.
+    page's own question. The index compares ``errors``, of which it needs those of privacy and of zero.
     """
 
     sentence: str
@@ -43,26 +43,31 @@ class Layout:
     sections: Sequence[Section] = ()
     answers: Sequence[str] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
+    not_compared: str = "it does not measure errors"  # why the index has no errors
+
+
+_NO_PRIVATE = "it has no private error above 0"
 
 
 def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
-    """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol except ε."""
+    """Say what privacy costs at one setting, in at most 30 words and the setting's name in brackets."""
     return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
 
 
 def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
-    """Return the factor where the sentence has it, else the best private error, and its caption."""
-    if head.cost.ranking.best is None:
+    """Return the factor or else the smallest private error; none if no private estimate is useful."""
+    cost = head.cost
+    if cost.ranking.best is None or not cost.is_useful:
         return None
-    if head.cost.is_larger and page.metric not in SHARES:
-        return times(head.cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
-    best = render_sentence("mean", row=head.cost.ranking.best)
+    if math.isfinite(cost.factor.value) and page.metric not in SHARES:
+        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
+    best = render_sentence("mean", row=cost.ranking.best)
     return best, render_sentence("quoted_error", page=page, head=head)
 
 
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     if head is None:
-        return Layout(render_sentence("no_headline"))
+        return Layout(render_sentence("no_headline"), not_compared=_NO_PRIVATE)
     errors, guides = errors_of(cells, page), guides_of(page, head.where)
     theory = [(each.label, guide_at(each, head.x)) for each in guides]
     points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=False)) for each in guides]
@@ -71,6 +76,7 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         (setting_title(page, each), error_table(page, rows_at(errors, each), each))
         for each in settings_of(errors, page)
     ]
+    compared = index_errors(head, page)
     rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
     fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
     sections = [
@@ -88,5 +94,6 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
         sections,
         [each.facts["answer"] for each in exhibits if "answer" in each.facts],
-        index_errors(head, page),
+        compared if {"private", "zero"} <= set(compared) else None,
+        _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0",
     )

@@ -45,12 +45,14 @@ class Entry:
             page, times = manifest["page"], [manifest.get(key, "") for key in ("started", "finished")]
             texts = [page["title"], page["headline"], page.get("panel", ""), *times]
             texts += [manifest.get(key, "") for key in ("profile", "warning")]
+            texts += [page.get(key, "") for key in ("trial", "not_compared")]
             texts += [one["name"] for one in manifest.get("data", ())]
             is_valid = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
             is_valid &= all(datetime.fromisoformat(time) for time in times if time)
             seconds_of(manifest)  # raises where only one of both has a time zone
             if errors := page["errors"]:
-                is_valid &= set(errors) == set(_KINDS) and all(value > 0 for value, _ in errors.values())
+                is_valid &= {"private", "zero"} <= set(errors) <= set(_KINDS)
+                is_valid &= all(value > 0 for value, _ in errors.values())
                 is_valid &= all(math.isfinite(number) for pair in errors.values() for number in pair)
             table = pd.read_csv(io.BytesIO(summary), usecols=_COLUMNS, dtype=str, keep_default_na=False)
         except (KeyError, TypeError, AttributeError) as error:
@@ -92,32 +94,46 @@ class Entry:
         return bool(self.page["errors"]) and "warning" not in self.manifest
 
     @property
+    def why_not_compared(self) -> str:
+        """Why the chart lacks the study."""
+        if "warning" in self.manifest:
+            return "its data are not public"
+        return str(self.page.get("not_compared") or "it does not measure errors")
+
+    @property
     def cost(self) -> float:
-        """The best private error over the one without privacy."""
+        """The best private error over the one without privacy; infinite where that is not known."""
         errors = self.page["errors"]
-        return float(errors["private"][0] / errors["without"][0])
+        return float(errors["private"][0] / errors["without"][0]) if "without" in errors else math.inf
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with what the run is not."""
+        marks = ["stand-in"] * (self.source == "stand-in") + ["trial"] * bool(self.page.get("trial"))
+        return f"{self.name} ({', '.join(marks)})" if marks else self.name
 
 
 def overview(entries: Iterable[Entry]) -> Picture | None:
     """Draw the errors of all studies over those of the zero baseline, by what privacy costs."""
-    compared = sorted((each for each in entries if each.is_compared), key=lambda each: each.cost)
+    compared = [each for each in entries if each.is_compared]
     if not compared:
         return None
-    description = "; ".join(f"{each.name} {times(each.cost)}" for each in compared)
+    known = sorted((each for each in compared if math.isfinite(each.cost)), key=_place)
+    description = "; ".join(f"{each.marked_name} {times(each.cost)}" for each in known) or "not known"
     alt = render_sentence("overview", told=description)
     return draw_chart(overview_chart(compared), "overview", alt, "", png=False)
 
 
 def overview_chart(entries: Iterable[Entry]) -> Chart:
-    """Return a dot plot with a row per study: the less privacy costs, the higher it stands."""
+    """Return a dot plot with a row per study: the less privacy costs, the higher; trial runs are last."""
     rows = []
-    for entry in sorted(entries, key=lambda each: (each.cost, each.name)):
+    for entry in sorted(entries, key=_place):
         source, zero = entry.source, entry.page["errors"]["zero"][0]
         for kind, (value, error) in entry.page["errors"].items():
             at, bar = value / zero, 2 * error / zero
-            name = f"{entry.name} (stand-in)" if source == "stand-in" else entry.name
-            rows.append({"study": name, "kind": _KINDS[kind][0], "x": at, "low": max(at - bar, at / 10),
-                         "high": at + bar, "real": source == "real"})  # fmt: skip
+            low, high = max(at - bar, at / 10), at + bar
+            row = {"study": entry.marked_name, "kind": _KINDS[kind][0], "real": source == "real"}
+            rows.append({**row, "x": at, "low": low, "high": high})
     names, colors, shapes = zip(*_KINDS.values(), strict=True)
     axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True, "tickCount": 4}
     x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
@@ -128,15 +144,19 @@ def overview_chart(entries: Iterable[Entry]) -> Chart:
     shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
     limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
     dots: dict[str, Any] = {"size": 64, "opacity": 1, "strokeWidth": 1.6}
-    fill = {"fill": {"condition": [
-        {"test": f"datum.real && datum.kind == '{name}'", "value": shade}
-        for name, shade, _ in _KINDS.values()
-    ], "value": palette.PAPER}}  # fmt: skip
+    hollow = {"test": "!datum.real", "value": palette.PAPER}
+    fill = {
+        "fill": field("kind:N", scale={"domain": names, "range": colors}, legend=legend, condition=hollow)
+    }
     layers = [
         marks(rows, "rule", limits, strokeWidth=1.5),
         marks(rows, "point", {"x": x, "y": y, **color, "shape": shape, **fill}, **dots),
     ]
     return {"layer": layers, "width": 270, "height": {"step": 20}}
+
+
+def _place(entry: Entry) -> tuple[bool, float, str]:
+    return bool(entry.page.get("trial")), entry.cost, entry.name
 
 
 def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:

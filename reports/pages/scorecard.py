@@ -44,15 +44,26 @@ def _verdict(judgment: Any) -> str:
 
 
 def render_scorecard(
-    title: str, question: str, papers: Mapping[str, str], judged: Sequence[Judged], command: str, ran: str
+    title: str,
+    question: str,
+    papers: Mapping[str, str],
+    judged: Sequence[Judged],
+    command: str,
+    ran: str,
+    *,
+    trial: str,
 ) -> dict[str, bytes]:
-    """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how."""
+    """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how.
+
+    ``trial`` is the banner where a study ran at profile smoke.
+    """
     claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
     html, markdown = render_page(
         "pages/scorecard.jinja",
         name=title,
         question=question,
         ran=ran,
+        trial=trial,
         command=command,
         tally=tally(judged),
         claims={name: rows for name, rows in claims.items() if rows},

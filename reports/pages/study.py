@@ -22,6 +22,7 @@ from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
 from reports.results import summarize
 from reports.table import failures_of, summary_csv
+from reports.writing import render_sentence
 
 LAYOUTS = {
     "error_page": error_page.content,
@@ -48,6 +49,8 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     cells = cells_of(summary, page)
     errors, head = errors_of(cells, page), headline_of(cells, page)
     layout = LAYOUTS[page.layout](page, cells, head)
+    counts = repetitions(errors)
+    trial = render_sentence("trial", repetitions=counts[1], shrunk=_shrunk(page, errors))
     sections = [
         *layout.sections,
         *(each for each in page.sections if not is_drawn(each)),
@@ -72,7 +75,8 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         head=head,
         layout=layout,
         sections=sections,
-        repetitions=repetitions(errors),
+        repetitions=counts,
+        trial=trial,
         audited=head is not None and any(row.audited == row.audited for row in head.rows),
         guarantees=guarantees(page),
         described={each.name: _about(each) for each in in_order(page)},
@@ -83,7 +87,15 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
     panel = head.where.panel if head else ""
     about = {"title": page.title, "headline": layout.sentence, "panel": panel, "errors": layout.errors}
+    about |= {"trial": trial, "not_compared": layout.not_compared}
     return Report(files, about)
+
+
+def _shrunk(page: StudyPage, errors: pd.DataFrame) -> list[tuple[str, int, int]]:
+    """Return the panels whose largest n is below that of the whole study, with both."""
+    largest = {str(panel): int(n) for panel, n in errors.groupby("panel", sort=False)["n"].max().items()}
+    full = {panel: page.full_sizes.get(panel, n) for panel, n in largest.items()}
+    return [(panel, n, full[panel]) for panel, n in largest.items() if n < full[panel]]
 
 
 def in_order(page: StudyPage) -> list[Estimator]:

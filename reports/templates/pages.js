@@ -45,12 +45,19 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
       Object.assign(mark, { className: "mark" }).dataset.symbol = style.symbol; // no words: its color is that of the line
       mark.style.color = style.color;
       label.append(box, mark, name);
+      label.dataset.line = name;
       box.addEventListener("change", () => {
         names = box.checked ? [...names, name] : names.filter((other) => other !== name);
         drawn.view.signal("shown", names).runAsync();
       });
       return label;
     }));
+    const offer = () => { // lines that this panel has at this δ
+      const lines = drawn.view.signal("lines")[drawn.view.signal("at_panel")]?.[drawn.view.signal("at_delta_rule")];
+      for (const label of document.querySelectorAll("#lines label")) label.hidden = !!lines && !lines.includes(label.dataset.line);
+    };
+    for (const name of ["at_panel", "at_delta_rule"]) drawn.view.addSignalListener(name, offer);
+    offer();
   }
   const draw_or_not = () => draw().catch((error) => { console.error(error); root.classList.remove("live"); });
   metric.addEventListener("change", draw_or_not);

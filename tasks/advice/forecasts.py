@@ -26,7 +26,7 @@ from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread
-from tasks.study.panel import Panel
+from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
 TABLES = 12
@@ -93,6 +93,10 @@ class Advice:
         there = [each for each in self.forecasts if (each.n, each.epsilon) == (n, epsilon)]
         return min((each for each in there if not each.refused), key=lambda each: each.error, default=None)
 
+    def zero(self, n: int) -> float:
+        """Return the expected error of answering zero."""
+        return next(each.error for each in self.forecasts if (each.estimator, each.n) == (ZERO, n))
+
 
 def advise(
     spec: StudySpec,
@@ -105,7 +109,10 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
-    spec = spec.model_copy(update={"panels": (with_least_noise(spec),)})
+    panel = with_least_noise(spec)
+    if ZERO not in {item.name for item in panel.estimators}:
+        panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
+    spec = spec.model_copy(update={"panels": (panel,)})
     errors: list[pd.DataFrame] = []
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,9 +11,13 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
+from data.tables import sources
+from data.tables.marks import fault_of_code, odd_codes
+from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
+from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import public_rows
-from dpalgos.formula.design import INTERCEPT, FormulaDesign
+from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -194,6 +198,23 @@ def unit_of_level(n_levels: int) -> tuple[float, float]:
     return share, math.ceil(1000 * scale) / 1000
 
 
+def _with_codes(column: Any, codes: Sequence[str]) -> Any:
+    if not isinstance(column, dict) or "missing" in column:
+        return column
+    levels = column.get("levels") or {}
+    texts: list[Any] = [*(column.get("categories") or levels)]
+    texts += [text for spellings in levels.values() for text in spellings]
+    known = set(meanings([str(text) for text in texts]))
+    return {**column, "missing": [code for code in codes if meanings([str(code)])[0] not in known]}
+
+
+def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
+    """Refuse a column of clusters that the file's header lacks; no row is read."""
+    if table.clusters not in ("", "none"):
+        with opened_table(path) as (names, _):
+            require_columns(path, names, [table.clusters], 'correct data.clusters, or write "none"')
+
+
 class AnalystTable(Strict):
     """An analyst's own file: its path, and what is public about it."""
 
@@ -205,9 +226,22 @@ class AnalystTable(Strict):
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
+    # codes of a missing cell in each column without missing = […] of its own, as far as they are no category
+    missing_codes: Annotated[tuple[Text, ...], Field(exclude=True)] = ()
     decimal: Literal["", ".", ","] = ""  # the decimal mark; by default a comma between semicolons
     thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
     columns: tuple[AnalystColumn, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _codes_of_columns(cls, plain: Any) -> Any:
+        """Give each column the codes of the table; one with its own keeps them, even if there are none."""
+        if not isinstance(plain, dict):
+            return plain
+        codes, columns = plain.get("missing_codes"), plain.get("columns")
+        if not isinstance(codes, list) or not isinstance(columns, list):
+            return plain
+        return {**plain, "columns": [_with_codes(each, codes) for each in columns]}
 
     @field_validator("columns")
     @classmethod
@@ -226,7 +260,17 @@ class AnalystTable(Strict):
     def _marks_differ(self) -> "AnalystTable":
         if self.thousands and self.thousands == (self.decimal or "."):
             raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+        for column in self.columns:
+            if not column.categories and (odd := odd_codes(column.missing, self.marks)):
+                raise ValueError(fault_of_code(column.name, odd[0]))
         return self
+
+    @field_validator("clusters")
+    @classmethod
+    def _none_is_exact(cls, clusters: str) -> str:
+        if clusters != "none" and clusters.strip().lower() == "none":
+            raise ValueError(f'clusters must be "none" or the name of a column, got {clusters!r}')
+        return clusters
 
     @model_validator(mode="after")
     def _users_are_counted(self) -> "AnalystTable":

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dpalgos.formula.design import INTERCEPT, FormulaDesign
+from dpalgos.formula.code import INTERCEPT
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError

@@ -128,6 +128,10 @@ class RowSource(Strict, ABC):
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, s where the problem is sparse, and K where responses are classes."""
 
+    def n_people(self, n: int) -> int | None:
+        """Return how many people (or rows, where a row is a unit) a replicate has; None: their data say."""
+        return n
+
     @abstractmethod
     def cost(self, n: int) -> Cost: ...
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.answers.contrasts import constraints_of
-from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
@@ -24,7 +24,7 @@ from tasks.release.request import (
     unknown_columns,
     with_formula,
 )
-from tasks.report.coefficients import table_format
+from tasks.report.coefficients import means_formula, table_format
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, read_toml
 
@@ -92,6 +92,7 @@ def read_plan(path: Path) -> PlanFile:
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
+    faults += _faults_of_groups(plan, requests)
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
@@ -99,6 +100,20 @@ def read_plan(path: Path) -> PlanFile:
     return PlanFile(
         path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
     )
+
+
+def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
+    """Yield what is wrong with the categories by which tables have means."""
+    sources = {each.name: each.submodel or each.name for each in plan.questions}
+    for table in plan.tables:
+        for name in table.columns if table.by else ():
+            design = requests[sources[name]].by_formula if sources.get(name) in requests else None
+            try:
+                if design is None:
+                    raise SpecError(f"by must be a category of a formula, got {table.by!r} for {name!r}")
+                means_formula(design, table.by)
+            except (SpecError, InputError) as error:
+                yield f"table {table.out!r}: {error}"
 
 
 def _check_tables(path: Path, plan: Plan) -> None:
@@ -158,12 +173,11 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
 
 
 def _check_nested(question: PlanQuestion, larger: ReleaseRequest) -> None:
-    """Refuse a nested model with a response or a column that its release does not have."""
+    """Refuse a nested model whose terms its release does not span."""
     design = larger.by_formula
     assert design is not None
-    reading = read_formula(question.formula, design.declared)
-    if reading.left != design.reading.left or not set(reading.right) <= set(design.reading.right):
-        raise SpecError(
-            f"formula must be nested in that of {question.submodel!r}, {design.formula!r}, got "
-            f"{question.formula!r}"
-        )
+    try:
+        check_nested(design, question.formula)
+    except InputError as error:
+        what = f"formula must be nested in that of {question.submodel!r}, {design.formula!r}"
+        raise SpecError(f"{what}: {error}") from None

@@ -25,6 +25,7 @@ from tasks.report.coefficients import (
     model_of_record,
     nested_record,
     read_record,
+    record_by_group,
     released_model,
     write_table,
 )
@@ -86,6 +87,7 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         atomic_write(folder / name, content)
     for table in plan.plan.tables:
         if columns := [records[name] for name in table.columns if name in records]:
+            columns = [record_by_group(each, table.by) for each in columns] if table.by else columns
             write_table(columns, folder / table.out)
     return methods
 

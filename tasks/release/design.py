@@ -17,6 +17,7 @@ from data.dataset import Declaration
 from data.formats.canonical import MISSING
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
+from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
@@ -87,6 +88,21 @@ def question_parameters(estimator: Estimator, params: Params, design: RowDesign)
             value = [of_column[j] for j in order]
         keywords[item.name] = value
     return {"keywords": _plain(keywords), "rows": _plain(design)}
+
+
+def model_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of a question with a formula if spelling and order of terms do not count."""
+    rows = parameters["rows"]
+    if not (formula := rows.get("formula")) or not (declaration := rows.get("declaration")):
+        return {}
+    columns = [each for each in declaration["columns"] if each.get("derived") is None]
+    return {
+        "keywords": parameters["keywords"],
+        "declaration": {**declaration, "columns": sorted(columns, key=lambda each: str(each["name"]))},
+        "columns": formula["columns"],
+        "sides": [plain_code(formula[side]) for side in ("response", "offset")],
+        "factors": sorted(sorted(map(plain_code, term)) for term in formula["factors"]),
+    }
 
 
 def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:

@@ -49,7 +49,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
-        "released_model": answer.get("released_model"),
+        "released_model": _released_model(released),
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -70,6 +70,12 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     deployment = _deployment(released, model, spent, mechanisms)
     record = {"record_version": VERSION, "deployment": deployment, "release": release}
     return {**record, "release": {**release, "methods": methods_of([record])}}
+
+
+def _released_model(released: StoredRelease) -> dict[str, Any] | None:
+    """Return the released model with its declared formula, which answers of version 2.1 do not hold."""
+    model, design = released.answer.get("released_model"), released.request.by_formula
+    return {**model, "declaration": design.declaration} if model and design else model
 
 
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
-from tasks.release.design import RowDesign, question_parameters
+from tasks.release.design import RowDesign, model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
 from tasks.release.spending import event_entries, room_in
@@ -236,13 +236,20 @@ def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Que
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
-    """Refuse to charge what an earlier version may have charged: its question has other keywords."""
+    """Refuse to charge a charged model in another spelling, or what an earlier version may have charged."""
     known = {name: set(part) for name, part in question.parameters.items()}
     budget = question.estimator, question.epsilon, question.delta
-    for one, facts in ((charge.question, charge.cost.facts) for charge in charges):
+    for one, facts in ((each.question, each.cost.facts) for each in charges if each.state != RESERVED):
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
         if not same_budget or one.content not in (question.content, question.former_content):
             continue
+        model = model_of(question.parameters)
+        if model and model == model_of(one.parameters):
+            terms = ", ".join(one.parameters["rows"]["formula"]["terms"])
+            raise SpecError(
+                f"formula must be spelled as in the charge of {question.dataset!r} for the same model; for "
+                f"its result, at no cost, write the terms {terms} in this order. To charge this, add --again"
+            )
         if {name: set(part) for name, part in one.parameters.items() if name in known} != known:
             version = facts.get("software", {}).get("dpcost", "1.1")
             raise AnswerLost(

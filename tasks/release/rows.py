@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data.dataset import Column
+from data.dataset import PLAIN, Column, Marks
 from data.errors import DataError
 from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
+from data.tables.marks import FileMarks
 from data.tables.reading import (
     PartitionedTable,
     StreamedTable,
@@ -33,7 +34,7 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.release.design import RowDesign, UnitColumn, canonical_declaration
 from tasks.release.request import ReleaseColumns, ReleaseRequest
@@ -75,7 +76,7 @@ class ReleaseRows:
 
 
 def table_as_declared(
-    path: Path,
+    path: Source,
     analyst_table: AnalystTable,
     columns: ReleaseColumns,
     *,
@@ -90,11 +91,13 @@ def table_as_declared(
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     assert design.declaration is not None
+    require_clusters(path, analyst_table)
     read = read_declared(path, design.declaration, watch=watch)
     if read.repairs and (not columns.y or columns.user_id):
         raise DataError(
             f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
-            "them, so give the column impute = a public constant"
+            "them, since the number of rows left is private; give the column impute = a public constant, or "
+            'release means of groups by a formula such as "age ~ region"'
         )
     users = read.table[design.user_id] if design.user_id else None
     X, clipped = design.rows(read.table), _clipped_sides(read, design)
@@ -203,12 +206,8 @@ def read_rows(
     """Read and check the file once; of a Parquet file without users keep no number."""
     columns, analyst_table = request.columns, request.table
     x, y, user_id = columns.x, columns.y, columns.user_id
-    if is_address(data) and (user_id or analyst_table):
-        raise SpecError(
-            "--data must be on this machine if users are protected or a study file declares the columns, "
-            f"got the address {data}; copy its files here"
-        )
-    ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
+    source = data if is_address(data) else Path(data)
+    ids = UserIds(source, user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
 
     def watch(batch: pa.RecordBatch) -> None:
@@ -220,7 +219,7 @@ def read_rows(
 
     if analyst_table:
         model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(Path(data), analyst_table, columns, watch=watch, **model)
+        rows = table_as_declared(source, analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
         columns=tuple(UnitColumn(name=name) for name in x),
@@ -266,14 +265,15 @@ def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     return levels
 
 
-def known_as(ledger: Ledger, data: Source) -> str:
+def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
     known = ledger.contents()
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    with opened_table(data) as (_, batches):
-        for batch in batches:
+    marks = FileMarks(declared)
+    with opened_table(data, marks) as (_, batches):
+        for batch in map(marks.plain, batches):
             reader.add(batch)
     fingerprints = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
     return next((known[each] for each in fingerprints if each in known), "")

@@ -85,7 +85,16 @@ def build_page(
         panel_sources=sources,
         about=head.about,
         n_coefficients=traits.n_coefficients,
+        people=_people(spec, results),
+        full_sizes={panel.name: max(spec.grid_of(panel).n) for panel in spec.panels},
     )
+
+
+def _people(spec: StudySpec, results: pd.DataFrame) -> dict[tuple[str, int], int | None]:
+    """Return the number of people at each panel and size that ran."""
+    sources = {panel.name: panel.problem for panel in spec.panels}
+    ran = results[["panel", "n"]].drop_duplicates().itertuples(index=False, name=None)
+    return {(panel, n): sources[panel].n_people(n) for panel, n in ran if panel in sources}
 
 
 def _sections(

@@ -12,7 +12,9 @@ from dpalgos import get_estimator
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import model_of
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, guarantee_of
-from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.formula.columns import CategoryColumn
+from dpalgos.formula.design import FormulaDesign, design_of_declaration
+from dpalgos.formula.nested import check_nested, submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.writing import num_in
 from tasks.errors import SpecError
@@ -81,7 +83,33 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
     name = model.summary().title if model.offset else formula
     deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}
     release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
-    return {"deployment": deployment, "release": {**release, "nested_note": model.nested_note}}
+    return {
+        "deployment": deployment,
+        "release": {**release, "nested_note": model.nested_note * (model.omitted is not None)},
+    }
+
+
+def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
+    """Return the record of a release with the mean response of each level of a category; it costs nothing."""
+    if not (declaration := released_model(record).declaration):
+        raise SpecError(
+            f"by must be a category of the release's formula, got {by!r} and a record without a formula of "
+            f"version 2.2 or later; release e.g. 'y ~ {by}'"
+        )
+    response, formula = means_formula(design_of_declaration(declaration), by)
+    nested = nested_record(record, formula)
+    answer = [{**each, "name": f"{response}, {each['name']}"} for each in nested["release"]["answer"]]
+    return {**nested, "release": {**nested["release"], "answer": answer, "by": by}}
+
+
+def means_formula(design: FormulaDesign, by: str) -> tuple[str, str]:
+    """Return the response, and the nested formula whose coefficients are its means by a category."""
+    if not isinstance(design.declared.get(by), CategoryColumn):
+        raise SpecError(f"by must be a category of the release's formula, {design.formula!r}, got {by!r}")
+    response = design.reading.names.spell(design.reading.response)
+    formula = f"{response} ~ 0 + {by if by.isidentifier() else f'Q({by!r})'}"
+    check_nested(design, formula)
+    return response, formula
 
 
 def released_model(record: Mapping[str, Any]) -> ReleasedModel:
@@ -138,6 +166,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     ]
     more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
     more += filter(None, [release.get("nested_note", "")])
+    more += [f"The sample sizes by {release['by']} are private."] if "by" in release else []
     facts = {
         "response": about.get("response", ""),
         "offset": about.get("offset", ""),
@@ -154,11 +183,11 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     sentence = guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
-        n_of_mean=f"{about['n']:,}" if "n" in about and is_mean else "",
+        n_of_mean="private" if "by" in release else f"{about['n']:,}" if "n" in about and is_mean else "",
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        footnote=" ".join(filter(None, [sentence, release.get("covers", ""), center_note, *more])),
+        notes=[*filter(None, [sentence, release.get("covers", ""), center_note, *more])],
     )
 
 

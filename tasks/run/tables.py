@@ -13,7 +13,7 @@ from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
-from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
@@ -51,6 +51,7 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
     close_home()
+    require_clusters(Path(analyst_table.path), analyst_table)
     return declared_to_parquet(
         name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()
     )

@@ -8,158 +8,24 @@ measured numbers.
 import math
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import pandas as pd
-import scipy
 from pydantic import Field, ValidationError, model_validator
 
 from reports.writing import num, setting, span, words
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
-from tasks.problems.kinds import measure_of
+from tasks.scorecard.evidence import (
+    Evidence,
+    Place,
+    common_replicates,
+    compared,
+    difference_interval,
+    mean_interval,
+)
 from tasks.size_rules import evaluate_rule
-from tasks.study.spec import StudySpec
-
-CONFIDENCE = 0.99
-
-
-@dataclass(frozen=True)
-class Place:
-    """A panel, a form of an estimator there, and a number of steps where it has several."""
-
-    panel: str
-    form: str
-    steps: int | None = None
-
-    def rows_of(self, table: pd.DataFrame) -> pd.Series:
-        steps = table["steps"].isna() if self.steps is None else (table["steps"] == self.steps).fillna(False)
-        return (table["panel"] == self.panel) & (table["form"] == self.form) & steps
-
-
-@dataclass(frozen=True)
-class Evidence:
-    spec: StudySpec
-    results: pd.DataFrame
-
-    @property
-    def symbol(self) -> str:
-        """Symbol of the size in sentences: s where the study varies the sparsity, m for subsamples."""
-        return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.traits.size_symbol
-
-    def on_a_stand_in(self, place: Place) -> bool:
-        used = self.results.loc[place.rows_of(self.results), "data_source"]
-        return bool((used == "stand-in").any())
-
-    @property
-    def metric(self) -> str:
-        problem = self.spec.head_panel.problem
-        return measure_of(problem).metric(problem.traits)
-
-    def sizes_at(self, panel: str, size: int) -> dict[str, int]:
-        problem = self.spec.panel(panel).problem
-        if self.spec.axis == "s":
-            return {**problem.sizes(self.spec.headline.n), "s": size}
-        return problem.sizes(size)
-
-    def private(self, estimator: str, calibration: str) -> pd.DataFrame:
-        table = self.results
-        return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
-
-    def values(
-        self,
-        estimator: str,
-        place: Place,
-        calibration: str,
-        *,
-        metric: str | None = None,
-        epsilon: float | None = None,
-    ) -> dict[int, pd.Series]:
-        """Return size → the values of a metric by replicate, at the headline's δ, and ε if not given.
-
-        Where these answers have none at the headline's ε, they are taken at the nearest that they have.
-        Sizes are sparsities where the study varies them. An estimator without the calibration is taken at the
-        one it has; failed repetitions are left out.
-        """
-        table = self.results
-        chosen = table[
-            (table["estimator"] == estimator)
-            & place.rows_of(table)
-            & (table["metric"] == (metric or self.metric))
-            & (table["status"] == "ok")
-        ]
-        if calibration in set(chosen["calibration"]):
-            chosen = chosen[chosen["calibration"] == calibration]
-        head = self.spec.headline
-        if epsilon is None:
-            there = sorted(set(chosen["epsilon"].dropna())) or [head.epsilon]
-            epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
-        delta = head.paper_delta if head.paper_delta in set(chosen["delta_rule"]) else head.delta
-        matches = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == delta)
-        chosen = chosen[matches | (chosen["calibration"] == "none")]
-        return {
-            int(str(size)): rows.set_index("replicate")["value"].sort_index()
-            for size, rows in chosen.groupby("s" if self.spec.axis == "s" else "n", sort=True)
-        }
-
-    def span_of_sizes(self, values: dict[int, pd.Series]) -> str:
-        """Return the smallest and the largest size of some values in words: ``"n = 100–4,000"``."""
-        ends = dict.fromkeys((setting(min(values)), setting(max(values))))
-        return f"{self.symbol} = {'–'.join(ends)}"
-
-
-def mean_interval(values: pd.Series) -> tuple[float, float]:
-    """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
-    if len(values) < 2:
-        return -math.inf, math.inf
-    half = (
-        float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
-        * float(values.std())
-        / math.sqrt(len(values))
-    )
-    return float(values.mean()) - half, float(values.mean()) + half
-
-
-def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, float]:
-    """Return the confidence interval of a difference of means, Welch's."""
-    if min(len(first), len(second)) < 2:
-        return -math.inf, math.inf
-    if first.nunique() == second.nunique() == 1:
-        return (float(first.mean()) - float(second.mean()),) * 2
-    interval = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(CONFIDENCE)
-    return float(interval.low), float(interval.high)
-
-
-def common_replicates(
-    ours: dict[int, pd.Series], theirs: dict[int, pd.Series]
-) -> Iterator[tuple[int, pd.Series, pd.Series]]:
-    """Yield (size, values, values) on the replicates that both have."""
-    for n in sorted(set(ours) & set(theirs)):
-        both = ours[n].index.intersection(theirs[n].index)
-        if len(both):
-            yield n, ours[n].loc[both], theirs[n].loc[both]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two answers at a size: the ratio of their mean errors, and the interval of the mean difference."""
-
-    size: int
-    ratio: float
-    low: float
-    high: float
-
-
-def compared(ours: dict[int, pd.Series], theirs: dict[int, pd.Series], factor: float = 1.0) -> list[Compared]:
-    """Compare our errors with ``factor`` times theirs at each size."""
-    return [
-        Compared(n, float(mine.mean() / other.mean()), *mean_interval(mine - factor * other))
-        for n, mine, other in common_replicates(ours, theirs)
-    ]
-
 
 _FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
@@ -177,6 +43,7 @@ class Judgment:
 NO_SUCH_ANSWER, NO_RUN, NO_TEST = "no such answer", "study not run", "no run can"
 _NO_ANSWER = Judgment(OPEN, "The study has no estimate of this kind.", NO_SUCH_ANSWER)
 _NO_PAIR = Judgment(OPEN, "The study has no pair of estimates of this kind.", NO_SUCH_ANSWER)
+_BOTH_NOISE = "both no better than zero"
 _UNDECIDED = "which these repetitions cannot distinguish."
 
 
@@ -213,7 +80,10 @@ class Guarantee(Test):
 
 
 class ErrorRatio(Test):
-    """The mean error is at most ``factor`` times another estimator's (or form's), at every size."""
+    """The mean error is at most ``factor`` times another estimator's (or form's), at every size.
+
+    Sizes at which neither is better than the zero vector compare noise with noise, and are left out.
+    """
 
     kind: Literal["error_ratio"]
     than: str
@@ -223,19 +93,25 @@ class ErrorRatio(Test):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
-        intervals = compared(ours, theirs, self.factor)
-        if not intervals:
+        zero = evidence.values("zero", claim.place(""), calibration)
+        pairs = compared(ours, theirs, self.factor)
+        if not pairs:
             return _NO_PAIR
-        ratios = [each.ratio for each in intervals]
-        text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
+        useful = {each.size for one in (ours, theirs) for each in compared(one, zero) if each.high < 0}
+        intervals = [each for each in pairs if each.size in useful or each.size not in zero]
+        ratios = [each.ratio for each in intervals or pairs]
+        sizes = {each.size: ours[each.size] for each in intervals or pairs}
+        text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(sizes)}"
+        if not intervals:
+            return Judgment(OPEN, f"{text}; neither is better than the zero vector.", _BOTH_NOISE)
         above = [setting(each.size) for each in intervals if each.low > 0]
         if above:
             return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {words(above)}.")
-        if 2 * sum(each.high < 0 for each in intervals) < len(intervals) or max(ratios) > self.factor:
-            return Judgment(
-                OPEN, f"{text}, which these repetitions cannot distinguish from {setting(self.factor)}."
-            )
-        return Judgment(HOLDS, f"{text}.")
+        if all(each.high < 0 for each in intervals):
+            return Judgment(HOLDS, f"{text}.")
+        return Judgment(
+            OPEN, f"{text}, which these repetitions cannot distinguish from {setting(self.factor)}."
+        )
 
 
 class GapShrinks(Test):
@@ -305,6 +181,30 @@ class GrowsAt(Test):
         return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 
 
+class LargerThanIn(Test):
+    """The mean error is larger than in another panel, each at its largest size."""
+
+    kind: Literal["larger_than_in"]
+    panel: str
+
+    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
+        ours, others = (
+            evidence.values(claim.estimator, replace(claim.place(), panel=panel), calibration)
+            for panel in (claim.panel, self.panel)
+        )
+        if not ours or not others:
+            return _NO_PAIR
+        n, m = max(ours), max(others)
+        text = (
+            f"The mean error is {num(float(ours[n].mean()))} at {evidence.symbol} = {setting(n)}, and "
+            f"{num(float(others[m].mean()))} in panel {self.panel} at {evidence.symbol} = {setting(m)}"
+        )
+        low, high = difference_interval(ours[n], others[m])
+        if low > 0 or high < 0:
+            return Judgment(HOLDS if low > 0 else FAILS, f"{text}.")
+        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
+
+
 class Level(Test):
     """The mean of a metric is at least, or at most, a rule in n, d and s, at every size."""
 
@@ -335,14 +235,14 @@ class Level(Test):
         text = f"Means are {means} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
         if any(high < 0 for _, high in intervals):
             return Judgment(FAILS, f"{text}.")
-        surely = sum(low > 0 for low, _ in intervals)
-        if 2 * surely < len(leads) or any(lead.mean() < 0 for lead in leads):
-            return Judgment(OPEN, f"{text}, {_UNDECIDED}")
-        return Judgment(HOLDS, f"{text}.")
+        if all(low > 0 for low, _ in intervals):
+            return Judgment(HOLDS, f"{text}.")
+        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 
 
 AnyTest = Annotated[
-    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | Level, Field(discriminator="kind")
+    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | LargerThanIn | Level,
+    Field(discriminator="kind"),
 ]
 
 
@@ -357,6 +257,7 @@ class Claim(Strict):
     estimator: str
     form: str = ""
     steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
+    delta: str = ""  # a rule for δ; the paper's or the headline's if left out
     test: AnyTest | None = None
     untestable: str = ""  # why no run can decide it, where there is no test
 
@@ -383,7 +284,8 @@ class Claim(Strict):
 
     def place(self, form: str | None = None) -> Place:
         """Return where a form's rows are, without steps; by default those of the claim's form and steps."""
-        return Place(self.panel, self.form, self.steps) if form is None else Place(self.panel, form)
+        steps = self.steps if form is None else None
+        return Place(self.panel, self.form if form is None else form, steps, self.delta)
 
 
 class Scorecard(Strict):

@@ -11,13 +11,15 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
+from reports.cells import comma
 from reports.pages.scorecard import Judged, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.table import summary_csv
-from reports.writing import when
+from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Evidence, Judgment, Scorecard
+from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Judgment, Scorecard
+from tasks.scorecard.evidence import Evidence
 from tasks.size_rules import delta_at
 from tasks.study.spec import SCORECARD, StudySpec
 
@@ -41,17 +43,27 @@ def scorecard_page(
         Judged(claim.paper, claim.text, claim.where, claim.study, claim.study in evidence, verdicts)
         for claim, verdicts in judged
     ]
-    ran = ", ".join(filter(None, [f"Profile {context['profile']}", when(context["started"])]))
+    is_trial = any(each["profile"] == "smoke" for each in context["evidence"].values())
+    trial = render_sentence("trial_scorecard") if is_trial else ""
+    profiles = sorted({str(each["profile"]) for each in context["evidence"].values()})
+    ran = comma(f"Profile {words(profiles)}" if profiles else "", when(context["started"]))
     title, question = scorecard.title, scorecard.question.strip()
     files = {
         "results.parquet": to_parquet_bytes(results),
         "summary.csv": summary_csv(summarize(results)).encode(),
-        **render_scorecard(title, question, scorecard.papers, rows, context["command"], ran),
+        **render_scorecard(title, question, scorecard.papers, rows, context["command"], ran, trial=trial),
     }
     manifest = {
         **context,
         "finished": context["started"],
-        "page": {"title": title, "headline": tally(rows), "panel": "", "errors": None},
+        "page": {
+            "title": title,
+            "headline": tally(rows),
+            "panel": "",
+            "errors": None,
+            "trial": trial,
+            "not_compared": "it judges claims",
+        },
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import pkgutil
 import re
 import shlex
 import stat
@@ -72,6 +73,11 @@ def test_every_block_says_what_it_is():
         assert {kind for kind, _ in BLOCK.findall(path.read_text(encoding="utf-8"))} <= known, path
 
 
+def test_cells_are_as_wide_as_a_page_of_the_site():
+    cells = [(path, code) for path in PAGES for code in blocks(path, CELL) if "[remove-cell]" not in code]
+    assert [(path.name, line) for path, code in cells for line in code.splitlines() if len(line) > 88] == []
+
+
 @pytest.mark.parametrize("path", [each for each in having("python") if each.values[0].parent != ADDING])
 def test_python_runs(path, folder):
     names: dict[str, object] = {}
@@ -125,6 +131,15 @@ def test_shell_blocks_run(path, folder):
 REQUEST = re.compile(
     r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
 )
+
+
+def test_every_name_on_the_pages_of_the_library_exists():
+    pages = [path for path in (PROJECT / "docs" / "api").iterdir() if path.suffix in (".md", ".rst")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    names = re.findall(r"(?:^   |auto\w+:: )(dpalgos[\w.]*)$", text, re.MULTILINE)
+    assert len(names) > 6
+    for name in names:
+        pkgutil.resolve_name(name)
 
 
 def test_what_the_prose_quotes_was_measured():

@@ -66,7 +66,6 @@ TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
     [
         ("arm[T.b]", TERMS[0]),
         ("C(Q('arm'))[T.b]", TERMS[0]),
-        ("my age", TERMS[1]),
         ("`my age`", TERMS[1]),
         ('Q("my age")', TERMS[1]),
         ("arm[T.b]:x", TERMS[2]),
@@ -277,6 +276,12 @@ def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budge
     low, high = answers["mean age"].interval[:, 0]
     assert low < frame().age.mean() < high
     assert "C(plan)[T.b]" in answers["unadjusted"].params.index
+
+
+def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(plan):
+    wrong = TEXT.replace('formula = "cost ~ C(plan)"', 'formula = "cost ~ I(age**2)"')
+    other = Plan.from_toml(wrong.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+    refused(lambda: other.release(frame()), InputError, "I(age ** 2)")
 
 
 def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):

@@ -325,3 +325,25 @@ def test_a_binary_classification_has_the_shapes_of_scikit_learn():
         assert fitted.coef_.shape == (1, X.shape[1])
         assert fitted.intercept_.shape == (1,)
         np.testing.assert_allclose(fitted.decision_function(X), X @ fitted.coef_[0] + fitted.intercept_[0])
+
+
+class OtherFrame:
+    """A data frame of another library: names and columns, but no index."""
+
+    def __init__(self, frame):
+        self._frame, self.columns, self.shape = frame, list(frame.columns), frame.shape
+
+    def __getitem__(self, name):
+        return self._frame[name].to_numpy()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, OtherFrame, lambda X: X.set_index(X.index[::-1] + 7)])
+def test_levels_take_the_frame_of_any_library(frame):
+    X, y = people()
+    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
+    fitted.fit(frame(X), y)
+    assert list(fitted.feature_names_in_) == ["age", "smoker", "region"]
+    assert fitted.n_features_in_ == 3
+    assert [*fitted.table()["term"]] == ["age", "smoker", "region=far west", "region=south", "intercept"]
+    same = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
+    np.testing.assert_array_equal(fitted.predict(frame(X)), same.fit(X, y).predict(X))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.ledger import Ledger, open_ledger
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
@@ -262,3 +263,22 @@ def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):
     assert "dates" in init_study("again", tmp_path / "table.parquet", folder=tmp_path, response="cost")
     for value in ("003", "2024"):
         assert value not in said.replace("such as 003", "")
+
+
+@pytest.mark.parametrize("between", [".", " "])
+def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, command_line, monkeypatch):
+    """The ledger knows some rows; a file whose marks must be declared is read with them everywhere."""
+    open_ledger().open_dataset("other", 1.0, 1e-5)
+    monkeypatch.setattr(Ledger, "contents", lambda _: {"2-" + "0" * 64: "other"})
+    monkeypatch.chdir(tmp_path)
+    marks = str.maketrans({",": between, ".": ","})
+    table = people(60)
+    table["cost"] = [f"{30 * value:,.2f}".translate(marks) for value in table["cost"]]
+    table[["cost", "age"]].to_csv("table.csv", sep=";", index=False, decimal=",")
+    assert command_line("init", "mine", "--data", "table.csv")[0] == 2
+    declared = ("--data", "table.csv", "--decimal", ",", "--thousands", between)
+    status, out, err = command_line("init", "mine", *declared)
+    assert (status, err) == (0, "")
+    assert "read the names" in out
+    status, _, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
+    assert (status, err) == (0, "")

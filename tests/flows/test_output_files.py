@@ -224,6 +224,19 @@ def test_a_table_of_models_has_a_column_for_each(words, stored, command_line):
     assert numbers == pytest.approx(dict(model.params))
 
 
+def test_means_by_a_category_have_a_row_for_each_level(stored, command_line):
+    status, out, err = command_line("table", "formula", "--by", "region")
+    assert (status, err) == (0, "")
+    assert [level for level in ("north", "south", "west") if f"cost, region[{level}]" not in out] == []
+    assert "private" in out
+    assert command_line("table", "formula", "--by", "region", "--out", "by.csv")[0] == 0
+    means = [float(row["estimate"]) for row in csv.DictReader(Path("by.csv").read_text().splitlines())]
+    assert means == pytest.approx([190, 200, 185], abs=8)
+    for record, category in (("formula", "age"), ("formula", "bmi"), ("plain", "region")):
+        status, _, err = command_line("table", record, "--by", category)
+        assert (status, category in err) == (2, True), record
+
+
 ABSENT = [("cost ~ log(age)", [], "log(age)"), ("age ~ region", [], "cost"), ("cost ~ bmi", [], "bmi")]
 ABSENT += [("cost ~", [], "formula"), ("cost ~ age", ["--test", "bmi = 0"], "bmi")]
 

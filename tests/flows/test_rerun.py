@@ -41,6 +41,15 @@ def test_a_rerun_repeats_the_last_run(out):
     assert command == LAST["command"]
 
 
+def test_a_run_with_another_out_is_named(out, tmp_path):
+    other = tmp_path / "other"
+    refused(
+        lambda: rerun_options("housing", "collect", None, other, out=None, offline=False),
+        SpecError,
+        "add that --out",
+    )
+
+
 def test_a_cell_has_to_exist_at_that_profile(out):
     key = "ols:public:n=100"
     rerun(out, "run_block", key)
@@ -101,6 +110,10 @@ def test_recent_runs_are_listed_from_the_newest_on(tmp_path):
     runs = [(run["study"], run["publication"]) for run in recent_runs(tmp_path / "home", tmp_path)]
     assert runs == [("mine", "not for publication"), ("snp", ""), ("housing", "")]
     assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["mine"]
+    below = tmp_path / "trial" / "snp"  # of a run with --out
+    below.mkdir(parents=True)
+    (below / "manifest.json").write_text(json.dumps(LAST | {"started": "2027-01-01T09", "finished": ""}))
+    assert [run["study"] for run in recent_runs(tmp_path / "home", tmp_path, limit=1)] == ["trial/snp"]
 
 
 def test_a_run_under_way_is_named_by_its_process(tmp_path):

@@ -134,6 +134,7 @@ def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project,
     path = patched(project, RAISING)
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
     assert "dpcost: internal error, ValueError in tasks/run/block.py:" in err
+    assert "PrivacyWarning" not in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
     assert states(project)[0] == ["FAILED"]
     assert nothing_runs(project)

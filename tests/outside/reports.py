@@ -157,7 +157,7 @@ SAME = [
     ("Rdatatable/data.table#19", "ids of 64 bits are grouped wrongly", lambda: estimated([9218868437227407266, 9218868437227307266]), 2),
     ("pandas-dev/pandas#6620", "large numbers as text are rounded", lambda: released(["24650000000000001", "24650000000000002"]), REFUSED),
     ("digicatapult/fornax#14", "ids of other digits stay apart", lambda: released([2**52, 2**52 + 1]), 2),
-    (OURS, "one user in several notations", lambda: released(["7", "007", "7.0", "+7", "7e0", " 7 "]), 1),
+    (OURS, "one user in several notations", lambda: released(["7", "007", "7.0", "+7", " 7 "]), 1),
     (OURS, "a name in either form of Unicode", lambda: released(["é", "e\u0301", " é "]), 1),
     (OURS, "numbers mixed with text", lambda: released(["1", "ann"]), REFUSED),
     (OURS, "ids with fractions", lambda: estimated([1.5, 2.0]), REFUSED),

@@ -69,6 +69,14 @@ def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, _, 
     refused(use, (DataError, SpecError), *named)
 
 
+def test_a_column_of_clusters_has_to_be_in_the_file(study, tmp_path, command_line):
+    file = study('clusters = "none"', 'clusters = "zzz"')
+    refused(lambda: computed(file, tmp_path), DataError, "'zzz'", "data.clusters")
+    status, _, said = command_line("check", file)
+    assert status == 2
+    assert "'zzz'" in said
+
+
 @pytest.mark.parametrize("named", IDS)
 def test_missing_or_mixed_ids_are_refused_without_showing_one(study, tmp_path, named):
     file = study(table=VISITS, user_id="patient")

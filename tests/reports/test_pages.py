@@ -18,6 +18,7 @@ from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import FigureChoice, draw_figure
 from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
+from reports.charts.study import StudyChart
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
@@ -391,3 +392,80 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
     rows = {row[1]: row[2:] for row in section.facts["table"].texts}
     assert rows["adassp"] == ["0.900", "0.250", "0.500"]
     assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]
+
+
+def test_a_legend_offers_what_its_panel_has(results, page):
+    """A line of one panel is no line of another, for which the legend would have nothing to draw."""
+    rows = results[(results["estimator"] != "adassp") | (results["panel"] == "paper")]
+    cells = cells_of(summarize(rows), page)
+    chart = StudyChart.build(page, cells, headline_of(cells, page)).with_menus(page.metric, [])
+    lines = next(each["value"] for each in chart["params"] if each["name"] == "lines")
+    for panel, by_rule in lines.items():
+        for offered in by_rule.values():
+            assert "Ordinary least squares" in offered
+            assert any(line.startswith("AdaSSP") for line in offered) is (panel == "paper")
+
+
+def test_a_trial_run_says_what_it_ran(results, page):
+    """Few repetitions, and sizes below the study's; the banner of a stand-in does not replace the trial's."""
+    rows = results[results["replicate"] < 3].assign(data_source="stand-in")
+    card = replace(page.data_cards[0], read={**page.data_cards[0].read, "data_source": "stand-in"})
+    trial = replace(page, full_sizes={"public": 40_000, "paper": 20_600}, data_cards=(card,))
+    report = render_study(rows, trial)
+    assert report.about["trial"].endswith("3 repetitions; public n = 20,600 instead of 40,000")
+    first = report.files["report.md"].decode().partition("\n**")[0]
+    assert "STAND-IN DATA" in first
+    assert report.about["trial"] in first
+    assert report.about["trial"] in render_index([entry(report)])["index.html"].decode()
+    assert entry(report).marked_name == "housing (stand-in, trial)"
+    assert render_study(results, page).about["trial"] == ""
+
+
+def test_the_index_says_why_a_study_is_not_in_its_chart(results, page):
+    """Without a zero baseline there is none to divide by; without a non-private error the study is drawn."""
+    without = [results[results["estimator"] != name] for name in ("zero", "ols")]
+    no_zero, no_ols = (
+        entry(render_study(rows, page), name) for rows, name in zip(without, "ab", strict=True)
+    )
+    whole = entry(render_study(results, page))
+    assert (no_zero.is_compared, no_ols.is_compared) == (False, True)
+    assert "no zero baseline" in no_zero.why_not_compared
+    page = render_index([whole, no_zero, no_ols])["index.html"].decode()
+    assert 'href="a/report.html">a</a> (it has no zero baseline above 0)' in page
+
+
+def test_delta_times_people_counts_people(results, page):
+    """A size may be the rows of a user, or half of the people."""
+    cells = cells_of(summarize(results), page)
+    head = headline_of(cells, page)
+    people = {("public", row.n): 10**9 for row in head.rows} | {("public", 100): None}
+    first = error_table(replace(page, people=people), head.rows, head.where).cells[0]
+    assert first[0].text == "δ·people"
+    assert first[1].text == ""
+    assert {cell.kind for cell in first[2:-1] if cell.text} == {"flagged"}
+
+
+def test_an_error_that_is_not_known_is_not_bold(results, page):
+    rows = results.copy()
+    at = rows["estimator"].eq("adassp") & rows["n"].eq(20_000)
+    rows.loc[rows["estimator"] == "zero", "value"] = 100.0
+    rows.loc[at, "value"] = 5 + 5 * (-1.0) ** rows["replicate"]
+    rows.loc[at & rows["replicate"].gt(0), "value"] = 0.1
+    rows.loc[at & rows["replicate"].eq(0), "value"] = 60.0
+    cells = cells_of(summarize(rows), page)
+    head = headline_of(cells, page)
+    row = next(row for row in head.cost.ranking.tied if row.estimator == "adassp")
+    assert row.mean > 10 * head.cost.ranking.best.mean
+    table = error_table(page, head.rows, head.where)
+    assert not any(
+        cell.kind == "best" and cell.text == num(row.mean) for line in table.cells for cell in line
+    )
+
+
+def test_an_audit_of_zero_is_explained(results, page):
+    head = headline_of(cells_of(summarize(results), page), page)
+    rows = [row._replace(audited=0.0 if row.role == "private" else np.nan) for row in head.rows]
+    table = error_table(page, rows, head.where)
+    cells = [row[-1] for row in table.cells if row[-1].text == "0"]
+    assert cells
+    assert all(dict(table.key)[cell.flags].startswith("the audit proves") for cell in cells)

@@ -92,10 +92,11 @@ def test_a_table_is_identical_to_itself_in_any_order():
 
 
 def test_differences_beyond_the_error_bars_are_told():
-    first = results_table([1.0, 1.1, 0.9, 1.0])
-    within = compare_results(first, results_table([1.0, 1.1, 0.9, 1.05]))
+    values = [1.0, 1.1, 0.9] * 4
+    first = results_table(values)
+    within = compare_results(first, results_table([*values[1:], 1.05]))
     assert (within["identical"], within["different"]) == (False, [])
-    beyond = compare_results(first, results_table([2.0, 2.1, 1.9, 2.0]))
+    beyond = compare_results(first, results_table([1 + value for value in values]))
     assert [row["cell"] for row in beyond["different"]] == ["ols:public:n=100"]
     assert "standard error" in describe_differences(beyond)
 
@@ -115,10 +116,39 @@ def test_a_comparison_says_how_many_differences_chance_predicts():
         return pd.concat([results_table(list(row), cell=f"ols:public:n={i}") for i, row in rows])
 
     found = compare_results(run(), run())
+    assert found["unknown"] == []
     assert found["by_chance"] == pytest.approx(500 * 0.0027, rel=0.01)
     assert len(found["different"]) <= 8
     assert f"chance alone predicts {found['by_chance']:g}" in describe_differences(found)
     assert compare_results(*[run()] * 2)["by_chance"] == 0
+
+
+DRAWS = {
+    "normal": lambda rng, n: rng.normal(1, 0.1, n),
+    "skewed": lambda rng, n: np.exp(rng.standard_normal(n)),
+    "counts": lambda rng, n: rng.binomial(3, 0.05, n).astype(float),
+}
+
+
+@pytest.mark.parametrize("sizes", [(10, 10), (10, 30), (10, 100)])
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_runs_that_differ_in_their_seeds_differ_as_often_as_chance_predicts(draw, sizes):
+    rng = np.random.default_rng(1)
+    runs = [
+        pd.concat([results_table([*draw(rng, n)], cell=f"ols:public:n={i}") for i in range(120)])
+        for n in sizes
+    ]
+    found = compare_results(*runs)
+    assert len(found["different"]) <= found["by_chance"] + 3 * max(found["by_chance"], 0.5) ** 0.5
+    assert found["by_chance"] <= 120 * 0.0027 * 1.01
+
+
+@pytest.mark.parametrize("few", [[0.0] * 3, [0.1, 0.2, 0.15], [1.0] * 10, [5.0]])
+def test_few_repetitions_or_none_that_differ_are_unknown(few):
+    many = results_table([1.0, 1.1, 1.2] * 10)
+    for found in (compare_results(results_table(few), many), compare_results(many, results_table(few))):
+        assert (found["different"], found["unknown"], found["by_chance"]) == ([], ["ols:public:n=100"], 0)
+        assert "fewer than ten" in describe_differences(found)
 
 
 def row(term, estimate, low=None, high=None, **more):
@@ -133,9 +163,9 @@ def row(term, estimate, low=None, high=None, **more):
 
 ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
 NOTE = "Differentially private for each row at ε = 1."
-LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, footnote=NOTE)
+LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, notes=[NOTE])
 RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
-LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, footnote="Private.")
+LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, notes=["Private."])
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -155,7 +185,14 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
         shown = "2.01" if model is LOGISTIC else "20.0"
         assert shown in text
         if form != "csv":
-            assert model.footnote.split(" at")[0] in text
+            assert model.notes[0].split(" at")[0] in text
+
+
+def test_models_side_by_side_have_each_note_once():
+    notes = {"a": ["Private.", "Rows are dropped."], "b": ["Private.", "Rows are dropped.", "Nested."]}
+    models = [Model(**{**vars(LINEAR), "title": title, "notes": each}) for title, each in notes.items()]
+    text = render_coefficients(models, "txt").decode()
+    assert [text.count(each) for each in ("Private.", "Rows are dropped.", "b: Nested.")] == [1, 1, 1]
 
 
 def test_latex_is_escaped():

@@ -123,12 +123,24 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert set(told) == {"forecasts", "wanted", "needs", "costs", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == Guesses().model_dump(mode="json")
+    zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
+    assert zero > 0
     command(str(tmp_path / "mine.toml"), 0.1, None, False)
     assert "sampling error" not in (said := capsys.readouterr().out)
     assert "no data were read" in said
     command(str(tmp_path / "mine.toml"), None, None, False)
     assert "(twice the sampling error without privacy)" in capsys.readouterr().out
     assert "--error" in refusal(command, "housing", -1.0, None, False)
+
+
+def test_zero_is_one_of_the_answers_compared(tmp_path, home, capsys, few_tables):
+    """With few rows and a small ε the vector of zeros is nearer; with a large ε it is not."""
+    file = small(study(tmp_path, people(200), response="cost"))
+    text = file.read_text().replace("epsilon = [0.5, 3.0]", "epsilon = [0.01, 1000.0]")
+    file.write_text(text.replace("epsilon = 0.5", "epsilon = 0.01"))
+    command(str(file), None, None, False)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best at")]
+    assert [": zero, error" in line for line in lines] == [True, False]
 
 
 SKEWED = [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)]
@@ -211,6 +223,8 @@ def test_forecast_half_widths_have_no_exponents(tmp_path, home, few_tables, comm
     words = release_words("preconditioned_regression", *files, 1.0, 1e-7)
     status, _, err = command_line(*words, "--interval", 0.95, "--yes")
     assert status == 0, err
-    assert re.search(r"smoker=yes +about ± \d+, more if the category is rare", err)
+    assert re.search(
+        r"smoker=yes +about ± \d+, more with rare categories; for a range, state their shares", err
+    )
     assert "e+0" not in err
     assert "long tail" not in err

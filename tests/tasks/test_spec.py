@@ -10,7 +10,8 @@ from flows.studies.find_study import find_study
 from reports.results import COLUMNS, validate_results
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 from tasks.own_table.formula import expand_formula
-from tasks.scorecard.claims import Claim, Evidence, difference_interval, load_scorecard, mean_interval
+from tasks.scorecard.claims import Claim, load_scorecard
+from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
 from tasks.size_rules import evaluate_all, evaluate_rule
 from tasks.study.spec import TableSpec
@@ -128,6 +129,7 @@ def test_every_claim_is_about_something_that_its_study_has():
         assert (claim.estimator, claim.form) in there, claim.id
         steps = {step for item in panels[claim.panel] for step in item.steps if item.name == claim.estimator}
         assert claim.steps in (steps or {None}), claim.id
+        assert getattr(claim.test, "panel", claim.panel) in panels, claim.id
         for other in ("than", "baseline"):
             name = getattr(claim.test, other, claim.estimator)
             assert name in {item for item, _ in there}, claim.id
@@ -159,7 +161,16 @@ def level(metric="l2_error", **bounds):
 
 
 # A test, errors of the estimator and of another one by size, and the verdict: no number where it is open
+# Noise against noise, at all sizes and at one
+WORSE = {"karwa_vadhan_mean": {100: 2.0}, "zero": {100: 0.5}}
 VERDICTS = [
+    (RATIO, {100: 1.0}, WORSE, math.nan),
+    (
+        RATIO,
+        {100: 1.0, 1000: 0.5},
+        {"karwa_vadhan_mean": {100: 0.5, 1000: 0.8}, "zero": {100: 0.4, 1000: 0.9}},
+        1.0,
+    ),
     (RATIO, {100: 1.0, 1000: 0.5}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 1.0),
     (RATIO, {100: 1.0, 1000: 0.9}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 0.0),
     (GAP, {100: 2.0, 1000: 0.9}, {"sample_mean": BASELINE}, 1.0),
@@ -176,6 +187,38 @@ VERDICTS = [
 @pytest.mark.parametrize(("test", "errors", "others", "expected"), VERDICTS)
 def test_a_verdict_is_about_every_size(test, errors, others, expected):
     assert verdict(test, {"dp_mean": errors, **others}).value == pytest.approx(expected, nan_ok=True)
+
+
+def test_calibrations_are_compared_like_with_like():
+    """Where a form has one calibration only, the other column has no verdict."""
+    errors = {"dp_mean": ONE, "karwa_vadhan_mean": {100: 2.0}}
+    table = results(errors)
+    table.loc[table["estimator"] == "dp_mean", "calibration"] = "paper"
+    claim = Claim(
+        id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=RATIO
+    )
+    found = judge(claim, Evidence(SPEC, table))
+    assert {each.why_open for each in found.values()} == {"no such answer"}
+
+
+def test_errors_of_two_panels_are_compared():
+    table = results({"dp_mean": ONE})
+    worse = table.assign(panel="other", value=2 * table["value"], cell=table["cell"] + "+")
+    evidence = Evidence(SPEC, pd.concat([table, worse]))
+    for panel, other, expected in (("other", PANEL, 1.0), (PANEL, "other", 0.0)):
+        test = {"kind": "larger_than_in", "panel": other}
+        claim = Claim(
+            id="A-x", text="", where="", study=SPEC.name, panel=panel, estimator="dp_mean", test=test
+        )
+        assert judge(claim, evidence)["tight"].value == expected
+
+
+@pytest.mark.parametrize("profile", ["smoke", "standard"])
+def test_a_scorecard_of_a_trial_run_says_so(tmp_path, profile):
+    about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
+    context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
+    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
+    assert ("A trial run" in page.with_name("report.md").read_text()) is (profile == "smoke")
 
 
 def test_a_level_needs_a_bound():
@@ -216,3 +259,13 @@ def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
 def test_a_table_of_a_page_has_one_source(more):
     with pytest.raises(ValueError, match="metric and columns, or exhibit"):
         TableSpec(title="t", text="", rows=("estimator",), **more)
+
+
+def test_people_are_counted_as_people():
+    """The size of a page may be the rows of a user, or the people of one of two groups."""
+    users, candidates = (find_study(name).head_panel.problem for name in ("user_level", "user_selection"))
+    assert (users.n_people(1000), candidates.n_people(100)) == (20_000, candidates.users)
+    assert find_study("user_level").panel("users").problem.n_people(1000) == 1000
+    assert find_study("snp").head_panel.problem.n_people(60) == 120
+    assert find_study("housing").head_panel.problem.n_people(60) == 60
+    assert find_study("user_regression").head_panel.problem.n_people(5) is None

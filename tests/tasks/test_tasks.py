@@ -7,15 +7,17 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from prefect.exceptions import Pause
-from prefect.states import Paused, Running, Suspended
+from prefect.states import Completed, Failed, Paused, Running, Suspended
 
 import tasks.blocks
+import tasks.ingest
 from data.datasets import get_dataset
 from data.errors import StoreError, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
 from data.store.references import DatasetRef, FramesRef
+from flows import progress
 from flows.studies.find_study import find_study
 from tasks.cache import result
 from tasks.errors import Fault, SpecError, guarded
@@ -32,6 +34,22 @@ from tests.tasks.blocks import made_results, result_at, run_of
 @pytest.fixture
 def raw(home):
     return fetch("housing", offline=True)
+
+
+def test_the_state_of_a_fetch_says_that_no_source_has_the_data(home, monkeypatch):
+    monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
+    state = tasks.ingest.fetch.fn("snp_gse106818", offline=True)
+    assert state.name == "Absent"
+    assert "snp_gse106818" in state.message
+    assert state.data.is_stand_in
+
+
+def test_a_run_that_ends_early_says_how_many_blocks_are_stored(monkeypatch):
+    states = [Completed(), Completed(name="Cached"), Failed(), Completed()]
+    futures = [Mock(state=state) for state in states]
+    monkeypatch.setattr("prefect.futures.as_completed", iter)
+    progress.finished(futures)
+    assert progress.stored_blocks() == "3 of 4 blocks are stored"
 
 
 @pytest.fixture

@@ -30,8 +30,11 @@ the mean response again, in place of the mean score. The cost is the same. If th
 the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
 all steps release scores.
 
-Few rows: below nμ = 15 √d, linear models take five steps at public thresholds. Below 15 √d (25 √d for
-counts), other models with an intercept estimate the intercept alone, with Laplace noise.
+Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise.
+For events, the limit is 24 √(d + 1). Without an intercept, a linear model below 15 √d takes five steps at
+public thresholds. Slopes that do not stand out of their noise are 0, too: their released squares must be at
+least twice what noise explains. ``diagnostics["slopes_help"]`` is the probability that slopes predict better
+than the intercept alone (:mod:`dpalgos.central.preconditioned.combine`).
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -45,7 +48,6 @@ spent on it.
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
 stays near the start. ``diagnostics["unresolved_directions"]`` counts these directions. A direction in which
 only a few rows of high leverage vary is unresolved: predictions for these rows are shrunk towards zero.
-Below nμ = 14, a linear estimate is mostly noise, and close to zero.
 
 References: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unbiased bounded-influence
@@ -59,10 +61,11 @@ import numpy as np
 from dpalgos import goodness
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN
+from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.combine import combined_estimate
 from dpalgos.central.preconditioned.intercept import (
     released_class_predictors,
+    released_linear_mean,
     released_mean_response,
     released_typical_offset,
     released_typical_response,
@@ -77,6 +80,7 @@ from dpalgos.central.preconditioned.mean_response import MeanResponse
 from dpalgos.central.preconditioned.newton import State
 from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
 from dpalgos.central.preconditioned.plan import (
+    N_CENTERED,
     WHITE_THRESHOLD,
     FitPlan,
     plan_of,
@@ -95,6 +99,7 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.central.preconditioned.releases import (
     CONSTANT,
     EXPOSURE,
+    LAST_STEP,
     MOMENTS,
     RELEASES,
     RESPONSES_ABOVE,
@@ -112,8 +117,6 @@ from dpalgos.release.spend import Allowance, Noisy, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-
-_N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -250,11 +253,16 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     if state.mean is not None:
         spend.note(UNSURE_MEAN, state.mean.is_unsure)
         if state.hides_slopes(plan) or not state.points:
+            spend.note(SLOPES_HELP, 0.0)
             return np.append(np.zeros(d - 1), state.mean.predictor - offset)
-    estimate = combined_estimate(state, plan, start_variance, clipped_share, intercept=params.intercept)
+    estimate, slopes_help, stand_out = combined_estimate(
+        state, plan, start_variance, clipped_share, intercept=params.intercept
+    )
+    spend.note(SLOPES_HELP, slopes_help)
     if plan.longest is not None:
         estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
-    return rows.coef(estimate)
+    coef = rows.coef(estimate)
+    return coef if stand_out else np.append(np.zeros(d - 1), coef[-1])
 
 
 def _intercept_only(
@@ -266,6 +274,7 @@ def _intercept_only(
 ) -> FloatArray:
     """Return the released intercept, where rows are too few for slopes."""
     spend.note(UNRESOLVED, len(start) - 1.0)
+    spend.note(SLOPES_HELP, 0.0)
     if mean is not None:
         spend.note(UNSURE_MEAN, mean.is_unsure)
     spend.check_complete()
@@ -284,6 +293,7 @@ def released_steps(
     family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
     clipped_share, largest_threshold = 0.0, 0.0
     for t in range(plan.n_steps):
+        step = LAST_STEP if t >= plan.times[STEP] else STEP
         looks = state.wants_mean(plan)
         whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
         scores = rows.at(state.theta)
@@ -306,7 +316,7 @@ def released_steps(
         if looks and state.mean is not None:
             largest = state.mean.largest
             value = mean_response(rows.sample, family, largest)
-            released = spend(STEP, value, largest, n_rows, lemma=interval)
+            released = spend(step, value, largest, n_rows, lemma=interval)
             state = state.about(state.mean.after(released))._replace(threshold=threshold)
         elif whitens:
             moments = rows.clipped_moments(threshold)
@@ -314,7 +324,7 @@ def released_steps(
             state = state.whitened(released)
             rows = rows.whitened_by(state.white.matrix)
         else:
-            released = spend(STEP, scores.clipped_mean(threshold), threshold, n_rows)
+            released = spend(step, scores.clipped_mean(threshold), threshold, n_rows)
             state = state.stepped(released, threshold)
     return state, rows, clipped_share
 
@@ -341,6 +351,8 @@ def _start(
     offset, mean = float(np.mean(sample.offset_bounds or 0.0)), None
     if CONSTANT in spend and family.classes:
         start[-1] = released_class_predictors(spend, sample, family, plan)
+    elif CONSTANT in spend and family.is_linear:
+        start[-1] = released_linear_mean(spend, sample)
     elif CONSTANT in spend:
         mean = released_mean_response(spend, sample, family, plan)
         start[-1] = mean.predictor
@@ -389,4 +401,4 @@ def _interval(
     if state.family.is_linear:
         return released_interval(spend, params, rows, state, state.released_steps)
     middle = float(state.white.mean_row @ state.theta + state.origin)
-    return released_interval(spend, params, rows, state, state.released_steps.last(_N_CENTERED), middle)
+    return released_interval(spend, params, rows, state, state.released_steps.last(N_CENTERED), middle)

@@ -43,6 +43,7 @@ _ABOVE = 2.0  # times the power of two that is found, where counts are cut
 _LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarithm says
 _WEIGHT = 0.3  # of the share of counts above zero, next to their mean logarithm
 _CLEAR, _MARGIN = 3.0, 2.0  # standard deviations of the noise in that share
+_WIDEST = 2.0  # units of the response of a linear model
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 
 
@@ -53,6 +54,12 @@ def released_mean_response(spend: Spend, sample: Sample, family: Family, plan: F
         largest = _mean_cut(spend, sample) if plan.intercept_only else _searched_cut(spend, sample)
     released = spend(CONSTANT, mean_response(sample, family, largest), largest, n_rows_of(sample))
     return MeanResponse(family, float(released.value), float(released.std), largest)
+
+
+def released_linear_mean(spend: Spend, sample: Sample) -> float:
+    """Release the mean of the response of a linear model, cut to ±2 units: the width of declared bounds."""
+    mean = mean_of(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST))
+    return float(spend(CONSTANT, mean, 2 * _WIDEST, n_rows_of(sample)).value)
 
 
 def released_class_predictors(spend: Spend, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:

@@ -58,6 +58,8 @@ class State(NamedTuple):
         Points so far and the full Newton steps from them, in the present coordinates.
     step_stds : tuple of float
         The noise in the steps.
+    damping : tuple of float
+        The part of a Newton step that was taken, on average over directions.
     scores, stds
         The scores released at the points since the last whitening, and the noise in them.
     curvature : (d, d) array
@@ -90,6 +92,7 @@ class State(NamedTuple):
     steps: tuple[FloatArray, ...] = ()
     stds: tuple[float, ...] = ()
     step_stds: tuple[float, ...] = ()
+    damping: tuple[float, ...] = ()
     curvature: FloatArray = np.eye(0)
     scales: tuple[tuple[FloatArray, float], ...] = ()
     threshold: float | None = None
@@ -141,7 +144,7 @@ class State(NamedTuple):
         d, tuning = len(score), tuning_of(self.family)
         sampling = threshold / (_SPREAD * np.sqrt(d * self.n_rows))
         state = _with_curvature(self, released)
-        full, gain = newton_step(state, released, tuning.step_ridge * float(np.sqrt(d)) * std)
+        full, gain, taken = newton_step(state, released, tuning.step_ridge * float(np.sqrt(d)) * std)
         step = tuning.step_size * full
         if self.family.has_counts:
             step = step / max(float(np.linalg.norm(step)), 1.0)
@@ -152,6 +155,7 @@ class State(NamedTuple):
             steps=(*self.steps, full),
             stds=(*self.stds, std),
             step_stds=(*self.step_stds, gain * std),
+            damping=(*self.damping, taken * tuning.step_size),
             threshold=threshold,
             matters=self.matters or self.white.matters(score, float(np.hypot(std, sampling))),
         )
@@ -171,27 +175,29 @@ class State(NamedTuple):
         return NewtonSteps(points, steps, np.array(self.step_stds), self.threshold, self.theta.ravel())
 
 
-def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray, float]:
-    """Return (H(θ) + ridge)⁻¹ score, and the root mean square factor on isotropic noise."""
+def newton_step(state: State, released: Noisy, ridge: float) -> tuple[FloatArray, float, float]:
+    """Return (H(θ) + ridge)⁻¹ score, its root mean square factor on noise, and the mean of H/(H + ridge)."""
     family, score = state.family, released.value
     if family.classes:
         p = family.mean((state.white.mean_row @ state.theta + state.origin)[None, :, None])[0, :, 0]
         factor = min(state.clip / float(family.widest_residual(p[None])[0]), 1.0)
         of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
         scaled = score / of_classes
-        return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / of_classes)
+        gain = _root_mean_square(1 / of_classes)
+        return scaled - scaled.mean(axis=1, keepdims=True), gain, _taken(of_classes, ridge)
 
-    def step(curvature: FloatArray) -> tuple[FloatArray, float]:
+    def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
         curvatures, axes = np.linalg.eigh(curvature)
         curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
-        return axes @ (axes.T @ score / curvatures), _root_mean_square(1 / curvatures)
+        gain = _root_mean_square(1 / curvatures)
+        return axes @ (axes.T @ score / curvatures), gain, _taken(curvatures, ridge)
 
-    change, gain = step(state.curvature)
+    change, gain, taken = step(state.curvature)
     if family.has_events and state.points:
         noise = np.asarray((gain * float(released.std)) ** 2)
         end = state.theta + james_stein(change[:, None], noise)[:, 0]
-        change, gain = step((state.curvature + _model_curvature(state, end)) / 2)
-    return change, gain
+        change, gain, taken = step((state.curvature + _model_curvature(state, end)) / 2)
+    return change, gain, taken
 
 
 def _model_curvature(state: State, theta: FloatArray) -> FloatArray:
@@ -230,6 +236,10 @@ def _with_curvature(state: State, released: Noisy) -> State:
 def _scaled(curvature: FloatArray, unit: FloatArray, factor: float) -> FloatArray:
     """Return a curvature (d, d) scaled by a factor along a unit vector."""
     return np.asarray(curvature + (factor - 1) * float(unit @ curvature @ unit) * np.outer(unit, unit))
+
+
+def _taken(curvatures: FloatArray, ridge: float) -> float:
+    return float((1 - ridge / curvatures).mean())
 
 
 def _root_mean_square(values: FloatArray) -> float:

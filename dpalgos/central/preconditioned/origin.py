@@ -12,7 +12,9 @@ The estimator works with (z_j − c_j x_d)/s_j. The coefficients are the same, e
   smaller than the declared one needs most rows to stand out: others might be rare and large.
 - Means are those of rows about the medians, clipped to a norm R of 1.5 √(p + 1): 2R/n. Each is shrunk by its
   noise. If a mean exceeds 2/3 of R, noise misled the search for the median, and the center is 0.
-- With fewer rows, four counts say how far rows lie from 0. Eight rounds of means follow, of rows about the
+- Below nμ = 140, means come in two rounds, about 0 and about the first means. Rows are clipped to 2 √p, then
+  to 1.2 √p or more, as the noise of the first round says.
+- Between the two, four counts say how far rows lie from 0. Eight rounds of means follow, of rows about the
   last center, clipped to a norm that falls with what noise leaves unknown. One more count says whether rows
   are near now. If not, centers stay as they were: a column may be in a wrong unit.
 
@@ -38,10 +40,11 @@ from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
-_FAR = 1.25  # units: from there on a median is a center
+_FAR = 2.25  # units: from there on a median is a center
 _DISTANCES = np.geomspace(0.7, 64, plans.N_DISTANCES)  # times √p, of rows from 0
 _FAR_ROWS = 0.25  # the share of rows beyond the distance that is found
 _CLOSE, _MOST_FAR = 2.0, 0.6  # times √p, and the share of rows that may lie farther from a center
+_BOUNDS, _CENTERED = 2.0, 1.2  # times √p: the norm of rows at their bounds, and about their means
 _MISLED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
@@ -108,6 +111,8 @@ def released_origin(spend: Spend, sample: Sample) -> Origin:
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
     if DISTANCE in spend:
         return _means_of_few_rows(spend, rows, origin, others)
+    if MEANS in spend and MEDIANS not in spend:
+        return _means_about_middles(spend, rows, origin, others)
     if MEANS not in spend:
         return origin
     reach = plans.ROW_REACH * float(np.sqrt(d + 1))
@@ -171,6 +176,19 @@ def _means(
     mean = clipped_mean(rows, origin.coordinates, reach)[others]
     released = spend(MEANS, mean, reach, n_rows_of(rows.sample))
     return released.value, float(released.std**2)
+
+
+def _means_about_middles(spend: Spend, rows: Grouped[FloatArray], origin: Origin, others: IntArray) -> Origin:
+    """Return the origin after rounds of means, the first about 0."""
+    root, sums, precision = float(np.sqrt(len(others))), np.zeros(len(others)), 0.0
+    reach = _BOUNDS * root
+    for _ in range(plans.N_FEW_ROUNDS):
+        means, variance = _means(spend, rows, origin, reach, others)
+        sums, precision = sums + (origin.centers[others] + means) / variance, precision + 1 / variance
+        origin = _placed(origin, others, _shrunk(sums / precision, 1 / precision))
+        near = max(_CENTERED * root, float(np.sqrt(root**2 + (root + 1) ** 2 / precision)))
+        reach = min(reach, near)
+    return origin
 
 
 def _means_of_few_rows(spend: Spend, rows: Grouped[FloatArray], origin: Origin, others: IntArray) -> Origin:

@@ -2,9 +2,10 @@
 
 Size is nμ: a mean of n numbers within ±1 that takes the whole budget would have noise 2/(nμ).
 
-- Below 15 √d (25 √d for counts), a nonlinear model with an intercept estimates it alone, with Laplace noise.
-  A linear model keeps its slopes, at public thresholds, and shrinks them.
-- Below 140, the response of a linear model stays in its declared unit.
+- Below k √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise. k is 24 for
+  events and 30 for other models.
+  Without an intercept, a linear model of few rows takes steps at public thresholds, and shrinks its slopes.
+- Below 140, a linear model stays in its declared units. Its columns are centered at means.
 - From 100 √d, columns are centered at medians.
 - From 30 √d, an interval is possible.
 """
@@ -19,6 +20,7 @@ from dpalgos.central.preconditioned.releases import (
     CONSTANT,
     DISTANCE,
     EXPOSURE,
+    LAST_STEP,
     LOGARITHM,
     MEANS,
     MEDIANS,
@@ -45,6 +47,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
 _ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same, for searches of thresholds
 _MEAN_STD = 0.15  # noise in a mean, in units
+_FEW_MEANS = 10.0, 0.05, 0.3  # the share of means about the middle of units, times √d
 _SURE_OF_MEDIANS = 8.0  # n over the noise of a count: the rank error of a median is about n/8
 _STANDS_OUT, _HIDDEN = (
     5.0,
@@ -52,10 +55,11 @@ _STANDS_OUT, _HIDDEN = (
 )  # noise standard deviations of a detectable count; the largest undetected share of rows
 
 N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
-N_ROUNDS = 8  # of means about the last center, where rows are few
-_FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
-_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
+N_CENTERED, _LATE_SHARE = 3, 0.8  # the last steps, at which intervals of nonlinear models are centered
+N_ROUNDS, N_FEW_ROUNDS = 8, 2  # of means about the last center, where rows are few
+_FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT, _NO_INTERCEPT = 5, 0.2, 2, 15.0  # the last is nμ/√d
 _TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by the square of the shortfall
+_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 # The sizes of searches: candidates of each.
 N_ROW_LEVELS, N_LEVELS, N_UNKNOWN, N_RESPONSES, N_COUNT_CUTS, N_DISTANCES, N_CURVATURES = (
@@ -77,7 +81,7 @@ class Tuning:
     Attributes
     ----------
     few_rows : float
-        The nμ/√d below which slopes are not worth their noise.
+        The nμ/√(d + 1) below which slopes are not worth their noise.
     step_ridge : float
         Times √d and the noise of a score: what is added to the curvature for a step.
     step_size : float
@@ -86,14 +90,14 @@ class Tuning:
         The largest share of rows whose scores are clipped.
     """
 
-    few_rows: float = 15.0
+    few_rows: float = 24.0
     step_ridge: float = 0.75
     step_size: float = 1.0
     most_clipped: float = 0.25
 
 
-_LINEAR = Tuning(step_ridge=0.0, most_clipped=0.9)
-_COUNTS = Tuning(few_rows=25.0, step_ridge=1.5, step_size=0.85)
+_LINEAR = Tuning(few_rows=30.0, step_ridge=0.0, most_clipped=0.9)
+_COUNTS = Tuning(few_rows=30.0, step_ridge=1.5, step_size=0.85)
 
 
 def tuning_of(family: Family) -> Tuning:
@@ -112,15 +116,15 @@ class FitPlan:
     size: float  # nμ
     mu: float
     n_steps: int = 0
-    n_left_out: int = 0  # the number of first steps that the combination omits
     n_whitenings: int = 0  # the number of first steps that may whiten rows again
     n_searches: int = 0  # of thresholds, at the first steps
     row_threshold: float | None = None  # public, in place of a search
     score_threshold: float | None = None  # the same
+    longest: float | None = None  # the maximum norm of white coefficients
+    n_left_out: int = 0  # the number of first steps that the combination omits
     intercept_only: bool = False
     for_interval: bool = False
     knows_unit: bool = True  # of residuals, which is released
-    longest: float | None = None  # the maximum norm of white coefficients
     # The length to which white rows of linear models are shortened, with their responses.
     reach: float = np.inf
 
@@ -141,14 +145,13 @@ def plan_of(
 ) -> FitPlan:
     """Return how the budget is spent."""
     size, root = mu * n_rows, float(np.sqrt(d))
-    if size < tuning_of(family).few_rows * root:
-        if family.is_linear:
-            return _few_rows(mu, size, d, for_interval=for_interval)
-        if intercept:
-            parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
-            total = sum(_ALONE[part] for part in parts)
-            shares = {part: _ALONE[part] / total for part in parts}
-            return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
+    if intercept and size < tuning_of(family).few_rows * np.sqrt(d + 1):
+        parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
+        total = sum(_ALONE[part] for part in parts)
+        shares = {part: _ALONE[part] / total for part in parts}
+        return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
+    if family.is_linear and not intercept and size < _NO_INTERCEPT * root:
+        return _few_rows(mu, size, d, for_interval=for_interval)
     times: dict[Release, int] = {}
     shares = {}
     if family.is_linear:
@@ -162,10 +165,15 @@ def plan_of(
     if not family.is_bounded:
         shares |= {SCORES_ABOVE: left * _SCORE_SHARE}
     shares |= {STEP: 1 - sum(shares.values())}
+    n_early = N_STEPS
+    if for_interval and not family.is_linear:
+        n_early = N_STEPS - N_CENTERED
+        shares |= {STEP: (1 - _LATE_SHARE) * shares[STEP], LAST_STEP: _LATE_SHARE * shares[STEP]}
+        times |= {LAST_STEP: N_CENTERED}
     times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
     return FitPlan(
         shares=shares,
-        times={**times, STEP: N_STEPS},
+        times={**times, STEP: n_early},
         size=size,
         mu=mu,
         n_steps=N_STEPS,
@@ -201,10 +209,11 @@ def _origin(size: float, d: int, *, intercept: bool) -> tuple[dict[Release, floa
     All columns but the constant have centers: about medians where there are enough rows for the counts, else
     by rounds of means from 0.
     """
-    if size < _ENOUGH:
-        return {}, {}
     if not intercept:
-        return {UNITS: _cut(_unit_share(size), UNITS)}, {}
+        return ({UNITS: _cut(_unit_share(size), UNITS)} if size >= _ENOUGH else {}), {}
+    if size < _ENOUGH:
+        needed, least, most = _FEW_MEANS
+        return {MEANS: _share(size, needed * float(np.sqrt(d)), least, most)}, {MEANS: N_FEW_ROUNDS}
     if size < _ENOUGH_PER_ROOT * np.sqrt(d):
         shares = {MEDIANS: medians_share(1, size), UNITS: _unit_share(size), DISTANCE: 0.0}
         shares |= {MEANS: (_mean_std(d, size, 1.0) / _MEAN_STD) ** 2}

@@ -86,6 +86,12 @@ def _labels_apart(params: Any, d: int, _: Published) -> Neighbors:
     return _with_offset(params, d, _first, (1.0, 0.0), _first)
 
 
+def _means_apart(params: Any, d: int, _: Published) -> Neighbors:
+    """Opposite responses of a linear model, or two labels."""
+    low = -_FAR if params.family_object().is_linear else 0.0
+    return _with_offset(params, d, _first, (_FAR if low else 1.0, low), _first)
+
+
 def _far_row(params: Any, d: int, _: Published) -> Neighbors:
     y = _FAR if params.family_object().is_linear else 0.0
     return _with_offset(params, d, _first, (y, 0.0))
@@ -135,8 +141,15 @@ def _maybe(_: Any) -> None:
 
 
 def _has_slopes(params: Any) -> bool | None:
-    """With few rows and an intercept, only the intercept is estimated, but not in linear models."""
-    return True if params.family_object().is_linear or not params.intercept else None
+    """With few rows and an intercept, only the intercept is estimated."""
+    return None if params.intercept else True
+
+
+def _is_loaded_late(params: Any) -> bool | None:
+    """An interval of a nonlinear model is centered at its last steps."""
+    if not with_interval(params) or params.family_object().is_linear:
+        return False
+    return _has_slopes(params)
 
 
 def _searches_scores(params: Any) -> bool | None:
@@ -174,7 +187,7 @@ MEDIANS = Release(
 MEANS = Release("means about centers", "up to 0.06", ball_mean, when=_maybe, witness=_opposite_rows)
 DISTANCE = Release("rows far from centers", "0.008", count, when=_maybe, witness=_far_response)
 RESPONSES_ABOVE = Release("responses above a level", "up to 0.3", count, when=_maybe, witness=_labels_apart)
-CONSTANT = Release("mean response", "up to 0.6", interval, when=_maybe, witness=_labels_apart)
+CONSTANT = Release("mean response", "up to 0.6", interval, when=_maybe, witness=_means_apart)
 LOGARITHM = Release("mean logarithm", "0.4 of ε", interval, when=_maybe, witness=_labels_apart)
 EXPOSURE = Release("mean exposure", "up to 0.05", interval, when=_maybe, witness=_exposure_rows)
 
@@ -187,6 +200,13 @@ SCORES_ABOVE = Release(
     "scores above a level", "0.058 of the rest", count, when=_searches_scores, witness=_far_score
 )
 STEP = Release("preconditioned score", "the rest", ball_mean, when=_has_slopes, witness=_opposite_scores)
+LAST_STEP = Release(
+    "last preconditioned score",
+    "0.8 of the rest",
+    ball_mean,
+    when=_is_loaded_late,
+    witness=_opposite_scores,
+)
 
 # The interval; shares are of the whole.
 CURVATURES_ABOVE = Release(
@@ -243,5 +263,6 @@ RELEASES = (
     MOMENTS,
     SCORES_ABOVE,
     STEP,
+    LAST_STEP,
     *INTERVAL_RELEASES,
 )

@@ -78,6 +78,9 @@ class GenotypeGroups(GenotypeSource):
     def sizes(self, n: int) -> dict[str, int]:
         return {**super().sizes(n), "s": self.s}
 
+    def n_people(self, n: int) -> int:
+        return 2 * n
+
     def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
         people = read_genotypes(table, snps=np.array([0]))

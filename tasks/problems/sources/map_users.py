@@ -39,6 +39,9 @@ class MapUsers(RegisteredTable):
     def traits(self) -> Traits:
         return replace(super().traits, size_symbol="m")
 
+    def n_people(self, n: int) -> None:
+        return None
+
     def cost(self, n: int) -> Cost:
         return replace(super().cost(n), batch=ALL)
 

@@ -30,6 +30,9 @@ class SimulatedUsers(RowSource):
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.d}
 
+    def n_people(self, n: int) -> int:
+        return self.n_users(n)
+
     def n_users(self, n: int) -> int:
         return whole(self.users, {"n": n}, what="users")
 
@@ -125,6 +128,9 @@ class UsersWithCandidates(RowSource):
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.candidates}
+
+    def n_people(self, n: int) -> int:
+        return self.users
 
     def cost(self, n: int) -> Cost:
         """Return the cost: a candidate's scores are drawn again and again."""

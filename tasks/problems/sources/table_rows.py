@@ -9,7 +9,7 @@ import numpy as np
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.code import INTERCEPT
 from dpalgos.theory import dense_rates
 from reports.results import SIGNS
 from tasks.cells import Cell, Replicates

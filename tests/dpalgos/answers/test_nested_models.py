@@ -177,6 +177,8 @@ def test_what_a_release_does_not_hold_is_refused():
         (lambda: found.submodel("x0"), "x0"),
         (lambda: found.submodel(["x0"]).submodel(["x0"]), "whole"),
         (lambda: found.t_test("x9 = 0"), "x9"),
+        (lambda: found.t_test(""), "''"),
+        (lambda: found.wald_test("  "), "x0 = 0"),
         (lambda: found.t_test("x0 = import"), "import"),
         (lambda: found.t_test(np.zeros((1, 5))), "zeros"),
         (lambda: found.wald_test("x0 = 0, 2 * x0 = 0"), "rows"),
@@ -235,7 +237,7 @@ def test_formulas_nest_by_their_terms(people, costs):
     for other in ("days ~ age", "age ~ smoker"):
         refused(lambda other=other: costs.submodel(other), InputError, other.split()[0])
     both = private.ols("cost ~ age * days", people, bounds=BOUNDS, epsilon=2.0, delta=1e-6, random_state=4)
-    assert both.submodel("cost ~ days:age").terms == ("Intercept", "age:days")
+    assert both.submodel("cost ~ days:age").terms == ("Intercept", "days:age")
 
 
 def test_levels_of_a_category_are_tested_together(people, costs):
@@ -299,6 +301,16 @@ def test_a_name_with_marks_is_quoted_in_a_hypothesis_and_arithmetic_is_arithmeti
         np.testing.assert_allclose(found.t_test(text).effect, [expected])
     refused(lambda: found.t_test("pre-post = 0"), InputError, "`pre-post`")
     assert set(found.submodel(["`pre-post`", "pre"]).terms) == set(found.submodel([quoted, "pre"]).terms)
+
+
+def test_a_name_is_one_name_in_both_unicode_forms():
+    names = ["Intercept", "e\u0301tat", "x", "y", "C(re\u0301gion)[T.a]"]
+    found = whole().released_model(names, columns=(names[1], "re\u0301gion"))
+    beta = found.coefficients().centers
+    for text, expected in (("\u00e9tat = 0", beta[1]), ("x - `\u00e9tat`", beta[2] - beta[1])):
+        np.testing.assert_allclose(found.t_test(text).effect, [expected])
+    np.testing.assert_allclose(found.t_test("C(r\u00e9gion)[T.a] = 0").effect, [beta[4]])
+    assert found.submodel(["\u00e9tat"]).terms == (names[1],)
 
 
 HYPOTHESES = tomllib.loads(Path(__file__).with_name("hypotheses.toml").read_text())

@@ -174,6 +174,7 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
     assert "registered on" in text
     assert all(f"## {name}" in text for name in ("primary", "unadjusted", "mean baseline"))
     assert "T.drug" in (page.parent / "table.tex").read_text()
+    assert "systolic, arm[placebo]" in (page.parent / "means.md").read_text().replace("\\", "")
     first = read_record(page.parent / "primary")
     (file.parent / "out" / "primary" / "release.json").unlink()
     assert not asks(file)
@@ -255,6 +256,12 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
         "'primary'",
         "'unadjusted'",
     ]
+
+
+@pytest.mark.parametrize("terms", ["I(baseline**2)", "baseline:arm", "log(baseline)"])
+def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_a_row_is_read(terms, file):
+    edit(file, ('formula = "systolic ~ C(arm)"', f'formula = "systolic ~ {terms}"'))
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", terms[:3])
 
 
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):

@@ -160,6 +160,15 @@ def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tm
     assert (read.X[~gap, -1] == 1).all()
 
 
+def test_a_table_at_an_address_is_read_as_declared(tmp_path, ledger):
+    study(tmp_path)
+    first, path = asked(tmp_path, ledger, "dp_mean"), (tmp_path / "table.csv").as_uri()
+    config = tmp_path / "mine-release.toml"
+    again = release(ledger, "dp_mean", path, config, epsilon=100.0, delta=1e-7)
+    assert again.replayed
+    assert again.estimate == first.estimate
+
+
 def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     table = people()
     table.loc[5, "age"] = np.nan

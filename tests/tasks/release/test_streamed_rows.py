@@ -140,7 +140,7 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
     users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"') + "concentration_radius = 2.0\n"
     for estimator, config, data, options, message in (
         ("dp_mean", QUANTILES, folder, [], "needs all rows in memory, so --data must be one file"),
-        ("user_level_mean", users, "memory://nothing", [], "must be on this machine if users are protected"),
+        ("user_level_mean", users, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
         ("dp_mean", MEAN, tmp_path, [], "has folders inside"),
         ("dp_mean", MEAN, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),

@@ -1,0 +1,150 @@
+"""The results that claims are judged on: an estimator's errors by size, and their comparison."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import scipy
+
+from reports.writing import setting
+from tasks.problems.kinds import measure_of
+from tasks.study.spec import StudySpec
+
+CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True)
+class Place:
+    """A panel, a form of an estimator there, a number of steps where it has several, and a rule for δ.
+
+    The rule is that of the paper, or else the headline's, if it is empty.
+    """
+
+    panel: str
+    form: str
+    steps: int | None = None
+    delta: str = ""
+
+    def rows_of(self, table: pd.DataFrame) -> pd.Series:
+        steps = table["steps"].isna() if self.steps is None else (table["steps"] == self.steps).fillna(False)
+        return (table["panel"] == self.panel) & (table["form"] == self.form) & steps
+
+
+@dataclass(frozen=True)
+class Evidence:
+    spec: StudySpec
+    results: pd.DataFrame
+
+    @property
+    def symbol(self) -> str:
+        """Symbol of the size in sentences: s where the study varies the sparsity, m for subsamples."""
+        return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.traits.size_symbol
+
+    def on_a_stand_in(self, place: Place) -> bool:
+        used = self.results.loc[place.rows_of(self.results), "data_source"]
+        return bool((used == "stand-in").any())
+
+    @property
+    def metric(self) -> str:
+        problem = self.spec.head_panel.problem
+        return measure_of(problem).metric(problem.traits)
+
+    def sizes_at(self, panel: str, size: int) -> dict[str, int]:
+        problem = self.spec.panel(panel).problem
+        if self.spec.axis == "s":
+            return {**problem.sizes(self.spec.headline.n), "s": size}
+        return problem.sizes(size)
+
+    def private(self, estimator: str, calibration: str) -> pd.DataFrame:
+        table = self.results
+        return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
+
+    def values(
+        self,
+        estimator: str,
+        place: Place,
+        calibration: str,
+        *,
+        metric: str | None = None,
+        epsilon: float | None = None,
+    ) -> dict[int, pd.Series]:
+        """Return size → the values of a metric by replicate, at a calibration or without privacy.
+
+        Sizes are sparsities where the study varies them. ε is the headline's, or the nearest in the panel.
+        Failed repetitions are left out.
+        """
+        table, head = self.results, self.spec.headline
+        in_panel = table[(table["panel"] == place.panel) & table["epsilon"].notna()]
+        if epsilon is None:
+            there = sorted(set(in_panel["epsilon"])) or [head.epsilon]
+            epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
+        printed = head.paper_delta in set(in_panel["delta_rule"])
+        delta = place.delta or (head.paper_delta if printed else head.delta)
+        private = (table["epsilon"] == epsilon) & (table["delta_rule"] == delta)
+        chosen = table[
+            (table["estimator"] == estimator)
+            & place.rows_of(table)
+            & (table["metric"] == (metric or self.metric))
+            & (table["status"] == "ok")
+            & ((private & (table["calibration"] == calibration)) | (table["calibration"] == "none"))
+        ]
+        return {
+            int(str(size)): rows.set_index("replicate")["value"].sort_index()
+            for size, rows in chosen.groupby("s" if self.spec.axis == "s" else "n", sort=True)
+        }
+
+    def span_of_sizes(self, values: dict[int, pd.Series]) -> str:
+        """Return the smallest and the largest size of some values in words: ``"n = 100–4,000"``."""
+        ends = dict.fromkeys((setting(min(values)), setting(max(values))))
+        return f"{self.symbol} = {'–'.join(ends)}"
+
+
+def mean_interval(values: pd.Series) -> tuple[float, float]:
+    """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
+    if len(values) < 2:
+        return -math.inf, math.inf
+    half = (
+        float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+        * float(values.std())
+        / math.sqrt(len(values))
+    )
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, float]:
+    """Return the confidence interval of a difference of means, Welch's."""
+    if min(len(first), len(second)) < 2:
+        return -math.inf, math.inf
+    if first.nunique() == second.nunique() == 1:
+        return (float(first.mean()) - float(second.mean()),) * 2
+    interval = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(CONFIDENCE)
+    return float(interval.low), float(interval.high)
+
+
+def common_replicates(
+    ours: dict[int, pd.Series], theirs: dict[int, pd.Series]
+) -> Iterator[tuple[int, pd.Series, pd.Series]]:
+    """Yield (size, values, values) on the replicates that both have."""
+    for n in sorted(set(ours) & set(theirs)):
+        both = ours[n].index.intersection(theirs[n].index)
+        if len(both):
+            yield n, ours[n].loc[both], theirs[n].loc[both]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two answers at a size: the ratio of their mean errors, and the interval of the mean difference."""
+
+    size: int
+    ratio: float
+    low: float
+    high: float
+
+
+def compared(ours: dict[int, pd.Series], theirs: dict[int, pd.Series], factor: float = 1.0) -> list[Compared]:
+    """Compare our errors with ``factor`` times theirs at each size."""
+    return [
+        Compared(n, float(mine.mean() / other.mean()), *mean_interval(mine - factor * other))
+        for n, mine, other in common_replicates(ours, theirs)
+    ]

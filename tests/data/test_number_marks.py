@@ -1,0 +1,105 @@
+"""How a file writes numbers: marks that are declared, the only possible ones, or a question."""
+
+import numpy as np
+import pytest
+
+from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
+from data.errors import DataError
+from data.tables.declared import read_declared
+from data.tables.schema import table_schema
+from tests.builders import refused
+
+EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
+
+
+def written(folder, *lines):
+    path = folder / "table.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def read(path, column, marks=PLAIN, missing="drop"):
+    declaration = Declaration(columns=(column,), marks=marks, missing=missing, n_rows=None)
+    return read_declared(path, declaration).table
+
+
+def number(name="x", missing=()):
+    return DeclaredColumn(name=name, lower=-1e5, upper=1e5, missing=missing)
+
+
+CODES = [
+    (";", ("1,50", "8,40"), "-9,00", PLAIN),
+    (";", ("1,5", "8,4"), "9,0", PLAIN),
+    (";", ("1,5", "8,4"), "99,9", PLAIN),
+    (";", ("1,5", "8,4"), "0,00", PLAIN),
+    (";", ("1.5", "8.4"), "-9.00", PLAIN),
+    (";", ("1,5", "8,4"), "-9.999,0", EUROPE),
+    (";", ("1,5", "8,4"), "9.999", EUROPE),
+    (";", ("1,5", "8,4"), "9999", EUROPE),
+    (";", ("1,5", "8,4"), "9 999", Marks(",", " ")),
+    (",", ("1.5", "8.4"), '"9,999"', ENGLISH),
+    ("\t", ("1,5", "8,4"), "-9,0", Marks(",")),
+    (";", ("1,5", "8,4"), "n.b.", PLAIN),
+]
+
+
+@pytest.mark.parametrize(("separator", "cells", "code", "marks"), CODES)
+def test_a_code_for_missing_is_read_with_the_marks_of_the_file(tmp_path, separator, cells, code, marks):
+    path = written(tmp_path, f"x{separator}y", *(f"{cell}{separator}1" for cell in (*cells, code)))
+    found = read(path, number(missing=(code.strip('"'),)), marks)["x"]
+    np.testing.assert_array_equal(found, [float(cell.replace(",", ".")) for cell in cells])
+
+
+NO_CELL = [(",", "-9,00", PLAIN), (",", "9 999", PLAIN), (";", "9'999", PLAIN), (";", "-9.999,0", PLAIN)]
+NO_CELL += [(";", "9.5", EUROPE), (",", "9,5", ENGLISH), ("\t", "9,0", PLAIN)]
+
+
+@pytest.mark.parametrize(("separator", "code", "marks"), NO_CELL)
+def test_a_code_that_no_cell_could_equal_is_refused_before_a_row_is_read(tmp_path, separator, code, marks):
+    path = written(tmp_path, f"x{separator}y", f"neither{separator}1")
+    refused(lambda: read(path, number(missing=(code,)), marks), DataError, "missing", "'x'", repr(code))
+
+
+def test_a_code_counts_among_the_cells_that_leave_two_readings(tmp_path):
+    refused(lambda: read(written(tmp_path, "x;y", "950;1"), number(missing=("9.999",))), DataError, "decimal")
+    refused(lambda: read(written(tmp_path, "x;y", "1,5;1"), number(missing=("9.5",))), DataError, "decimal")
+
+
+TEXTS = ["1,2", '"1,5 / 2,5"', "1,10", "0,5", '"1,2,3"', "1,5E3", "12,3456", "none"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_never_decides_what_a_mark_means_in_numbers(tmp_path, text):
+    path = written(tmp_path, "income;answers", f"1,200;{text}", "950;none")
+    refused(lambda: read(path, number("income")), DataError, "decimal", "thousands")
+    refused(lambda: table_schema(path), DataError, "--decimal", "--thousands")
+    found = read(path, number("income"), Marks(".", ","))["income"]
+    np.testing.assert_array_equal(found, [1200, 950])
+    np.testing.assert_array_equal(read(path, number("income"), Marks(","))["income"], [1.2, 950])
+
+
+def test_numbers_speak_for_their_own_column_only(tmp_path):
+    path = written(tmp_path, "income;dose", "1,200;0,5", "950;1,5")
+    refused(lambda: read(path, number("income")), DataError, "decimal")
+    np.testing.assert_array_equal(read(path, number("dose"))["dose"], [0.5, 1.5])
+
+
+@pytest.mark.parametrize("answers", [['"1,2"', '"1,2,3"'], ['"3,5"', "none of these"], ["1.2.3", '"1,234"']])
+def test_a_column_of_text_asks_no_question(tmp_path, answers):
+    path = written(tmp_path, "x,answers", *(f"{k},{each}" for k, each in enumerate(answers)))
+    assert table_schema(path).types == {"x": "whole number", "answers": "text"}
+
+
+def test_text_with_other_marks_than_the_declared_ones_is_text(tmp_path):
+    path = written(tmp_path, "income;version", "1.200,50;1.2", "950;1.10")
+    assert table_schema(path, EUROPE).types == {"income": "number", "version": "text"}
+
+
+def test_categories_are_compared_as_they_are_written(tmp_path):
+    path = written(tmp_path, "x;answers", "1,5;1,2", "2,5;1.2", "3,5;2,3")
+    answers = DeclaredColumn(name="answers", categories=("1,2", "1.2", "2,3"))
+    np.testing.assert_array_equal(read(path, answers)["answers"], [0, 1, 2])
+    other = DeclaredColumn(name="answers", categories=("1.2", "2,3"))
+    refused(lambda: read(path, other), DataError, "'answers'", "categories")
+    coded = DeclaredColumn(name="answers", categories=("1,2", "1.2"), missing=("2,3",))
+    np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])

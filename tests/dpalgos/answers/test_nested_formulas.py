@@ -1,0 +1,141 @@
+"""Nested models by formula are coded as if they were fitted alone."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import dpalgos.formula as private
+from dpalgos import InputError
+from dpalgos.answers.stored import model_of, plain_model
+from dpalgos.formula.nested import submodel_by_formula
+from tests.builders import refused
+
+BOUNDS = {"x": (-2, 2), "z": (0, 3), "y": (-20, 20)}
+LEVELS = {"g": ["a", "b"], "h": ["p", "q", "r"]}
+TERMS = ["x", "z", "g", "h", "x:z", "x:g", "z:h", "g:h", "x:g:h"]
+WHOLE = "y ~ x*g*h + z*h + x:z"
+BUDGET = {"epsilon": 1e6, "delta": 1e-6, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng, n = np.random.default_rng(3), 6_000
+    frame = pd.DataFrame({"x": rng.uniform(-1.8, 1.8, n), "z": rng.uniform(0.1, 2.9, n)})
+    frame["g"] = rng.choice(LEVELS["g"], n, p=[0.6, 0.4])
+    frame["h"] = rng.choice(LEVELS["h"], n, p=[0.5, 0.2, 0.3])
+    g, h = frame.g == "b", frame.h.map({"p": 0.0, "q": 1.0, "r": -1.5})
+    frame["y"] = 2 + frame.x - frame.z * h + 1.5 * g + h * g + frame.x * g * h + 0.3 * rng.standard_normal(n)
+    frame["event"] = (rng.random(n) < 1 / (1 + np.exp(-frame.y / 4))).astype(float)
+    frame["count"] = rng.poisson(np.exp(frame.y / 12)).astype(float)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def whole(table):
+    return private.ols(WHOLE, table, bounds=BOUNDS, levels=LEVELS, **BUDGET)
+
+
+def formulas():
+    rng = np.random.default_rng(7)
+    kept = [[name for name in TERMS if rng.random() < rng.choice([0.2, 0.5])] for _ in range(60)]
+    some = ["g", "x:g", "g:h", "x + g:h", "h + x:h", "g + h", "1", "C(g) + x", "h:g", "I(x - 1)", "center(z)"]
+    some += [
+        "x:g:h",
+        "C(h, Treatment('q'))",
+        "C(h, Treatment('r')):x",
+        "z:x + g",
+        "(x + g)**2",
+        "x/h",
+        "g - 1",
+    ]
+    return [
+        f"y ~ {start}{right}"
+        for start, right in [
+            *(("", each) for each in some),
+            *(("0 + ", each) for each in some if each not in ("1", "I(x - 1)", "center(z)")),
+            *((rng.choice(["", "0 + "]), " + ".join(each)) for each in kept if each),
+        ]
+    ]
+
+
+@pytest.mark.parametrize("formula", formulas())
+def test_every_nested_form_is_the_model_that_statsmodels_fits(formula, whole, table):
+    own, found = smf.ols(formula, table).fit(), whole.submodel(formula)
+    if "center" not in formula:  # which mean is subtracted is public here
+        assert set(found.params.index) == set(own.params.index)
+        np.testing.assert_allclose(found.params[own.params.index], own.params, atol=0.02)
+    np.testing.assert_allclose(found.predict(table.head(50)), own.predict(table.head(50)), atol=0.03)
+
+
+@pytest.mark.parametrize(("fit", "y", "atol"), [("logit", "event", 0.08), ("poisson", "count", 0.08)])
+def test_events_and_counts_are_coded_by_the_nested_formula(fit, y, atol, table):
+    bounds = {**BOUNDS, "count": (0, 30), "event": (0, 1)}
+    found = getattr(private, fit)(
+        WHOLE.replace("y ~", f"{y} ~"), table, bounds=bounds, levels=LEVELS, **BUDGET
+    )
+    for right in ("0 + g", "x:g", "h + g:h", "0 + x + g:h", "x:z + g"):
+        own = getattr(smf, fit)(f"{y} ~ {right}", table).fit(disp=0).params
+        np.testing.assert_allclose(found.submodel(f"{y} ~ {right}").params[own.index], own, atol=atol)
+
+
+def test_a_stored_model_is_coded_by_the_nested_formula_too(whole):
+    stored = model_of(json.loads(json.dumps(plain_model(whole.model))))
+    for formula in ("y ~ 0 + g", "y ~ x:h", "y ~ h:g + z"):
+        found = submodel_by_formula(stored, formula)
+        np.testing.assert_allclose(found.params, whole.submodel(formula).params)
+
+
+def test_splines_of_a_nested_model_have_the_knots_of_the_release(table):
+    whole = private.ols("y ~ z + h + bs(x, df=5):g", table, bounds=BOUNDS, levels=LEVELS, **BUDGET)
+    few, formula = table.head(30), "y ~ bs(x, df=5)"
+    own = smf.ols(formula, table).fit().predict(few)  # with knots at other quantiles
+    np.testing.assert_allclose(whole.submodel(formula).predict(few), own, atol=0.1)
+    refused(lambda: whole.submodel("y ~ x + g:h"), InputError, "g[T.b]:h[p]")
+
+
+def test_a_list_of_terms_is_coded_as_the_formula_of_these_terms(whole):
+    for terms, formula in ((["x:g"], "y ~ x:g"), (["h", "z"], "y ~ h + z"), (["g:h"], "y ~ g:h")):
+        found = whole.submodel(terms)
+        assert found.terms == whole.submodel(formula).terms
+        np.testing.assert_allclose(found.params, whole.submodel(formula).params)
+    assert whole.submodel(["g[T.b]", "x"]).terms == ("Intercept", "g[T.b]", "x")
+
+
+OUTSIDE = {
+    "y ~ I(x**2)": "I(x ** 2)",
+    "y ~ z + x:z:g": "x:z:g[a]",
+    "y ~ log(z + 1)": "log(z + 1)",
+    "y ~ x + I(2 * x)": "I(2 * x)",
+    "y ~ y": "y",
+    "x ~ z": "x",
+    "y ~ x + offset(z)": "offset",
+    "y ~ 0": "term",
+    "y ~ age": "age",
+}
+
+
+@pytest.mark.parametrize(("formula", "named"), OUTSIDE.items())
+def test_a_model_that_the_release_does_not_span_is_refused_by_name(formula, named, whole):
+    refused(lambda: whole.submodel(formula), InputError, named)
+
+
+def test_an_intercept_that_the_release_lacks_is_refused(table):
+    whole = private.ols("y ~ 0 + x + z", table, bounds=BOUNDS, **BUDGET)
+    refused(lambda: whole.submodel("y ~ x"), InputError, "Intercept")
+    coded = private.ols("y ~ 0 + g + x", table, bounds=BOUNDS, levels=LEVELS, **BUDGET)
+    own = smf.ols("y ~ x", table).fit().params
+    np.testing.assert_allclose(coded.submodel("y ~ x").params[own.index], own, atol=0.02)
+
+
+def test_a_release_without_a_formula_refuses_categories_that_would_be_coded_anew(whole):
+    names = ("age", "region=south", "region=west", "Intercept", "x")
+    groups = {"age": ("age",), "region": names[1:3], "x": ("x",)}
+    terms = whole.model.submodel(whole.model.terms[:5])
+    plain = replace(terms, terms=names, groups=groups, columns=("age", "region", "x"), declaration=None)
+    for formula in ("y ~ 0 + region", "y ~ age:region", "y ~ region:x + age"):
+        refused(lambda formula=formula: submodel_by_formula(plain, formula), InputError, "region")
+    refused(lambda: submodel_by_formula(replace(plain, intercept=""), "y ~ age"), InputError, "intercept")

@@ -1,0 +1,55 @@
+"""What an analyst declares of columns: codes for missing cells, and keys that do not exist."""
+
+import pytest
+from pydantic import ValidationError
+
+from tasks.file_schema import sentences
+from tasks.own_table.analyst_table import AnalystTable
+
+AGE = {"name": "age", "lower": 0, "upper": 120, "source": "a codebook"}
+KIND = {"name": "kind", "categories": ["9", "10"], "source": "a codebook"}
+SEX = {"name": "sex", "levels": {"f": ["F", "09.0"], "m": ["M"]}, "source": "a codebook"}
+TABLE = {"path": "table.csv", "rows": 100, "privacy_unit": "a person"}
+
+
+def codes(*columns, **table):
+    made = AnalystTable.model_validate({**TABLE, "columns": list(columns), **table})
+    return [each.missing for each in made.columns], made
+
+
+def test_codes_of_all_columns_are_declared_once():
+    found, table = codes(AGE, KIND, SEX, missing_codes=["9", "99"])
+    assert found == [("9", "99"), ("99",), ("99",)]
+    own = [{**each, "missing": list(one)} for each, one in zip((AGE, KIND, SEX), found, strict=True)]
+    assert codes(*own)[1].model_dump() == table.model_dump()  # the same question
+    assert codes({**AGE, "missing": []}, KIND, missing_codes=["-9"])[0] == [(), ("-9",)]
+    assert codes({**AGE, "missing": ["?"]}, missing_codes=["-9"])[0] == [("?",)]
+
+
+MARKS = [({}, "9 999"), ({}, "-9.999,0"), ({"decimal": ","}, "9.5"), ({"thousands": ","}, "9,5")]
+
+
+@pytest.mark.parametrize(("marks", "code"), MARKS)
+def test_a_code_that_is_a_number_in_no_file_with_these_marks_is_refused(marks, code):
+    with pytest.raises(ValidationError, match="missing of 'age'") as caught:
+        codes({**AGE, "missing": [code]}, **marks)
+    assert repr(code) in str(caught.value)
+    codes({**KIND, "missing": [code]}, **marks)  # a category is text
+
+
+@pytest.mark.parametrize(
+    ("changed", "where", "allowed"),
+    [
+        ({"user": "id"}, "user:", "user_id"),
+        ({"clusters": "None"}, "clusters:", "none"),
+        ({"columns": [{**AGE, "bounds": [0, 1]}]}, "columns.0.bounds:", "lower, upper"),
+        ({"columns": [AGE, {**KIND, "level": {}}], "row": 3}, "columns.1.level:", "levels"),
+    ],
+)
+def test_an_unknown_key_comes_with_those_that_are_allowed(changed, where, allowed):
+    with pytest.raises(ValidationError) as caught:
+        AnalystTable.model_validate({**TABLE, "columns": [AGE], **changed})
+    faults = [each for each in sentences(caught.value) if each.startswith(where)]
+    assert len(faults) == 1
+    assert allowed in faults[0]
+    assert [key for key in changed if key in str(caught.value)] == [*changed]  # all faults at once
