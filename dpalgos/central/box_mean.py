@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
+from dpalgos.catalog import Form, Published, Release, opposite_rows, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -104,10 +104,6 @@ def _limits(params: BoxMeanParams, d: int) -> tuple[FloatArray, FloatArray]:
     return for_columns("lower", params.lower, d).T, for_columns("upper", params.upper, d).T
 
 
-def _opposite_rows(params: BoxMeanParams, d: int, _: Published) -> Neighbors:
-    return pair(*_limits(params, d))
-
-
 def _rows_by_limit(params: BoxMeanParams, d: int, _: Published) -> list[FloatArray]:
     lower, upper = _limits(params, d)
     return [(lower + upper) / 2, upper, upper + 2 * (upper - lower)]
@@ -125,8 +121,8 @@ def _when(condition: Any, *releases: Release) -> tuple[Release, ...]:
     return tuple(replace(one, when=lambda p: with_interval(p) and condition(p)) for one in releases)
 
 
-MEAN_IN_CUBE = Release("mean", "the rest", interval, when=_in_cubes, witness=_opposite_rows)
-MEAN = Release("mean", "the rest", box, when=_is_gaussian, witness=_opposite_rows)
+MEAN_IN_CUBE = Release("mean", "the rest", interval, when=_in_cubes, witness=opposite_rows)
+MEAN = Release("mean", "the rest", box, when=_is_gaussian, witness=opposite_rows)
 RELEASES = (
     MEAN_IN_CUBE,
     MEAN,

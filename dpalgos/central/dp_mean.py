@@ -27,19 +27,17 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output lin
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, far_row_and_zeros, opposite_rows, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
     interval_of_entries,
     interval_shares,
-    with_entry_witnesses,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
@@ -83,16 +81,6 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
-    row = np.full(d, params.value_bound)
-    return pair(row, -row)
-
-
-def _rows_by_bound(params: DPMeanParams, d: int, _: Published) -> list[FloatArray]:
-    row = np.full(d, params.value_bound)
-    return [0 * row, 2 * row, 9 * row]
-
-
 MEAN = Release("mean", "the rest", box, witness=opposite_rows)
 
 
@@ -106,7 +94,8 @@ MEAN = Release("mean", "the rest", box, witness=opposite_rows)
     releases=(
         MEAN,
         *COLUMN_RELEASES,
-        *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _rows_by_bound),
+        replace(ENTRY_SQUARES, witness=far_row_and_zeros),
+        replace(ENTRY_TAIL, witness=far_row_and_zeros),
     ),
     forms={
         "private quantiles": Form(

@@ -35,7 +35,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Neighbors, Published, Release, opposite_rows, pair, register
 from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
@@ -120,13 +120,8 @@ def rows_off_support(
     return pair(along + off, along - off, response)
 
 
-def _opposite_rows(params: DPSparseGLMParams, d: int, _: Published) -> Neighbors:
-    """Return rows of the first round, where predictors are 0 in every family."""
-    return rows_off_support(params, d, [], params.far_response, of_values=False)
-
-
-SELECTION = Release("step: selection", "half; 0.3 of the last round", ball_mean, witness=_opposite_rows)
-VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=_opposite_rows)
+SELECTION = Release("step: selection", "half; 0.3 of the last round", ball_mean, witness=opposite_rows)
+VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=opposite_rows)
 
 
 @register(

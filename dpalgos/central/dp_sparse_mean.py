@@ -35,8 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Release, register
-from dpalgos.central.dp_mean import opposite_rows
+from dpalgos.catalog import Form, Release, opposite_rows, register
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, opposite_rows, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
@@ -197,15 +197,7 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-def _opposite_rows(params: PublicAxesMeanParams, d: int, _: Published) -> Neighbors:
-    """Return far rows on opposite sides of the public mean, along the first axis."""
-    assert params.public_X is not None
-    axes = PublicAxes(params.public_X, params.public_groups)
-    far = 1e9 * axes.spectrum.vectors[:1]
-    return pair(axes.center + far, axes.center - far)
-
-
-MEAN = Release("mean", 1.0, ball_mean, witness=_opposite_rows)
+MEAN = Release("mean", 1.0, ball_mean, witness=opposite_rows)
 
 
 @register(

@@ -20,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import (
+    Neighbors,
+    Published,
+    Release,
+    opposite_responses,
+    orthogonal_rows,
+    pair,
+    register,
+    shares_of,
+)
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import PrivateParams, positive
 from dpalgos.release.spend import Spend
@@ -49,19 +58,8 @@ def axis_left_empty(params: Any, d: int, _: Published) -> Neighbors:
     return pair(axes, other)
 
 
-def _orthogonal_rows(params: Any, d: int, _: Published) -> Neighbors:
-    axes = params.covariate_bound * np.eye(d)
-    return pair(axes[0], axes[-1])
-
-
-def opposite_responses(params: Any, d: int, _: Published) -> Neighbors:
-    """Return the same row with far responses, wherever the coefficients are."""
-    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (1 + params.response_bound)
-    return pair(row, row, far, -far)
-
-
 SMALLEST_EIGENVALUE = Release("least eigenvalue", 1 / 3, eigenvalue_sensitivity, witness=axis_left_empty)
-GRAM = Release("X'X", 1 / 3, outer_product, witness=_orthogonal_rows)
+GRAM = Release("X'X", 1 / 3, outer_product, witness=orthogonal_rows)
 CROSS_PRODUCTS = Release("X'y", 1 / 3, ball_mean, witness=opposite_responses)
 RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
 

@@ -38,7 +38,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import (
+    Form,
+    Neighbors,
+    Published,
+    Release,
+    opposite_responses,
+    opposite_rows,
+    pair,
+    register,
+    shares_of,
+)
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram, lemma
 from dpalgos.params import PrivateParams, checked, positive
@@ -111,16 +121,6 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
-def _opposite_corners(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
-    lower, upper = params.limits(d)
-    return pair(upper, lower)
-
-
-def _opposite_responses(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
-    row, up = params.limits(d)[1], params.response_bound
-    return pair(row, row, up, -up)
-
-
 def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
     """Return the rows that move sums most, within one half of the whole box or from one half to the other."""
     low, high = (limit[None] for limit in params.limits(d))
@@ -143,10 +143,10 @@ def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Nei
     return pair(*max(apart, key=lambda each: distance(*each)))
 
 
-ROWS_IN_HALVES = Release("rows in halves", 0.1, histogram, witness=_opposite_corners)
-ROWS_IN_BOXES = Release("rows in boxes", 0.3, histogram, witness=_opposite_corners)
+ROWS_IN_HALVES = Release("rows in halves", 0.1, histogram, witness=opposite_rows)
+ROWS_IN_BOXES = Release("rows in boxes", 0.3, histogram, witness=opposite_rows)
 SUMS_OF_ROWS = Release("sums of rows", 0.3, sums_sensitivity, witness=_rows_in_halves)
-SUMS_OF_RESPONSES = Release("sums of responses", 0.3, ball_mean, witness=_opposite_responses)
+SUMS_OF_RESPONSES = Release("sums of responses", 0.3, ball_mean, witness=opposite_responses)
 RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Release, register, shares_of
-from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, opposite_responses, release_gram
+from dpalgos.catalog import Release, opposite_responses, register, shares_of
+from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk

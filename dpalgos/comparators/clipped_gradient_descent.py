@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, opposite_responses, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
@@ -47,12 +47,7 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-def _opposite_responses(params: ClippedGradientDescentParams, d: int, _: Published) -> Neighbors:
-    row, far = np.eye(1, d), 1e9 * params.clip_norm
-    return pair(row, row, far, -far)
-
-
-GRADIENT = Release("gradient", 1.0, ball_mean, witness=_opposite_responses)
+GRADIENT = Release("gradient", 1.0, ball_mean, witness=opposite_responses)
 
 
 @register(

@@ -43,13 +43,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import (
+    Form,
+    Published,
+    Release,
+    far_row_and_zeros,
+    opposite_rows,
+    orthogonal_rows,
+    register,
+    shares_of,
+)
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ReleasedOffset,
     ball_releases,
-    far_along_axes,
     interval_in_ball,
     interval_shares,
 )
@@ -105,11 +113,6 @@ class ClippedMeanParams(IntervalParams):
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
 
-def _opposite_rows(_: ClippedMeanParams, d: int, __: Published) -> Neighbors:
-    far = 1e9 * np.eye(1, d)
-    return pair(far, -far)
-
-
 def _coarse_center(params: ClippedMeanParams, d: int, published: Published) -> FloatArray:
     center: FloatArray = np.zeros((d, 1))
     for offset in published[: _n_stages(params)]:
@@ -127,20 +130,6 @@ def _last_center(params: ClippedMeanParams, d: int, published: Published) -> Flo
     return center
 
 
-def _far_from_coarse(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
-    return pair(1e9 * np.eye(1, d), _coarse_center(params, d, published).T)
-
-
-def _far_from_last(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
-    return pair(1e9 * np.eye(1, d), _last_center(params, d, published).T)
-
-
-def _along_axes(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
-    if d == 1:
-        return _far_from_coarse(params, d, published)
-    return far_along_axes(_coarse_center(params, d, published))
-
-
 def _spreads_differ(params: ClippedMeanParams) -> bool:
     return params.spreads_differ
 
@@ -150,12 +139,12 @@ CENTER = Release(
     lambda params: 0.08 if params.spreads_differ else 0.1,
     ball_mean,
     when=lambda params: params.mean_bound is not None,
-    witness=_opposite_rows,
+    witness=opposite_rows,
 )
-OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=_spreads_differ, witness=_far_from_coarse)
-MEAN = Release("mean", "the rest", ball_mean, witness=_opposite_rows)
-SPREAD = Release("spread", 0.05, outer_product, when=_spreads_differ, witness=_along_axes)
-OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=_spreads_differ, witness=_far_from_last)
+OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=_spreads_differ, witness=far_row_and_zeros)
+MEAN = Release("mean", "the rest", ball_mean, witness=opposite_rows)
+SPREAD = Release("spread", 0.05, outer_product, when=_spreads_differ, witness=orthogonal_rows)
+OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=_spreads_differ, witness=far_row_and_zeros)
 RELEASES = CENTER, OUTSIDE_LEVEL, MEAN, SPREAD, OUTSIDE_BALL, *ball_releases(_last_center)
 
 

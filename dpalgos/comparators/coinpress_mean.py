@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Published, Release, opposite_rows, register
 from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
@@ -57,19 +57,14 @@ class CoinPressMeanParams(IntervalParams):
         return self.split_budget(rounds, interval_shares(self))
 
 
-def _opposite_rows(params: CoinPressMeanParams, d: int, _: Published) -> Neighbors:
-    far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
-    return pair(far, -far)
-
-
 def _last_center(params: CoinPressMeanParams, d: int, published: Published) -> FloatArray:
     return sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
 
 
 CENTER = Release(
-    "center", "¼ of the rest", ball_mean, when=lambda params: params.n_rounds > 1, witness=_opposite_rows
+    "center", "¼ of the rest", ball_mean, when=lambda params: params.n_rounds > 1, witness=opposite_rows
 )
-MEAN = Release("mean", "the rest", ball_mean, witness=_opposite_rows)
+MEAN = Release("mean", "the rest", ball_mean, witness=opposite_rows)
 
 
 def tail_norm(d: int, miss: float) -> float:

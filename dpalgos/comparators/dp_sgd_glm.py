@@ -28,12 +28,11 @@ privacy, Algorithm 1.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, opposite_rows, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -60,12 +59,6 @@ class DPSGDGLMParams(PrivateFamilyParams):
     step_size: float | None = positive(
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None
     )
-
-
-def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
-    """Return opposite rows of one label, or whose residuals are clipped wherever the iterate lies."""
-    row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 0.0)
-    return pair(row, -row, far)
 
 
 GRADIENT = Release("gradient", 1.0, ball_mean, witness=opposite_rows)

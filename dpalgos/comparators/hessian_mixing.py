@@ -32,8 +32,8 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Release, register
-from dpalgos.comparators.adassp import axis_left_empty, opposite_responses
+from dpalgos.catalog import Release, opposite_responses, register
+from dpalgos.comparators.adassp import axis_left_empty
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk

@@ -37,7 +37,7 @@ import scipy
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Form, Neighbors, Published, Release, opposite_rows, pair, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
@@ -100,11 +100,6 @@ def _rows_in_other_bins(_: KarwaVadhanMeanParams, d: int, __: Published) -> Neig
     return pair(np.zeros((2, d)), np.vstack([np.zeros((1, d)), np.full((1, d), 1e9)]))
 
 
-def _opposite_rows(_: KarwaVadhanMeanParams, d: int, __: Published) -> Neighbors:
-    far = np.full((1, d), 1e9)
-    return pair(far, -far)
-
-
 def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Published) -> list[FloatArray]:
     std, far = np.full((d, 1), params.std_bounds[1]), np.full((1, d), 1e9)
     if not params.std_known:
@@ -114,8 +109,8 @@ def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Publi
 
 
 SPREAD = Release("spread", 0.1, count, when=lambda params: not params.std_known, witness=_rows_in_other_bins)
-CENTER = Release("center", 0.1, count, witness=_opposite_rows)
-MEAN = Release("mean", "the rest", box, witness=_opposite_rows)
+CENTER = Release("center", 0.1, count, witness=opposite_rows)
+MEAN = Release("mean", "the rest", box, witness=opposite_rows)
 RELEASES = (
     SPREAD,
     CENTER,

@@ -49,8 +49,7 @@ import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Release, register
-from dpalgos.comparators.dp_sgd_glm import opposite_rows
+from dpalgos.catalog import Release, opposite_rows, register
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
@@ -76,7 +75,9 @@ class ObjectivePerturbationGLMParams(PrivateFamilyParams):
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )
-    step_size: float = positive("factor on a Newton step, before it is halved where need be", default=1.0)
+    step_size: float = positive(
+        "factor on a Newton step, before it is halved; only with at most 200 columns", default=1.0
+    )
     coef_bound: float | None = positive(
         "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
         default=None,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, opposite_rows, register
 from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
@@ -59,13 +59,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-def _opposite_rows(params: OutputPerturbationGLMParams, d: int, _: Published) -> Neighbors:
-    """Return opposite rows whose residuals are clipped wherever the minimum lies."""
-    row, bound = params.covariate_bound * np.eye(1, d), params.response_bound or 1.0
-    return pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))
-
-
-MINIMUM = Release("minimum", 1.0, minimum_sensitivity, witness=_opposite_rows)
+MINIMUM = Release("minimum", 1.0, minimum_sensitivity, witness=opposite_rows)
 
 
 @register(

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, opposite_rows, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers
@@ -122,24 +122,8 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     )
 
 
-def _opposite_rows(params: ScreenedSparseGLMParams, d: int, _: Published) -> Neighbors:
-    ones = np.full(d, params.covariate_bound)
-    return pair(ones, -ones, params.far_response)
-
-
-def _opposite_selected_rows(params: ScreenedSparseGLMParams, d: int, published: Published) -> Neighbors:
-    """Return opposite rows on the selected coordinates with the same response; they attain it at β = 0."""
-    selected = np.empty(0, dtype=int)
-    for batch in range(len(batch_sizes(params.sparsity))):
-        candidates = np.delete(np.arange(d), selected)
-        selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
-    row = np.zeros(d)
-    row[selected] = params.radius / np.sqrt(params.sparsity)
-    return pair(row, -row, params.far_response)
-
-
-SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=_opposite_rows)
-STEP = Release("step", "the rest", ball_mean, witness=_opposite_selected_rows)
+SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=opposite_rows)
+STEP = Release("step", "the rest", ball_mean, witness=opposite_rows)
 
 
 @register(

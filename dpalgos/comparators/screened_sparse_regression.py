@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Neighbors, Published, Release, opposite_rows, pair, register, shares_of
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -56,11 +56,6 @@ class ScreenedSparseRegressionParams(PrivateParams):
     )
 
 
-def _opposite_rows(params: ScreenedSparseRegressionParams, d: int, _: Published) -> Neighbors:
-    ones = np.full(d, params.covariate_bound)
-    return pair(ones, -ones, params.response_bound)
-
-
 def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: Published) -> Neighbors:
     """Return rows z = c (u, 1) and z' = c (u, −1), with a unit vector u on the selected coordinates."""
     row, response = np.zeros(d), params.response_bound
@@ -69,7 +64,7 @@ def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: 
 
 
 MOMENTS = Release("moments", 0.5, outer_product, witness=_orthogonal_rows)
-RELEASES = replace(SCORES, share=0.5, witness=_opposite_rows), MOMENTS
+RELEASES = replace(SCORES, share=0.5, witness=opposite_rows), MOMENTS
 
 
 @register(

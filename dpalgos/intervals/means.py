@@ -26,6 +26,7 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.params import IntervalParams
+from dpalgos.release.declared import orthogonal_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares
@@ -184,23 +185,13 @@ PURE_SQUARES = Release(SCORE_MOMENTS, "0.1 of ε", interval, when=with_interval)
 PURE_TAIL = Release(TAIL, "0.3 of ε", tail_l1_sensitivity, when=with_interval)
 
 
-def far_along_axes(center: FloatArray) -> Neighbors:
-    """Return far rows along the first and the last axis from a center (d, 1)."""
-    d = len(center)
-    return pair(center.T + 1e9 * np.eye(d)[[0]], center.T + 1e9 * np.eye(d)[[d - 1]])
-
-
 def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:
     """Return the releases for an interval, with far rows as witnesses, given the last center (d, 1)."""
 
-    def along_axes(params: Any, d: int, published: Published) -> Neighbors:
-        return far_along_axes(center(params, d, published))
-
     def against_center(params: Any, d: int, published: Published) -> Neighbors:
-        last = center(params, d, published)
-        return pair(far_along_axes(last)[0], last.T)
+        return pair(np.full(d, 1e9), center(params, d, published).T)
 
-    return replace(BALL_SQUARES, witness=along_axes), replace(BALL_TAIL, witness=against_center)
+    return replace(BALL_SQUARES, witness=orthogonal_rows), replace(BALL_TAIL, witness=against_center)
 
 
 def with_entry_witnesses(

@@ -71,6 +71,33 @@ def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None
     return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
 
 
+# Witnesses that attain most sensitivities: far rows and responses, which the estimator clips.
+_FAR, _FAR_RESPONSE = 1e9, 1e15
+
+
+def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
+    """Return opposite rows with one far response, or with a label of the family."""
+    row = np.full(d, _FAR)
+    return pair(row, -row, getattr(params, "far_response", _FAR_RESPONSE))
+
+
+def opposite_responses(_: Any, d: int, __: Published) -> Neighbors:
+    """Return a far row along the first axis, with opposite responses."""
+    row = _FAR * np.eye(1, d)
+    return pair(row, row, _FAR_RESPONSE, -_FAR_RESPONSE)
+
+
+def orthogonal_rows(_: Any, d: int, __: Published) -> Neighbors:
+    """Return far rows along the first and the last axis; a far row and zeros if there is one axis."""
+    first, last = _FAR * np.eye(d)[0], _FAR * np.eye(d)[-1]
+    return pair(first, last * (d > 1))
+
+
+def far_row_and_zeros(_: Any, d: int, __: Published) -> Neighbors:
+    """Return a far row, and zeros."""
+    return pair(np.full(d, _FAR), np.zeros(d), 1.0)
+
+
 def with_interval(params: Any) -> bool:
     """Return whether ``params`` request an interval: for ``when``."""
     return getattr(params, "interval", None) is not None

@@ -36,7 +36,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
-from dpalgos.catalog import Release
+from dpalgos.catalog import Neighbors, Published, Release, far_row_and_zeros, opposite_rows
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -343,7 +343,19 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
 
 
-def mean_releases(name: str, of: str, bins: Witness, rows: Witness) -> MeanReleases:
+def of_two_rows(witness: Witness) -> Witness:
+    """Return a witness whose rows are two of one user each."""
+
+    def doubled(params: Any, d: int, published: Published) -> Neighbors:
+        neighbors = witness(params, d, published)
+        assert neighbors is not None
+        X, y, other_X, other_y = (np.repeat(part, 2, axis=0) for part in neighbors)
+        return X, y, other_X, other_y
+
+    return doubled
+
+
+def mean_releases(name: str, of: str) -> MeanReleases:
     """Return the releases of a mean over users called ``name``, with their witnesses.
 
     ``of`` is what their shares are parts of.
@@ -355,9 +367,12 @@ def mean_releases(name: str, of: str, bins: Witness, rows: Witness) -> MeanRelea
     def is_refined(params: Any) -> bool:
         return has_range(params) and params.calibration == "tight"
 
+    rows = of_two_rows(opposite_rows)
     ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
     return MeanReleases(
-        Release(f"range of the {name}", ranges, row_count, when=has_range, witness=bins),
+        Release(
+            f"range of the {name}", ranges, row_count, when=has_range, witness=of_two_rows(far_row_and_zeros)
+        ),
         Release(f"first {name}", first, ball_mean, when=is_refined, witness=rows),
         Release(name, "the rest", ball_mean, witness=rows),
     )

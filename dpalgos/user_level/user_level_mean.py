@@ -28,7 +28,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, pair, register, with_interval
+from dpalgos.catalog import (
+    Form,
+    Neighbors,
+    Published,
+    pair,
+    register,
+    with_interval,
+)
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation, rotated_radius
@@ -58,15 +65,6 @@ def _user(row: FloatArray) -> FloatArray:
     return np.repeat(row, 2, axis=0)
 
 
-def _all_bins_left(_: UserLevelMeanParams, d: int, __: Published) -> Neighbors:
-    return pair(np.zeros((2, d)), np.full((2, d), 1e9))
-
-
-def _opposite_users(_: UserLevelMeanParams, d: int, __: Published) -> Neighbors:
-    far = np.full((2, d), 1e9)
-    return pair(far, -far)
-
-
 def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatArray:
     """Return the last released center as a row (1, d)."""
     if params.aggregation != "winsorized" or params.calibration != "tight":
@@ -94,7 +92,7 @@ def _maybe(params: UserLevelMeanParams) -> bool | None:
     return None if with_interval(params) else False
 
 
-MEAN_RELEASES = mean_releases("mean", " of the rest", _all_bins_left, _opposite_users)
+MEAN_RELEASES = mean_releases("mean", " of the rest")
 RELEASES = (
     *MEAN_RELEASES,
     replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),

@@ -35,13 +35,21 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Th
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of, with_interval
+from dpalgos.catalog import (
+    Form,
+    Release,
+    far_row_and_zeros,
+    opposite_responses,
+    orthogonal_rows,
+    register,
+    shares_of,
+    with_interval,
+)
 from dpalgos.errors import InputError
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
@@ -59,7 +67,7 @@ from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.moments import weighted_moments
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, of_two_rows
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 
 _STEP_SHARE = 0.4  # of μ², with an interval
@@ -123,38 +131,19 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         return self.split_budget({"steps": _STEP_SHARE, **shares_of(INTERVAL_RELEASES, self)})
 
 
-def _all_bins_left(_: GradientStepParams, d: int, __: Published) -> Neighbors:
-    return pair(np.zeros((2, d)), np.full((2, d), 1e9), 1.0)
-
-
-def _opposite_gradients(_: GradientStepParams, d: int, __: Published) -> Neighbors:
-    """Return the two rows of one user, whose gradients at the start are large and opposite."""
-    far, ones = np.zeros((2, d)), np.ones(2)
-    far[:, 0] = 1e9
-    return far, ones, far, -ones
-
-
-def _user_along(d: int, axis: int) -> FloatArray:
-    return 1e9 * np.repeat(np.eye(d)[[axis]], 2, axis=0)
-
-
-def _opposite_responses(_: Any, d: int, __: Published) -> Neighbors:
-    return pair(_user_along(d, 0), _user_along(d, 0), 1e30, -1e30)
-
-
-def _orthogonal_users(_: Any, d: int, __: Published) -> Neighbors:
-    return pair(_user_along(d, 0), _user_along(d, -1))
-
-
-def _far_user_and_none(_: Any, d: int, __: Published) -> Neighbors:
-    return pair(_user_along(d, 0), np.zeros((2, d)))
-
-
-GRADIENT_RELEASES = mean_releases("gradient", "", _all_bins_left, _opposite_gradients)
-LAST_GRADIENT = Release("last gradient", 0.25, ball_mean, when=with_interval, witness=_opposite_responses)
-CURVATURE = Release("curvature", 0.15, outer_product, when=with_interval, witness=_orthogonal_users)
-SQUARES = Release(SCORE_MOMENTS, 0.06, outer_product, when=with_interval, witness=_orthogonal_users)
-SHARES_BY_SIZE = Release(TAIL, 0.14, tail_sensitivity, when=with_interval, witness=_far_user_and_none)
+GRADIENT_RELEASES = mean_releases("gradient", "")
+LAST_GRADIENT = Release(
+    "last gradient", 0.25, ball_mean, when=with_interval, witness=of_two_rows(opposite_responses)
+)
+CURVATURE = Release(
+    "curvature", 0.15, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+)
+SQUARES = Release(
+    SCORE_MOMENTS, 0.06, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+)
+SHARES_BY_SIZE = Release(
+    TAIL, 0.14, tail_sensitivity, when=with_interval, witness=of_two_rows(far_row_and_zeros)
+)
 INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
 
 

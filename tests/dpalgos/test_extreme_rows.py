@@ -10,6 +10,7 @@ from dpalgos.central.preconditioned.queries import WhiteRows
 from dpalgos.central.preconditioned.releases import FAR_ROWS, STEP
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
+from dpalgos.models.ridge import reached_minimum
 from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
@@ -128,13 +129,27 @@ def test_a_step_that_whitens_covers_rows_along_two_axes():
 
 @pytest.mark.parametrize("name", ["objective_perturbation_glm", "output_perturbation_glm"])
 @pytest.mark.parametrize("size", [2.0**53, 1e30, LARGEST_VALUE])
-def test_a_minimum_is_found_whatever_the_size_of_a_response(name, size):
+@pytest.mark.parametrize("copies", [1, 100])  # of each column: 300 columns have another solver
+def test_a_minimum_is_found_whatever_the_size_of_a_response(name, size, copies):
     """The loss of a large response hid that of all other rows: the solver refused, which showed the row."""
     X, y = np.tile([1.35, 0.17, 1.02], (60, 1)), np.full(60, -2.3)
     X[0], y[0] = [0.5, 0.0, 1e-30], -size
+    X = np.tile(X, copies)
     for seed in range(5):
         _, answer = recorded(name, Sample(X, y), dpalgos.get_estimator(name).example, seed=seed)
         assert np.isfinite(answer).all()
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic"])
+def test_a_minimum_of_many_columns_is_as_exact_as_double_precision_allows(family):
+    """The values of the risk decide it to 1e-12 only; the public tolerance of many rows is smaller."""
+    rng = np.random.default_rng(0)
+    X, n = rng.standard_normal((1000, 250)), 1000.0
+    bound = {"response_bound": 1.0} if family == "gaussian" else {}
+    penalties = {"row_bound": 1.0, "ridge": np.full(2, 0.5 / n), "tilt": rng.standard_normal((250, 2)) / n}
+    sample = Sample(X, (X[:, 0] > 0).astype(float), n_replicates=2)
+    model = get_family(family, **bound, private=True)
+    reached_minimum(model, sample, penalties, np.full(2, 1e-14), n_iterations=100)
 
 
 @pytest.mark.parametrize("form", ["whitened again", "events"])

@@ -237,6 +237,11 @@ class PrivateFamilyParams(PrivateParams):
     def family_object(self) -> Family:
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
+    @property
+    def far_response(self) -> float:
+        """Return a response of a largest residual, or a label, for witnesses."""
+        return 0.0 if self.response_bound is None else 1e9 * float(np.ceil(self.response_bound))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SparseFamilyParams(PrivateFamilyParams):
@@ -245,8 +250,3 @@ class SparseFamilyParams(PrivateFamilyParams):
     family: str = choice("distribution of the responses", SPARSE_FAMILIES)
     covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
     sparsity: int = count("s, number of coefficients that are selected")
-
-    @property
-    def far_response(self) -> float:
-        """Return a response of a largest residual where predictors are 0, for witnesses."""
-        return 0.0 if self.response_bound is None else float(np.ceil(2 * self.response_bound) + 2)
