@@ -20,10 +20,6 @@ from dpalgos.release.declared import (
     Neighbors,
     Published,
     Release,
-    far_row_and_zeros,
-    opposite_responses,
-    opposite_rows,
-    orthogonal_rows,
     pair,
     shares_of,
     with_interval,
@@ -35,7 +31,6 @@ from dpalgos.typing import FloatArray
 
 __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release"]
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
-__all__ += ["far_row_and_zeros", "opposite_responses", "opposite_rows", "orthogonal_rows"]
 __all__ += ["register", "shares_of", "with_interval"]
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")

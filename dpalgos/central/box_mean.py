@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, opposite_rows, register, with_interval
+from dpalgos.catalog import Form, Published, Release, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -59,6 +59,7 @@ from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import IntervalParams, checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
+from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

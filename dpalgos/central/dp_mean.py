@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
-from dpalgos.catalog import Form, Release, far_row_and_zeros, opposite_rows, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
@@ -44,6 +44,7 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, positive
+from dpalgos.release.declared import far_row_and_zeros, opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate

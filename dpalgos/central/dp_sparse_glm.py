@@ -35,7 +35,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, opposite_rows, pair, register
+from dpalgos.catalog import Neighbors, Published, Release, pair, register
 from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
@@ -43,6 +43,7 @@ from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import opposite_rows
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample

@@ -20,18 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import (
-    Neighbors,
-    Published,
-    Release,
-    opposite_responses,
-    orthogonal_rows,
-    pair,
-    register,
-    shares_of,
-)
+from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import PrivateParams, positive
+from dpalgos.release.declared import opposite_responses, orthogonal_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript

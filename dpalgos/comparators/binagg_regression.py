@@ -38,21 +38,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import (
-    Form,
-    Neighbors,
-    Published,
-    Release,
-    opposite_responses,
-    opposite_rows,
-    pair,
-    register,
-    shares_of,
-)
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram, lemma
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.declared import opposite_responses, opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group

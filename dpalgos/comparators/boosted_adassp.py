@@ -26,12 +26,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.catalog import Release, opposite_responses, register, shares_of
+from dpalgos.catalog import Release, register, shares_of
 from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.declared import opposite_responses
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.catalog import Release, opposite_responses, register
+from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.declared import opposite_responses
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import row_lengths

@@ -43,16 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import (
-    Form,
-    Published,
-    Release,
-    far_row_and_zeros,
-    opposite_rows,
-    orthogonal_rows,
-    register,
-    shares_of,
-)
+from dpalgos.catalog import Form, Published, Release, register, shares_of
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
@@ -65,6 +56,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.declared import far_row_and_zeros, opposite_rows, orthogonal_rows
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares

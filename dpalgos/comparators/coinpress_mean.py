@@ -29,10 +29,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
-from dpalgos.catalog import Form, Published, Release, opposite_rows, register
+from dpalgos.catalog import Form, Published, Release, register
 from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
+from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset

@@ -32,11 +32,12 @@ from itertools import cycle
 import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.catalog import Form, Release, opposite_rows, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, positive
+from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Neighbors, Published, Release, opposite_rows, pair, register, shares_of
+from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -32,6 +32,7 @@ from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate

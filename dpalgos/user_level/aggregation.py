@@ -36,7 +36,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
-from dpalgos.catalog import Neighbors, Published, Release, far_row_and_zeros, opposite_rows
+from dpalgos.catalog import Neighbors, Published, Release
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -65,7 +65,7 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.declared import Witness
+from dpalgos.release.declared import Witness, far_row_and_zeros, opposite_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares

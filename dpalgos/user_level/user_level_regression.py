@@ -40,16 +40,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import (
-    Form,
-    Release,
-    far_row_and_zeros,
-    opposite_responses,
-    orthogonal_rows,
-    register,
-    shares_of,
-    with_interval,
-)
+from dpalgos.catalog import Form, Release, register, shares_of, with_interval
 from dpalgos.errors import InputError
 from dpalgos.interval import BENT, CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
@@ -59,6 +50,7 @@ from dpalgos.intervals.tails import TAIL, counts, release_tail, tail_sensitivity
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.params import IntervalParams, choice, count, positive
+from dpalgos.release.declared import far_row_and_zeros, opposite_responses, orthogonal_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript

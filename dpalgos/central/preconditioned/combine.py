@@ -7,7 +7,7 @@ James–Stein shrinks slopes, orthogonal to the intercept, by the part that nois
 counts, it shrinks the change that steps made to the intercept in the same way. Each direction that a further
 whitening leaves unresolved has a factor of its own.
 
-The noise of a step stays in all later ones as far as they are damped: the ridge of a Newton step takes only a
+The noise of a step stays in all later ones as far as they are damped. The ridge of a Newton step takes only a
 part of it. Slopes stand out if A = ‖slopes‖² is at least twice V, the variance that noise explains. If they
 do not, they are 0. The probability that slopes predict better than the intercept alone is 1/(1 + e^−u),
 
