@@ -32,7 +32,7 @@ _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a g
 Bounds = tuple[float, float] | None
 
 
-class Units(NamedTuple):
+class PrivacyUnits(NamedTuple):
     """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
 
     ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
@@ -99,7 +99,7 @@ class Sample:
         moved: IntArray | None = None,
     ) -> None:
         self.offset_bounds: Bounds = None
-        self.units: Units | None = None
+        self.units: PrivacyUnits | None = None
         self.leaves_out_unused_rows = False
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
@@ -189,7 +189,7 @@ class Sample:
             one.planned_users = self.planned_users
         return one
 
-    def with_units(self, units: Units, planned: float) -> "Sample":
+    def with_units(self, units: PrivacyUnits, planned: float) -> "Sample":
         """Return the same rows of one replicate in units of privacy; ``planned`` counts those of the plan."""
         copy = self._same()
         copy.units, copy.n_rows, copy.planned_rows = units, np.array([units.n_units]), planned

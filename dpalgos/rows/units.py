@@ -2,15 +2,16 @@
 
 Each query of an estimator is a mean of clipped contributions of rows. A unit contributes the weighted sum of
 its rows' contributions. The weights of a unit's rows lie in [0, 1] and sum to at most 1. The set of clipped
-contributions is convex and, where weights may sum to less than 1, contains 0. Therefore a unit with any
-number of rows moves a query by at most the sensitivity for one row, with n the public number of units.
+contributions is convex, and contains 0 where weights may sum to less than 1. Therefore the sensitivities for
+rows hold for units with any number of rows. n is then the public number of units.
 
-    person_weight     weight of row i of unit u with m rows           the coefficient is that of
-    "equal"           (w_i/w_max)/m                                    least squares with weights w_i/m
-    "rows"            (w_i/w_max)/k for at most k rows, 0 for others   least squares with weights w_i
+With weights w_i, at most w_max, and a unit of m rows, row i weighs
 
-Without weights w_i, a unit's weights are 1/m and sum to 1. In all other cases, the sum of all weights is
-private. It is released, and replaces n in all means and sensitivities (:func:`Sample.with_total`).
+    person_weight="equal":   w_i/(w_max m)
+    person_weight="rows":    w_i/(w_max k), for at most k rows of a unit; other rows weigh 0
+
+Without weights w_i, rows of equal persons weigh 1/m, and a unit weighs 1. In all other cases, the sum of all
+weights is private. It is released, and replaces n in means and sensitivities (:func:`Sample.with_total`).
 
 Bit by bit, what is computed for one unit depends on no other unit. Products with rows are computed column by
 column (:func:`row_products`), since the last rows of a matrix product are summed in another order.
@@ -22,7 +23,7 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.params import Params, choice, count, positive
-from dpalgos.rows.sample import Sample, Units
+from dpalgos.rows.sample import PrivacyUnits, Sample
 from dpalgos.rows.users import public_positions
 from dpalgos.typing import FloatArray
 
@@ -35,7 +36,7 @@ class UnitParams(Params):
     """Keywords of estimators that protect people and take weights."""
 
     person_weight: str = choice(
-        "with user_ids: 'equal', each person counts once; 'rows', each of at most max_rows rows counts once",
+        "with user_ids: 'equal', each person counts once; 'rows', each row counts once, up to max_rows",
         (EQUAL, BY_ROWS),
         default=EQUAL,
     )
@@ -86,7 +87,7 @@ class UnitParams(Params):
         if sample.row_weights is not None and self.max_weight is not None:
             weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
         if sample.user_codes is None:
-            return sample.with_units(Units(None, weights, float(used.sum())), planned)
+            return sample.with_units(PrivacyUnits(None, weights, float(used.sum())), planned)
         sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
         codes = (np.cumsum(sizes > 0) - 1)[sample.user_codes]  # without gaps
         sizes = sizes[sizes > 0]
@@ -95,4 +96,4 @@ class UnitParams(Params):
             weights[used] /= sizes[codes[used]]
         else:
             weights[used] *= (public_positions(codes[used]) < self.max_rows) / self.max_rows
-        return sample.with_units(Units(codes, weights, float(len(sizes)), starts), planned)
+        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts), planned)
