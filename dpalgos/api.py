@@ -92,7 +92,7 @@ def estimate(
     generators = replicate_generators(rng, replicates)
     sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights)
     estimator = estimator.for_unit(people=sample.user_codes is not None)
-    if sample.user_codes is not None:
+    if user_ids is not None:
         _check_unit(estimator)
     if sample.row_weights is not None and not estimator.takes_people:
         raise InputError(f"weights must be left out for {name}, which does not take them")

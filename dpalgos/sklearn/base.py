@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
+from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
+from dpalgos.errors import InputError
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
@@ -99,6 +101,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound.
         """
         check_callers()
+        estimator = get_estimator(self._estimator)
+        for name, values in (("user_ids", user_ids), ("sample_weight", weights)):
+            if values is not None and not estimator.takes_people:
+                raise InputError(f"{name} must be left out for {type(self).__name__}, which does not take it")
         rng = generator_of(self.random_state, in_budget=self.budget is not None)
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
         public = {name: value for name, value in public.items() if (name, value) not in _WITHOUT_UNITS}
