@@ -20,7 +20,6 @@ from flows.progress import finished, log_in_run, say
 from flows.studies import parameters as given
 from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
-from flows.studies.scorecard import write_scorecard
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
 from tasks.blocks import run_blocks
@@ -207,6 +206,8 @@ def scorecard(out: given.Folder = None) -> Path:
     Args:
         out: The folder below reports/out that has them; reports/out by default.
     """
+    from flows.studies.scorecard import write_scorecard  # a study needs none of it
+
     return write_scorecard(given.reports_folder(out, SCORECARD))
 
 

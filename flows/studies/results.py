@@ -13,7 +13,6 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.history import last_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
-from flows.studies.scorecard import write_scorecard
 from reports.page import StudyPage
 from reports.results import compare_results
 from tasks.errors import SpecError
@@ -130,6 +129,8 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
         write_report(spec, *stored)
     rebuilt = [spec.name for spec in specs]
     if SCORECARD in names:
+        from flows.studies.scorecard import write_scorecard  # a study needs none of it
+
         write_scorecard(folder)
         rebuilt.append(SCORECARD)
     return write_index(folder), rebuilt
