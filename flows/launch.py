@@ -237,8 +237,7 @@ def _check_table(study: str, options: RunOptions) -> None:
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
         check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
     table = analyst_parquet(spec.name, spec.analyst_table)
-    for note in spec.capped([table]).not_run.values():
-        say(f"note: {note}")
+    spec.check_sizes(table)
     known = known_as(open_ledger(home()), Path(spec.analyst_table.path), spec.analyst_table.marks)
     if known not in ("", spec.name):
         say(f"note: the ledger has the rows of {spec.name} as {known!r}; releases are charged there")

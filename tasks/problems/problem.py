@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -114,6 +114,7 @@ class RowSource(Strict, ABC):
     """The rows of a panel's replicates: their sizes and costs, and how they are drawn."""
 
     kind: str  # of the problem, a name of `tasks.problems.kinds`
+    measure: Literal["", "intervals"] = ""  # what is measured of estimates; "": the measure of the kind
 
     @property
     @abstractmethod
@@ -219,6 +220,7 @@ class Kind:
     source: type[RowSource]
     measure: Measure
     settings: Mapping[str, Any] = field(default_factory=dict)
+    intervals: Measure | None = None  # with ``measure = "intervals"``, where that has a meaning
 
 
 @dataclass(frozen=True, kw_only=True)

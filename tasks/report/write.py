@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
-from data.store.references import ref_from_dict
 from reports.page import StudyPage
 from reports.results import EXHIBITS
 from tasks.cache import digest
@@ -51,8 +50,6 @@ def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tu
     results = pd.read_parquet(results_path)
     left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
     spec = spec.without(left_out | set(manifest.get("not_run", {})))
-    if entry := next((each for each in manifest["data"] if each["name"] == spec.name), None):
-        spec = spec.capped([ref_from_dict(entry)])
     return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 
@@ -92,7 +89,8 @@ def write_index(out: Path) -> Path:
         except ValueError:
             _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)
     is_complete = len(entries) == len(paths)  # a damaged manifest is reported each time
-    atomic_write(index, page.render_index(entries)["index.html"] + (mark if is_complete else b""), private=private)
+    html = page.render_index(entries)["index.html"]
+    atomic_write(index, html + (mark if is_complete else b""), private=private)
     write_script(out)
     return index
 

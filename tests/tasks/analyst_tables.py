@@ -107,7 +107,7 @@ def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results."""
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
-    spec = spec.capped([table])
+    spec.check_sizes(table)
     design, parts = result_at(folder / "design.parquet"), []
     write_design(design, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):

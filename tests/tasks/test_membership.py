@@ -123,7 +123,7 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     y = X @ [1.0, 2.0] + rng.standard_normal(400)
     table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None)
     about = {"response": "median_house_value", "covariates": ("households", "population")}
-    problem = made_problem("interval_resamples", dataset="housing", units="public", **about)
+    problem = made_problem("resamples", measure="intervals", dataset="housing", units="public", **about)
     cell = made_cell("ols", n=300, panel="v", interval=0.95)
     block = made_block(problem, cell, n=300, replicates=60, panel="v", seed=1)
     drawn = list(problem.draws(block.replicates, table))

@@ -145,5 +145,5 @@ class TableSubsamples(RegisteredTable):
 
 KINDS = {
     "subsamples": Kind(TableSubsamples, ESTIMATION),
-    "interval_resamples": Kind(TableResamples, INTERVALS),
+    "resamples": Kind(TableResamples, ESTIMATION, intervals=INTERVALS),
 }
