@@ -19,7 +19,7 @@ from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, report_at
 from tasks.report.write import page_of, write_index, write_report
 from tasks.run.collect import read_results
-from tasks.run.tables import tables_at_hand
+from tasks.run.datasets import stored_tables
 from tasks.run_options import PROFILES, TASKS, RunOptions
 from tasks.study.spec import SCORECARD, StudySpec
 
@@ -59,7 +59,7 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
     folder = folder_of_run(options.reports.resolve(), spec.name, options.profile) / spec.name
     if os.environ.get("PREFECT_API_URL") or not (folder / MANIFEST).exists():
         return None
-    tables_by_name = tables_at_hand(spec, options)
+    tables_by_name = stored_tables(spec, options)
     if tables_by_name is None:
         return None
     full_spec, tables = spec.on(tables_by_name)
@@ -71,7 +71,7 @@ def headline_of(page: Path) -> str:
     return str(read_json(page.with_name(MANIFEST))["page"]["headline"])
 
 
-def tell(page: Path) -> None:
+def print_headline(page: Path) -> None:
     """Say what a report begins with, and where it is."""
     say(f"{headline_of(page)}\nreport: {page}")
 

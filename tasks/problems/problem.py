@@ -35,7 +35,7 @@ class Draw:
     first: int  # the number of the first replicate
     target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
-    to_signs: np.ndarray | None = None  # (m, k): what it makes of the target has the signs that count
+    to_signs: np.ndarray | None = None  # (m, k): maps the target to the coefficients whose signs are scored
     s: int | None = None  # how many entries of the target are of interest, where these are few
     column_names: tuple[str, ...] = ()  # of the sample, where selections are counted
     limits: Mapping[str, float] = field(default_factory=dict)  # metric → a reference value for errors

@@ -20,7 +20,6 @@ from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
-from tasks.study.block import Block, bundle
 from tasks.study.cron import check_cron
 from tasks.study.estimators import (
     Count,
@@ -31,6 +30,7 @@ from tasks.study.estimators import (
     check_offset,
     with_structure,
 )
+from tasks.study.expand import Block, bundle
 from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
@@ -262,21 +262,21 @@ class StudySpec(Strict):
         reading = [panel for panel in self.panels if panel.problem.source == dataset]
         return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
 
-    def on(self, brought: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
+    def on(self, tables: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
         """Return the study without the panels whose data cannot be had, and the tables of the others."""
         not_run: dict[str, str] = {}
-        for dataset, raw in brought.items():
+        for dataset, raw in tables.items():
             if not isinstance(raw, DatasetRef):
                 why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
-        tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
-        if own := tables.get(self.name):
+        stored = {name: table for name, table in tables.items() if isinstance(table, DatasetRef)}
+        if own := stored.get(self.name):
             self.check_sizes(own)
         for one, problem in self.panels_on_data():
-            if (table := tables.get(problem.source)) and (why := problem.lacks(table)):
+            if (table := stored.get(problem.source)) and (why := problem.lacks(table)):
                 not_run[one.name] = f"Panel “{one.name}” did not run, since {why}."
-        return self.without(not_run).model_copy(update={"not_run": not_run}), tables
+        return self.without(not_run).model_copy(update={"not_run": not_run}), stored
 
     def without(self, names: Collection[str]) -> "StudySpec":
         """Return the study without some panels."""

@@ -13,9 +13,9 @@ from reports.results import validate_results
 from tasks.cells import Replicates
 from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import ALL, DatasetSource, Draw
-from tasks.run.block import compute_block
-from tasks.run.tables import fetch, parquet
-from tasks.study.block import Block
+from tasks.run.compute import compute_block
+from tasks.run.datasets import fetch, parquet
+from tasks.study.expand import Block
 from tests.tasks.blocks import measured_of, metrics_of
 
 

@@ -15,7 +15,7 @@ from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
 from tasks.report.build_page import build_page
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
 from tests import builders

@@ -16,7 +16,7 @@ from reports.league import comparisons, lengthened, ratios_of, rows_of
 from reports.pages.league import league_answer, league_sections
 from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, RegressionScale
 from tasks.report import league_facts
-from tasks.run.tables import fetch, parquet
+from tasks.run.datasets import fetch, parquet
 from tasks.run_options import RunOptions
 from tests.flows.test_init import study as own_study
 from tests.plain_runs import run_plainly

@@ -14,8 +14,8 @@ from data.store import code_digest
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
 from tasks.cache import computed_again
-from tasks.run import tables
-from tasks.run.tables import tables_at_hand
+from tasks.run import datasets
+from tasks.run.datasets import stored_tables
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
 
@@ -126,7 +126,7 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     assert is_finished(ran, offline=False)
     monkeypatch.setattr("requests.get", Mock(side_effect=requests.ReadTimeout))  # a run's retries may help
     assert not is_finished(ran, offline=False)
-    assert tables_at_hand(find_study(ran.study), online) is None  # though a stand-in is stored
+    assert stored_tables(find_study(ran.study), online) is None  # though a stand-in is stored
 
 
 def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
@@ -146,8 +146,8 @@ def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatc
 
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
     made = RawFile("housing", "", "", "", "", "official")
-    monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
-    assert tables_at_hand(find_study(ran.study), ran.options) is None
+    monkeypatch.setattr(datasets, "fetch_or_stand_in", lambda *_, **__: made)
+    assert stored_tables(find_study(ran.study), ran.options) is None
 
 
 @pytest.mark.parametrize("options", [{"seed": 1}, {"reps": 3}, {"profile": "standard"}])

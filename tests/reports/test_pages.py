@@ -19,6 +19,7 @@ from reports.charts.drawing import CONFIG
 from reports.charts.figure import draw_figure
 from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
 from reports.charts.study import StudyChart
+from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
@@ -27,7 +28,6 @@ from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
-from reports.table import error_table
 from reports.writing import environment, error_bar, num
 from tests.reports.synthetic import entry, replaced
 

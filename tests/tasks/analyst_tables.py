@@ -19,8 +19,8 @@ from tasks.release.release import Charging
 from tasks.release.request import read_request
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import write_block, write_design
-from tasks.run.tables import analyst_parquet
+from tasks.run.compute import write_block, write_design
+from tasks.run.datasets import analyst_parquet
 from tests.builders import refused
 from tests.tasks.blocks import made_results, result_at, run_of
 

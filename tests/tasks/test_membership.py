@@ -16,7 +16,7 @@ from reports.results import TRUE_POSITIVE_RATES
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
 from tasks.report.attack_facts import attack_facts
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tests.tasks.blocks import (
     made_answer,
     made_block,

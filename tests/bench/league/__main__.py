@@ -24,7 +24,7 @@ from reports.league import lengthened, rows_of, shortened
 from tasks.cells import Replicates, derive_seed
 from tasks.problems.sources.whole_table import WholeTable
 from tasks.report.manifest import commit
-from tasks.run.tables import fetch, parquet
+from tasks.run.datasets import fetch, parquet
 from tests.bench.league.attack import attack
 from tests.bench.league.libraries import SCRIPTS, Library, proved
 

@@ -16,7 +16,7 @@ from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns, checked_request
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES, refused
 from tests.tasks.analyst_tables import (
