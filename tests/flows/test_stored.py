@@ -88,8 +88,11 @@ def spoil(path, damage):
     path.write_bytes(content[:middle] + bytes(byte ^ 0xFF for byte in content[middle:end]) + content[end:])
 
 
-@pytest.mark.parametrize("damage", ["gone", "flipped"])
-@pytest.mark.parametrize("file", ["results.parquet", "timings.parquet", "report.html", "manifest.json"])
+DAMAGED = [("results.parquet", "gone"), ("results.parquet", "flipped"), ("timings.parquet", "flipped")]
+DAMAGED += [("report.html", "gone"), ("manifest.json", "flipped")]
+
+
+@pytest.mark.parametrize(("file", "damage"), DAMAGED)
 def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, file, damage):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
     spoil(ran.project.out / "small" / file, damage)

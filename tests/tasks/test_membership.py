@@ -58,10 +58,10 @@ def test_members_are_who_the_estimator_saw_and_others_are_not(study):
     block = study.blocks("standard", replicates=2, seed=3)[0]
     draws = list(block.problem.draws(block.replicates, None))
     for draw in draws:
-        assert (draw.X[draw.inside[:, 0]] == draw.sample.X).all()
-        assert (draw.inside ^ draw.outside).all()
-        assert not set(map(tuple, draw.X[draw.outside[:, 0]])) & set(map(tuple, draw.sample.X))
-    assert not np.array_equal(draws[0].truth, draws[1].truth)
+        assert (draw.judge.X[draw.judge.inside[:, 0]] == draw.sample.X).all()
+        assert (draw.judge.inside ^ draw.judge.outside).all()
+        assert not set(map(tuple, draw.judge.X[draw.judge.outside[:, 0]])) & set(map(tuple, draw.sample.X))
+    assert not np.array_equal(draws[0].judge.truth, draws[1].judge.truth)
 
 
 def test_a_group_is_traced_through_its_own_frequencies():
