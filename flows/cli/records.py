@@ -46,6 +46,10 @@ def table(
             "Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
         ),
     ] = None,
+    by: Annotated[
+        str,
+        options.option("CATEGORY", "Category of the formulas; a row of means for each level, spends no ε."),
+    ] = "",
     force: options.Force = False,
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
@@ -53,6 +57,7 @@ def table(
     from tasks.report.coefficients import (
         nested_record,
         read_record,
+        record_by_group,
         table_format,
         text_of,
         write_table,
@@ -67,6 +72,8 @@ def table(
     contents = [read_record(record) for record in existing]
     if models:
         contents = [nested_record(each, formula) for each in contents for formula in formulas]
+    if by:
+        contents = [record_by_group(each, by) for each in contents]
     if methods:
         typer.echo(methods_of(contents))
         return
