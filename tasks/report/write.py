@@ -12,7 +12,6 @@ from data.store.folders import atomic_write, closed_folder, read_json, read_smal
 from reports.page import StudyPage
 from reports.results import EXHIBITS
 from tasks.cache import digest
-from tasks.report.build_page import build_page
 from tasks.report.manifest import MANIFEST
 from tasks.study.spec import StudySpec
 
@@ -47,6 +46,8 @@ def write_report(
 
 def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a run, with the panels that ran."""
+    from tasks.report.build_page import build_page
+
     results = pd.read_parquet(results_path)
     left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
     spec = spec.without(left_out | set(manifest.get("not_run", {})))

@@ -21,7 +21,7 @@ from tasks.problems.registered_table import RegisteredTable
 
 
 def fit_users(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-    """Weight rows for estimators that take no user ids, so that each user counts once."""
+    """Give each user the weight of one row, for estimators that take no user ids."""
     if dpalgos.get_estimator(cell.estimator).private:
         return fit_cell(draw, cell, replicates)
     users, y = draw.sample.users, draw.sample.y
