@@ -116,30 +116,24 @@ def test_data_that_changed_in_the_store_are_fetched_again(ran):
     assert path.read_bytes() == content
 
 
-def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, monkeypatch):
+def test_data_that_nobody_has_now_are_computed_from_a_stand_in_and_the_page_says_why(
+    ran, tmp_path, monkeypatch
+):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
     online = ran.options.model_copy(update={"offline": False})
+    page = ran.project.out / "small" / "report.html"
     assert not is_finished(ran)
     run_again(ran)
     assert is_finished(ran)
+    assert "no such file" in page.read_text()
     monkeypatch.setattr("requests.get", Mock(side_effect=requests.ConnectionError))
     run_plainly(ran.study, online)
     assert is_finished(ran, offline=False)
     monkeypatch.setattr("requests.get", Mock(side_effect=requests.ReadTimeout))  # a run's retries may help
     assert not is_finished(ran, offline=False)
     assert stored_tables(find_study(ran.study), online) is None  # though a stand-in is stored
-
-
-def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
-    one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    page = ran.project.out / "small" / "report.html"
-    run_again(ran)
-    assert "no such file" in page.read_text()
-    assert is_finished(ran)
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
     assert not is_finished(ran)
     run_again(ran)
