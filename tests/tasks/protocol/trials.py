@@ -83,7 +83,8 @@ def _simulated_on_few(request):
 
 def simulate_on_few(request):
     """Simulate a release on 8 tables: once for a question, wherever its file is."""
-    own = request.own.model_copy(update={"data": request.own.data.model_copy(update={"path": ""})})
+    data = request.own.data.model_copy(update={"path": "trial.parquet"})
+    own = request.own.model_copy(update={"data": data})
     return _simulated_on_few(replace(request, own=own))
 
 
