@@ -22,7 +22,7 @@ from tasks.question import release_question
 from tasks.release.release import draw_answer
 from tests.builders import release_file
 from tests.tasks.analyst_tables import release
-from tests.tasks.protocol.trials import simulate_on_few, written
+from tests.tasks.protocol.trials import PLAN, SMALL, SMALL_N, simulate_on_few, written
 
 N_KILLS = [6, pytest.param(24, marks=pytest.mark.slow)]
 
@@ -112,10 +112,10 @@ def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twic
     assert Ledger(home).verify().ok
 
 
-@pytest.mark.parametrize("n_kills", N_KILLS)
-def test_of_killed_plans_nothing_is_lost_or_drawn_twice(n_kills, tmp_path, notes, monkeypatch):
+@pytest.mark.parametrize(("n_kills", "plan"), [(6, SMALL), pytest.param(24, PLAN, marks=pytest.mark.slow)])
+def test_of_killed_plans_nothing_is_lost_or_drawn_twice(n_kills, plan, tmp_path, notes, monkeypatch):
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
-    prepared = prepare_plan(read_plan(written(tmp_path, 1500)))
+    prepared = prepare_plan(read_plan(written(tmp_path, SMALL_N, plan)))
     epsilons = dict.fromkeys(prepared.plan.requests, 0.5)
     prepared = replace(prepared, split=replace(prepared.split, epsilons=epsilons))
     chance, killed, number, longest = random.Random(0), 0, 0, None
