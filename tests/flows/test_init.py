@@ -15,8 +15,7 @@ from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
 from tasks.report.build_page import build_page
-from tasks.report.write import page_of
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
 from tests import builders
@@ -223,22 +222,14 @@ def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
         assert "'age'" in refusal(find_study, str(file))
 
 
-def test_sizes_follow_the_rows_that_are_left_and_the_report_says_so(tmp_path, home):
+def test_sizes_above_the_rows_that_are_left_are_refused(tmp_path, home, command_line):
     table = patients(1000)
     table.loc[:199, "age"] = np.nan
     file = study_of_patients(tmp_path, table, response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    spec, stored, results = computed(file, tmp_path)
-    assert max(spec.grid.n) == spec.headline.n == 720 < stored.n_units == 800
-    manifest = manifest_of(spec, stored, results)
-    assert "720" in manifest["not_run"]["larger sizes"]
-    assert pd.read_parquet(results.path)["n"].max() == 720
-    page = page_of(find_study(str(file)), results.path, manifest)[0]
-    (notes,) = [each.facts["notes"] for each in page.sections if each.kind == "trust"]
-    assert any("720" in note and "800" in note for note in notes)
-    whole = study_of_patients(tmp_path, patients(1000), response="cost", name="whole")
-    again, stored, _ = computed(whole, tmp_path)
-    assert again.capped([stored]) is again
+    status, _, err = command_line("run", file, "--profile", "smoke", "--out", tmp_path / "out")
+    assert status == 2
+    assert all(word in err for word in ("grid.n", "at most the 800 rows", "got 900"))
 
 
 def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):
