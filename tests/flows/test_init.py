@@ -206,6 +206,8 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     edited(config, 'name = "?"', 'name = "mine"')
     edited(file, "lower = 200 ", "lower = 0 ")
     assert "'costs'" in " ".join(checked_request(config)[2])
+    edited(config, 'y = "costs"', 'y = "cost"')
+    assert "complete and valid" in command_line("check", config)[1]
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
