@@ -24,7 +24,6 @@ from data.tables.sources import SUFFIXES, Part, Source, is_address, parts_of
 
 BLOCK_BYTES = 2**22
 BATCH_ROWS = 65_536
-SEPARATORS = (",", ";", "\t")
 UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
 
 Watch = Callable[[CanonicalBatch], None]
@@ -224,13 +223,17 @@ def _csv(
 ) -> tuple[list[str], Batches]:
     """Return the header and the rows, all cells as text (see `data.formats.canonical`).
 
-    The header says what separates cells. A first column without a name is an index.
+    The header says what separates cells, unless the owner does. A first column without a name is an index.
     """
     first = handle.readline()
     if fault := _first_line_fault(first):
         raise DataError(f"{path} {fault}")
     try:
-        mark = _separator(first.decode("utf-8-sig"))
+        if not (mark := marks.separator or _only_separator(first.decode("utf-8-sig"))):
+            raise DataError(
+                f"{path} has a header that several marks may separate; declare one of , ; | or tab, e.g. "
+                'separator = ";" below [data] (dpcost init --separator)'
+            )
         marks.set_separator(mark)
         lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
         names = next(csv.reader(lines, delimiter=mark), [])
@@ -277,10 +280,11 @@ def _first_line_fault(line: bytes) -> str:
     return ""
 
 
-def _separator(header: str) -> str:
-    """Return the separator of a header: the mark that is most frequent outside quotes."""
+def _only_separator(header: str) -> str:
+    """Return the mark that separates the names of a header; "" if that is not clear."""
     outside = "".join(header.split('"')[::2])
-    return max(SEPARATORS, key=outside.count)
+    marks = [mark for mark in (",", ";", "\t") if mark in outside]
+    return "" if len(marks) > 1 or (not marks and "|" in outside) else (marks or [","])[0]
 
 
 def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
                 are_dates = all(map(_is_date, cells.values)) and not np.isfinite(cells.numbers).any()
                 if not are_dates and not _is_period(rows.schema.field(name)):
                     not_dates.add(name)
-    if marks == PLAIN:
+    if marks.are_plain:
         file_marks.refuse_unclear(path, [name for name in names if name not in words])
     types |= {name: "text" for name in names if file_marks.is_unclear(name)}
     return TableSchema(
