@@ -10,9 +10,10 @@ def test_the_clock_starts_with_the_run_and_the_time_left_counts_from_the_submiss
     tmp_path, capsys, monkeypatch
 ):
     names = ("Cached", "Completed", "Completed")
-    futures = [Mock(state=Mock(is_completed=lambda: True), result=lambda k=k: k) for k in range(len(names))]
+    futures = [Mock(state=Mock(), result=lambda k=k: k) for k in range(len(names))]
     for future, name in zip(futures, names, strict=True):
         future.state.name = name
+        future.state.is_completed.return_value = True
     monkeypatch.setattr("prefect.futures.as_completed", lambda futures: iter(futures))
     now = iter([10.0, *[130.0] * 9])
     monkeypatch.setattr(progress, "time", Mock(monotonic=lambda: next(now)))
