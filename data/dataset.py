@@ -262,7 +262,7 @@ class Marks:
 
     @property
     def of_numbers(self) -> dict[str, str]:
-        """What decides the numbers: text with another separator is the same data."""
+        """The marks that decide numbers: text with another separator is the same data."""
         return {"decimal": self.decimal, "thousands": self.thousands}
 
     @property

@@ -34,7 +34,7 @@ class FileMarks:
 
     @property
     def separator(self) -> str:
-        """What the owner declares to separate cells, if anything."""
+        """The declared separator of cells, or ""."""
         return self._declared.separator
 
     def set_separator(self, separator: str) -> None:

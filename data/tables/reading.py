@@ -251,7 +251,7 @@ def _csv(
         return names, iter(())
     batches = arrow_csv.open_csv(
         handle,
-        read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES),
+        read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES, use_threads=False),
         parse_options=arrow_csv.ParseOptions(
             delimiter=mark,
             newlines_in_values=True,

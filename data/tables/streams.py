@@ -75,9 +75,9 @@ class StreamedTable:
 class StreamedPart:
     """Numbers of one file, given from its beginning whenever this object is called.
 
-    The numbers of the first pass are kept in a private file. Where there is no room, or on another machine,
-    the table's file is read again, and has to give the same numbers: they are compared by a hash of each
-    column. (Inode, size and time of change can be those of another file.)
+    The numbers of the first pass are kept in a private file. If there is no room for it, or on another
+    machine, the table's file is read again. It has to give the same numbers: they are compared by a hash of
+    each column. (Inode, size and time of change can be those of another file.)
     """
 
     def __init__(self, part: Part, reader: Callable[[], TableReader], response: str) -> None:

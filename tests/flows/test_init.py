@@ -298,6 +298,16 @@ def test_a_separator_is_asked_for_and_declared_everywhere(tmp_path, command_line
     completed(tmp_path / "mine.toml", (-1e6, 1e6))
     status, out, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
     assert (status, err) == (0, "")
-    asked = ("--data", "table.csv", "--config", "mine-release.toml", "--epsilon", "0.5", "--delta", "1e-7", "--yes")
+    asked = (
+        "--data",
+        "table.csv",
+        "--config",
+        "mine-release.toml",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-7",
+        "--yes",
+    )
     status, out, err = command_line("release", "dp_mean", *asked)
     assert (status, "age;years" in out) == (0, True), err
