@@ -5,6 +5,7 @@ Not even the header is quoted: in a file without one, the first row of data stan
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -22,7 +23,7 @@ from data.formats.row_groups import BUFFER_BYTES
 from data.tables.marks import FileMarks
 from data.tables.sources import SUFFIXES, Part, Source, is_address, parts_of
 
-BLOCK_BYTES = 2**22
+BLOCK_BYTES = 2**20  # and at least as long as some rows
 BATCH_ROWS = 65_536
 UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
 
@@ -157,7 +158,8 @@ def opened_part(
                 _csv(path, handle, marks, columns) if suffix == ".csv" else _parquet(handle, columns)
             )
             names = [*names, *(name for name, _ in part.keys)]
-            if twice := [n for n, name in enumerate(names, 1) if names.count(name) > 1]:
+            counts = Counter(names)
+            if twice := [n for n, name in enumerate(names, 1) if counts[name] > 1]:
                 raise DataError(
                     f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
                 )
@@ -251,7 +253,11 @@ def _csv(
         return names, iter(())
     batches = arrow_csv.open_csv(
         handle,
-        read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES, use_threads=False),
+        read_options=arrow_csv.ReadOptions(
+            column_names=names,
+            block_size=max(BLOCK_BYTES, 16 * max(len(first), len(following))),
+            use_threads=False,
+        ),
         parse_options=arrow_csv.ParseOptions(
             delimiter=mark,
             newlines_in_values=True,
