@@ -108,13 +108,14 @@ def test_masked_people_are_those_whose_rows_are_used():
     np.testing.assert_allclose(streamed.estimate, masked.estimate, rtol=1e-6)
 
 
-def units_of(n_first, family="gaussian", counting=None):
-    """Return the sample in units of people, the first of whom has any number of rows."""
+def units_of(n_first, family="gaussian", counting=None, more=0):
+    """Return the sample in units of people, the first of whom has any number of rows; add columns."""
     X, y, people = visits(300, family=family)
+    X = np.column_stack([X, np.random.default_rng(7).uniform(-1, 1, (len(X), more))])
     others = people != 0
     rng = np.random.default_rng(n_first)
     labels = {"gaussian": [-9.0, 9.0], "logistic": [0.0, 1.0], "poisson": [0.0, 90.0]}[family]
-    first = rng.uniform(-9, 9, (n_first, 3)), rng.choice(labels, n_first)
+    first = rng.uniform(-9, 9, (n_first, 3 + more)), rng.choice(labels, n_first)
     sample = Sample(
         np.vstack([first[0], X[others]]),
         np.r_[first[1], y[others]],
@@ -127,9 +128,9 @@ def units_of(n_first, family="gaussian", counting=None):
 def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
     sums = []
     for n_first in (1, 2, 5, 4099):
-        sample = units_of(n_first, family)
-        rows = WhiteRows(sample, get_family(family), np.eye(3) + 0.1, np.array([0.1, 0.2, 0.3]))
-        sums.append(rows.at(np.array([0.3, -0.2, 0.1]))._sums[1:])
+        sample = units_of(n_first, family, more=14)
+        rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
+        sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
     for other in sums[1:]:
         np.testing.assert_array_equal(other, sums[0])
 
