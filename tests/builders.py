@@ -1,5 +1,6 @@
 """Tables, files of users and a copy of the project that tests are made of; and how a refusal is checked."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
+from data.columns import Column
 
 PROJECT = Path(__file__).resolve().parents[1]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"  # with python -c
@@ -61,6 +64,13 @@ def run_there(folder, *words):
     done = subprocess.run([sys.executable, *words], **asked)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done
+
+
+def declared_column(name, **facts):
+    """Return a column as an owner declares it; by default numbers from 0 to 1."""
+    bounds = (-math.inf, math.inf) if "categories" in facts else (0.0, 1.0)
+    bounds = facts.pop("lower", bounds[0]), facts.pop("upper", bounds[1])
+    return Column(name, "float64", facts.pop("unit", ""), *bounds, facts.pop("source", "law"), **facts)
 
 
 def people(n=600):

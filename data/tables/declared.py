@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
+from data.columns import PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
 from data.formats.canonical import Cells, meanings, written_text
 from data.store.references import Repair
@@ -119,7 +119,7 @@ def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None
     values = _values(path, columns, ids, watch, declaration.marks)
     n_rows = len(values[columns[0].name])
     faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
-    clipped, sides = _clipped(columns, values)
+    clipped, sides = _clipped(columns if declaration.clip else (), values)
     faults += _undeclared(columns, values)
     is_complete, repairs = _filled(columns, values)
     if repairs and declaration.missing == "refuse":
@@ -147,16 +147,16 @@ def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None
                 table[indicator] = (column_values == code).astype(np.float64)
             table[column.name] = column_values
         else:
-            table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
+            table[column.table_columns[0]] = np.log(column_values) if column.transform else column_values
     _derive(declaration, values, table, sides)
     if ids:
         table[user_id] = np.unique(ids.codes()[is_complete], return_inverse=True)[1]
     return DeclaredTable(table=table, is_complete=is_complete, repairs=repairs, clipped=clipped, sides=sides)
 
 
-def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
+def cut_codes(column: Column, *, below: bool = True, above: bool = True) -> str:
     """Return the common codes for a missing cell outside the bounds of numbers; none if some are declared."""
-    if column.categories or column.missing or column.derived or column.log:
+    if column.categories or column.missing or column.derived or column.transform:
         return ""
     lower = [code for code in _CODES if code < min(column.lower, 0)][-5:]
     upper = [code for code in _CODES if code > max(column.upper, 0)][:5]
@@ -164,7 +164,7 @@ def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True)
 
 
 def _values(
-    path: Source, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
+    path: Source, columns: Sequence[Column], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
@@ -183,7 +183,7 @@ def _values(
                 ids.add(plain)
             for column in columns:
                 as_read = batch if column.categories else plain
-                cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
+                cells = cells_of(path, as_read, column.name, repr(column.name), column.spellings)
                 codes = _codes(cells, column) if column.categories else _numbers(cells)
                 for marked in _each_of(missing[column.name], cells):
                     codes[marked] = _MISSING if column.categories else np.nan
@@ -206,15 +206,15 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
 
 
 def _clipped(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+    columns: Sequence[Column], values: Mapping[str, npt.NDArray[np.float64]]
 ) -> tuple[tuple[Repair, ...], dict[str, npt.NDArray[np.int8]]]:
-    """Clip numbers at the public bounds of columns with `clip`, in place; return counts and sides by column.
+    """Clip numbers at the public bounds of columns, in place; return counts and sides by column.
 
     Each row is clipped by itself: a row stays a row. Infinity is not clipped, since it also stands for text.
     """
     clipped, sides = [], {}
     for column in columns:
-        if column.clip and not column.categories:
+        if not column.categories:
             numbers = values[column.name]
             outside = _outside(column, numbers)
             sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
@@ -224,9 +224,7 @@ def _clipped(
     return tuple(clipped), {name: side for name, side in sides.items() if side.any()}
 
 
-def _undeclared(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> list[str]:
+def _undeclared(columns: Sequence[Column], values: Mapping[str, npt.NDArray[np.float64]]) -> list[str]:
     """Return a sentence about what no declaration allows; cells that are missing are another matter."""
     faults = []
     for column in columns:
@@ -257,7 +255,7 @@ def _undeclared(
     ]
 
 
-def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _outside(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     return np.isfinite(numbers) & ((numbers < column.lower) | (numbers > column.upper))
 
 
@@ -281,7 +279,7 @@ def _derive(
 
 
 def _filled(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+    columns: Sequence[Column], values: Mapping[str, npt.NDArray[np.float64]]
 ) -> tuple[npt.NDArray[np.bool_], tuple[Repair, ...]]:
     """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
     kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
@@ -306,19 +304,14 @@ def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
     return np.where(cells.texts >= 0, np.inf, cells.numbers)
 
 
-def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
+def _codes(cells: Cells, column: Column) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
-    spelling = _spelled(column)
+    spelling = column.spellings
     for level, same in zip(spelling, _each_of(list(spelling), cells), strict=True):
         codes[same] = column.categories.index(spelling[level])
     return codes
-
-
-def _spelled(column: DeclaredColumn) -> dict[str, str]:
-    """Return each text that is a category or a spelling of one, with the category."""
-    return {**dict(column.spellings), **{level: level for level in column.categories}}
 
 
 def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:

@@ -22,7 +22,7 @@ from dpalgos.typing import FloatArray
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
 _DOUBLING = 35  # steps of the grid
 _APART = range((len(_GRID) - 1) % _DOUBLING, len(_GRID), _DOUBLING)  # up to the largest
-_ALL_MET = 0.95  # share of simulated tables with intervals on which all targets of a plan are met
+_ALL_MET = 0.9  # share of simulated tables with intervals on which all targets of a plan are met
 MOST_LIKELY_NONE = 0.25  # chance of no interval, above which a release must expect it
 _STEPS = 400
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
@@ -32,7 +32,7 @@ _ROUNDING = 1 + 1e-9
 def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
     """Return an upper quantile of the half-widths (m,) on simulated tables, of those with an interval.
 
-    All targets of a plan together are met on 95% of these tables. Half-widths are assumed to be log-normal,
+    All targets of a plan together are met on 90% of these tables. Half-widths are assumed to be log-normal,
     because few tables determine extreme quantiles poorly. If more than a quarter of the tables have no
     interval, the quantile is infinite.
     """

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
+from data.columns import PLAIN, Declaration, Marks
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
-from tests.builders import refused
+from tests.builders import declared_column, refused
 
 EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
 
@@ -24,7 +24,7 @@ def read(path, column, marks=PLAIN, missing="drop"):
 
 
 def number(name="x", missing=()):
-    return DeclaredColumn(name=name, lower=-1e5, upper=1e5, missing=missing)
+    return declared_column(name, lower=-1e5, upper=1e5, missing=missing)
 
 
 CODES = [
@@ -97,9 +97,9 @@ def test_text_with_other_marks_than_the_declared_ones_is_text(tmp_path):
 
 def test_categories_are_compared_as_they_are_written(tmp_path):
     path = written(tmp_path, "x;answers", "1,5;1,2", "2,5;1.2", "3,5;2,3")
-    answers = DeclaredColumn(name="answers", categories=("1,2", "1.2", "2,3"))
+    answers = declared_column("answers", categories=("1,2", "1.2", "2,3"))
     np.testing.assert_array_equal(read(path, answers)["answers"], [0, 1, 2])
-    other = DeclaredColumn(name="answers", categories=("1.2", "2,3"))
+    other = declared_column("answers", categories=("1.2", "2,3"))
     refused(lambda: read(path, other), DataError, "'answers'", "categories")
-    coded = DeclaredColumn(name="answers", categories=("1,2", "1.2"), missing=("2,3",))
+    coded = declared_column("answers", categories=("1,2", "1.2"), missing=("2,3",))
     np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])

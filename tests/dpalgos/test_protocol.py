@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
 
 from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
@@ -211,14 +212,14 @@ def test_pure_noise_next_to_gaussian_noise_stays_within_the_budget():
     assert split.total <= plan.epsilon
 
 
-def test_all_targets_together_are_met_on_nineteen_tables_in_twenty():
+def test_all_targets_together_are_met_on_nine_tables_in_ten():
     widths = np.exp(np.random.default_rng(0).normal(0, 0.2, 4000))
     for targets in (1, 2):
         plan = plan_of(*({**TARGET, "name": f"{number}"} for number in range(targets)))
         exceeded = np.mean(widths > likely_half_width(plan, widths))
-        assert exceeded == pytest.approx(0.05 / targets, abs=0.01)
+        assert exceeded == pytest.approx(0.1 / targets, abs=0.01)
     widths[:400] = np.inf  # a tenth of the tables has no interval
-    assert np.mean(widths[400:] > likely_half_width(plan, widths)) == pytest.approx(0.025, abs=0.01)
+    assert np.mean(widths[400:] > likely_half_width(plan, widths)) == pytest.approx(0.05, abs=0.01)
     widths[:1200] = np.inf
     assert likely_half_width(plan, widths) == inf
 
@@ -298,6 +299,52 @@ def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):
     released = {id(answers[name]) for name in ("primary", "mean age", "visit")}
     assert budget.spent_epsilon == pytest.approx(2.0, rel=0.01)
     assert len(released) == 3
+
+
+def ill_at(rate, seed, n=2000):
+    """Return rows with effects on an event of a rate."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": np.clip(rng.normal(50, 12, n), 18, 90), "score": rng.uniform(0, 10, n)})
+    effect = 0.01 * (table.age - 50) + 0.15 * (table.score - 5)
+    return table.assign(ill=(rng.random(n) < expit(effect + logit(rate))).astype(int))
+
+
+ILL = """
+[plan]
+epsilon = 20.0
+delta = 1e-6
+[[question]]
+name = "ill"
+formula = "ill ~ age + score"
+family = "logistic"
+precision = { score = 0.25 }
+"""
+
+
+def plan_of_events(**guesses):
+    return Plan.from_toml(ILL, n_rows=2000, bounds={"age": (18, 90), "score": (0, 10)}, guesses=guesses)
+
+
+def test_a_target_is_met_with_effects_and_at_a_low_rate():
+    plan = plan_of_events(mean={"ill": 0.1})
+    widths = []
+    for seed in range(8):
+        table = plan.release(ill_at(0.1, seed), random_state=seed)["ill"].coefficients()
+        widths += [np.diff(table.limits[:, list(table.terms).index("score")]).item() / 2]
+    assert sum(width <= 0.25 for width in widths) >= 6, widths
+
+
+def test_the_guess_that_decides_most_of_the_spread_is_named():
+    forecast = plan_of_events().forecast().set_index("term")
+    assert forecast.loc["score", "guess"] == "mean of ill"
+    stated = plan_of_events(mean={"ill": 0.3}).forecast().set_index("term")
+    assert stated.loc["score", "epsilon"] < forecast.loc["score", "epsilon"]
+    assert stated.loc["score", "guess"] != "mean of ill"
+
+
+def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
+    refused(plan_of_events(mean={"weight": 1.0}).forecast, InputError, "'weight'")
+    refused(lambda: plan_of_events(means={"ill": 0.1}), InputError, "guesses.means")
 
 
 def test_what_frames_lack_is_refused(plan):

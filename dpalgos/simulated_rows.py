@@ -1,34 +1,37 @@
 """Synthetic rows from public declarations and the owner's guesses, for forecasts that read no data.
 
 Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
-table follows a law of its own, drawn at random near to what is stated and from a broad range where nothing
-is. A column of numbers follows the beta law on its declared bounds. Columns are joined by a Gaussian copula,
-rows of one user by a common part of it. The response depends on the standardized covariates. Curves, uneven
-scatter and longer tails are left out.
+table follows a distribution of its own. It is drawn near to stated guesses, and from a broad range where
+nothing is stated. A column of numbers has a beta distribution on its declared bounds. Columns are joined by a
+Gaussian copula, rows of one user by a common part of it. The response depends on the standardized covariates.
+Curves, uneven scatter and longer tails are left out.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
-import pandas as pd
 import scipy
-from pydantic import Field
+import scipy.stats
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from data.dataset import Column
 from dpalgos.declared_units import unit_of_bounds
+from dpalgos.errors import InputError
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import FormulaDesign
-from tasks.file_schema import Number, Strict
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from dpalgos.typing import FloatArray
 
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Correlation = Annotated[Number, Field(gt=-1, lt=1)]
 Positive = Annotated[Number, Field(gt=0)]
 
 
-class Guesses(Strict):
+class Guesses(BaseModel):
     """An owner's guesses about a table from general knowledge, from which errors are forecast; all public."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     correlation: Share = 0.0  # of any two covariates, but for those in `correlations`
     correlations: tuple[tuple[str, str, Correlation], ...] = ()  # of some pairs of columns
@@ -49,12 +52,24 @@ class Guesses(Strict):
     shares: dict[str, Positive | tuple[Positive, ...]] = Field(default_factory=dict)
     source: str = ""  # how the owner knows
 
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> Self:
+        """Read guesses; refuse all that is wrong in them."""
+        try:
+            return cls.model_validate(dict(plain))
+        except ValidationError as error:
+            faults = [
+                f"guesses.{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r:.60}"
+                for each in error.errors()
+            ]
+            raise InputError("; ".join(faults)) from None
+
     @property
     def means(self) -> dict[str, float]:
         """The means that are one number; after `by_column` all are."""
         return {name: value for name, value in self.mean.items() if not isinstance(value, tuple)}
 
-    def by_column(self, categories: Mapping[str, tuple[str, ...]]) -> "Guesses":
+    def by_column(self, categories: Mapping[str, tuple[str, ...]]) -> Self:
         """Return guesses with all shares of each column of ``categories``, whichever way they are stated.
 
         For two categories the mean of the second one's indicator is stated, too. Levels without a stated
@@ -67,14 +82,14 @@ class Guesses(Strict):
                 column, level = _level_of(name, categories)
                 if not column:  # of numbers; of 0 and 1 their shares say the mean
                     if isinstance(value, tuple) and len(value) != 2:
-                        raise ValueError(f"guesses.{entry} of {name!r} must be one number, got {len(value)}")
+                        raise InputError(f"guesses.{entry} of {name!r} must be one number, got {len(value)}")
                     mean[name] = value[1] / sum(value) if isinstance(value, tuple) else value
                     shares.pop(name, None)
                     continue
                 levels, values = categories[column], value if isinstance(value, tuple) else (value,)
                 levels_of_guess = (level,) if level else levels if isinstance(value, tuple) else levels[1:]
                 if len(values) != len(levels_of_guess):
-                    raise ValueError(
+                    raise InputError(
                         f"guesses.{entry} of {name!r} must be one number for each of its {len(levels)} "
                         f"categories, got {len(values)}; or name a level, e.g. '{column}={levels[-1]}' = 0.01"
                     )
@@ -84,7 +99,7 @@ class Guesses(Strict):
             levels, total = categories[column], sum(known.values())
             rest = len(levels) - len(known)
             if not min(known.values()) > 0 or (rest and not total < 1):
-                raise ValueError(
+                raise InputError(
                     f"guesses of {column!r} must be shares above 0 and below 1, got {list(known.values())}"
                 )
             all_of_them = [known.get(level, (1 - total) / max(rest, 1)) for level in levels]
@@ -93,17 +108,16 @@ class Guesses(Strict):
                 mean[f"{column}={levels[1]}"] = all_of_them[1] / sum(all_of_them)
         return self.model_copy(update={"mean": mean, "shares": shares})
 
-    def check(self, declared: Iterable[AnalystColumn], others: Collection[str] = ()) -> "Guesses":
-        """Return guesses about declared columns, or ``others``, by column; refuse other names."""
-        declared = tuple(declared)
-        names = {name for column in declared for name in (column.name, *column.declared.table_columns)}
-        guesses = self.by_column({each.name: each.categories for each in declared if each.categories})
-        names |= set(others)
+    def check(self, categories: Mapping[str, tuple[str, ...]], names: Collection[str]) -> Self:
+        """Return guesses about columns, by column; refuse other names."""
+        guesses = self.by_column(categories)
+        known = {*names, *categories}
+        known |= {f"{name}={level}" for name, levels in categories.items() for level in levels[1:]}
         pairs = [name for pair in guesses.correlations for name in pair[:2]]
         for name in (*pairs, *guesses.mean, *guesses.std, *guesses.effects, *guesses.shares):
-            if name not in names:
-                raise ValueError(
-                    f"guesses must be about columns of the study, got {name!r}; correct or remove it"
+            if name not in known:
+                raise InputError(
+                    f"guesses must be about declared columns, got {name!r}; correct or remove it"
                 )
         return guesses
 
@@ -119,8 +133,7 @@ def _level_of(name: str, categories: Mapping[str, tuple[str, ...]]) -> tuple[str
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
 # league's tables of which `data.collections.league.developed_on` says so.
 _POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
-_POSITION_OF_RESPONSE = {"logistic": (-1.4, 1.7), "poisson": (-3.0, 1.0)}
-_RARE_EVENTS = 0.4  # the share of tables in which an event may be rare; most forecasts then include 1 %
+_POSITION_OF_COUNT = (-3.0, 1.0)
 _POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
 _LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
@@ -128,13 +141,30 @@ _LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more
 _LEAST_SHARE = 0.01
 _LOG_ROWS = (0.5, 1.0)  # correlations as of so many random rows per column, beyond one
 _LOG_EFFECT = 0.7  # beyond the normal law: few effects are large
-_LOGIT_EXPLAINED = {"": (0.0, 1.3), "logistic": (0.7, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)}
+_LOGIT_EXPLAINED = {"": (0.0, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)}
 # How far the truth lies from what is stated under [guesses], and from the units of columns.
 _LOGIT_MEAN, _LOGIT_CENTER = 0.05, 0.2
 _LOG_STD, _LOG_SCALE = 0.1, 0.3
 _STATED_ROWS = 50  # per column, of which stated correlations are as sure as
 _STATED_EXPLAINED = 0.3  # on the logit scale
 _STATED_EFFECT = 0.35  # of the effects' root mean square
+
+_LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
+_FEWEST_RANKED, _STANDS_OUT = 8, 2.0  # tables; standard errors of a rank correlation
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsualEvents:
+    """Rate and explained share of logistic regressions for which no guess is stated."""
+
+    rate: tuple[float, float]  # mean and standard deviation of its logit
+    rare: float  # the share of tables in which an event may be rare; most forecasts then include 1 %
+    explained: tuple[float, float]  # of the logit of the share that covariates explain
+
+
+PREDICTED_EVENTS = UsualEvents(rate=(-1.4, 1.7), rare=0.4, explained=(0.7, 1.3))
+# An analysis that is planned with a target estimates small effects, and knows that its event is not rare.
+STUDIED_EVENTS = UsualEvents(rate=(-1.0, 1.0), rare=0.0, explained=(-1.5, 1.0))
 
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
@@ -143,115 +173,123 @@ _SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
 _NEAR_ZERO = 0.1  # of the upper bound
 
 
+def table_count(count: int, n_rows: int) -> int:
+    """Return how many tables to simulate: fewer if they have many rows."""
+    return min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_rows))
+
+
+def matters_most(drawn: Sequence[Mapping[str, float]], widths: FloatArray) -> str:
+    """Return the guess whose uncertainty decides most of the half-widths (tables,); "" if none stands out.
+
+    By rank correlation: no interval counts as the widest.
+    """
+    ranks = scipy.stats.rankdata(np.nan_to_num(widths, nan=np.inf))
+    if len(drawn) < _FEWEST_RANKED or not np.ptp(ranks):
+        return ""
+    columns = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
+    by_guess = {
+        name: abs(np.corrcoef(scipy.stats.rankdata(values), ranks)[0, 1])
+        for name, values in columns.items()
+        if np.ptp(values)
+    }
+    name = max(by_guess, key=lambda each: by_guess[each], default="")
+    return name if name and by_guess[name] > _STANDS_OUT / np.sqrt(len(drawn)) else ""
+
+
 @dataclass(frozen=True, kw_only=True)
-class DeclaredRows:
+class SimulatedTable:
+    """Synthetic rows, and the random quantities of their distribution by the guess that would fix each."""
+
+    rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
+    table: dict[str, FloatArray]  # covariates, with indicators of categories; the response
+    drawn: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSimulator:
     """The declarations and guesses of a table, from which rows are simulated."""
 
-    numbers: tuple[Column, ...]  # covariates that are numbers
-    # Column of categories → the table's columns of 0 and 1, one for each category but the first.
-    categories: Mapping[str, tuple[str, ...]]
-    response: Column | None
-    family: str  # of a generalized linear model; empty for others
+    declared: Declared  # covariates; of a formula, the columns on its right
+    response: str = ""
+    response_column: NumberColumn | None = None
+    event: tuple[Any, Any] | None = None  # levels of a response that is a category, for 0 and 1
+    family: str = ""  # of a generalized linear model; empty for others
     guesses: Guesses
-    offset: str = ""  # the covariate of which the linear predictor has once its value
+    offset: str = ""  # the covariate that enters the linear predictor unscaled
     formula: FormulaDesign | None = None  # by which covariates are computed
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    events: UsualEvents = PREDICTED_EVENTS
 
-    @classmethod
-    def of(
-        cls,
-        covariates: Sequence[str],
-        response: str,
-        column: Callable[[str], Column],
-        declared: Sequence[AnalystColumn] = (),
-        *,
-        guesses: Guesses,
-        formula: FormulaDesign | None = None,
-        **about: Any,
-    ) -> "DeclaredRows":
-        """Return the declarations of a table's columns, of which ``declared`` are its owner's."""
-        covariates = formula.reading.right if formula else covariates
-        categories = {
-            each.name: each.declared.table_columns
-            for each in declared
-            if each.categories and {each.name, *each.declared.table_columns} & set(covariates)
-        }
-        indicators = [*categories, *(name for group in categories.values() for name in group)]
-        return cls(
-            numbers=tuple(column(name) for name in covariates if name not in indicators),
-            categories=categories,
-            response=column(response) if response else None,
-            guesses=guesses.check(declared, {*covariates, *filter(None, [response])}),
-            formula=formula,
-            levels={each.name: each.categories for each in declared if each.categories},
-            **about,
-        )
+    @property
+    def numbers(self) -> dict[str, NumberColumn]:
+        """The covariates that are numbers."""
+        return {name: each for name, each in self.declared.items() if isinstance(each, NumberColumn)}
+
+    @property
+    def categories(self) -> dict[str, tuple[Any, ...]]:
+        """The covariates that have levels, with these."""
+        return {name: each.levels for name, each in self.declared.items() if isinstance(each, CategoryColumn)}
+
+    @property
+    def _event_name(self) -> str:
+        """The name under which the mean of the response is guessed."""
+        return f"{self.response}={self.event[1]}" if self.event else self.response
 
     @property
     def _is_skewed(self) -> bool:
         """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
-        column = self.response
+        column = self.response_column
         return bool(self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper)
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
         guesses, response = self.guesses, self.response
-        numbers = [*self.numbers, *([response] if response and self.family != "multinomial" else [])]
+        numbers = [*self.numbers, *([self._event_name] if response and self.family != "multinomial" else [])]
         used = {
-            "correlation": len(self.numbers) + len(self.categories) > 1,
-            "explained": response is not None,
-            "effects": response is not None,
+            "correlation": len(self.declared) > 1,
+            "explained": bool(response),
+            "effects": bool(response),
         }
         unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
-        number_names = [column.name for column in numbers]
-        for entry, names in (
-            ("mean", number_names),
-            ("std", number_names),
-            ("shares", list(self.categories)),
-        ):
+        for entry, names in (("mean", numbers), ("std", numbers), ("shares", list(self.categories))):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
                 unknown.append(f"{entry} of {listed}")
         return tuple(unknown)
 
-    def made_up_units(
-        self, n_units: int, table: AnalystTable | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return synthetic rows of so many rows or users of a table; users have their ids in a column."""
-        if table is None or table.users is None:
-            return self.made_up(n_units, None, rng)
-        n_rows = max(n_units, round(n_units * table.rows / table.users))
-        users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-        return self.made_up(n_rows, users, rng).assign(**{table.user_id: users})
-
-    def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
-        """Return synthetic rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
+    def draw(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> SimulatedTable:
+        """Return synthetic rows; ``users`` (n_rows,) are their user ids, if any."""
         care = _LOG_CARE * rng.standard_normal()
-        latent = iter(self._latent(n_rows, users, rng))
-        table, rows = dict[str, np.ndarray](), dict[str, np.ndarray]()
-        for column in self.numbers:
-            mean, std = self._moments(column, _POSITION, care, rng)
-            table[column.name] = rows[column.name] = _beta(column, mean, std, next(latent))
-        for name, indicators in self.categories.items():
-            codes = self._codes(name, 1 + len(indicators), next(latent), rng)
-            table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
-            rows[name] = np.array(self.levels[name])[codes] if self.formula else codes
+        latent, drawn = iter(self._latent(n_rows, users, rng)), dict[str, float]()
+        table, rows = dict[str, Any](), dict[str, Any]()
+        for name, column in self.numbers.items():
+            mean, std = self._moments(name, column, _POSITION, care, rng)
+            drawn |= {f"mean of {name}": mean, f"std of {name}": std}
+            table[name] = rows[name] = _beta(column, mean, std, next(latent))
+        for name, levels in self.categories.items():
+            codes = self._codes(name, len(levels), next(latent), rng)
+            drawn[f"shares of {name}"] = float(np.bincount(codes, minlength=len(levels)).min())
+            table.update({f"{name}={level}": (codes == k) * 1.0 for k, level in enumerate(levels) if k})
+            rows[name] = np.array(levels, dtype=object)[codes]
         if self.formula:
-            table = self.formula.values(rows)
-        if self.response is not None:
-            law = "poisson" if self._is_skewed else self.family
-            position = _POSITION_OF_RESPONSE.get(law, _POSITION)
-            if self.family == "logistic" and rng.random() < _RARE_EVENTS:
-                position = _POSITION_OF_RARE_EVENT
-            moments = self._moments(self.response, position, care, rng)
-            table[self.response.name] = self._responses(self.response, moments, table, users, rng)
-        return pd.DataFrame(table, copy=False)
+            table = {name: each for name, each in self.formula.values(rows).items() if name != self.response}
+        if self.response_column is not None:
+            position = _POSITION_OF_COUNT if self._is_skewed or self.family == "poisson" else _POSITION
+            if self.family == "logistic":
+                is_rare = rng.random() < self.events.rare
+                position = _POSITION_OF_RARE_EVENT if is_rare else self.events.rate
+            moments = self._moments(self.response, self.response_column, position, care, rng)
+            drawn[f"mean of {self._event_name}"] = moments[0]
+            if self.family != "logistic":
+                drawn[f"std of {self.response}"] = moments[1]
+            values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
+            table[self.response] = values
+            rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+        return SimulatedTable(rows=rows, table=table, drawn=drawn)
 
     def _latent(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
         """Return a standard normal row for each column of the owner's, correlated nearly as guessed."""
-        index = {name: j for j, name in enumerate([column.name for column in self.numbers])}
-        index |= {name: len(index) + j for j, name in enumerate(self.categories)}
+        index = {name: j for j, name in enumerate([*self.numbers, *self.categories])}
         k = len(index)
         matrix = np.full((k, k), self.guesses.correlation)
         np.fill_diagonal(matrix, 1.0)
@@ -268,33 +306,38 @@ class DeclaredRows:
         return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise)
 
     def _moments(
-        self, column: Column, position: tuple[float, float], care: float, rng: np.random.Generator
+        self,
+        name: str,
+        column: NumberColumn,
+        position: tuple[float, float],
+        care: float,
+        rng: np.random.Generator,
     ) -> tuple[float, float]:
         """Return a mean and a standard deviation that are near to what is stated, if anything is."""
         low, width, guesses = column.lower, column.upper - column.lower, self.guesses
-        is_event = column is self.response and self.family == "logistic"  # nobody stated its units
+        (center, scale), is_event = column.unit, column is self.response_column and self.family == "logistic"
         has_units = (
-            not is_event
-            and column.name != self.offset
-            and (column.center, column.scale)
-            not in ((None, None), unit_of_bounds(column.lower, column.upper))
+            not is_event  # nobody stated its units
+            and name != self.offset
+            and (center, scale) != unit_of_bounds(column.lower, column.upper)
         )
-        mean = guesses.means.get(column.name, column.center if has_units else None)
-        std = guesses.std.get(column.name, column.scale if has_units else None)
+        key = self._event_name if name == self.response else name
+        mean = guesses.means.get(key, center if has_units else None)
+        std = guesses.std.get(name, scale if has_units else None)
         if mean is not None and low < mean < column.upper:
             position = (
                 scipy.special.logit((mean - low) / width),
-                _LOGIT_MEAN if column.name in guesses.mean else _LOGIT_CENTER,
+                _LOGIT_MEAN if name in guesses.mean else _LOGIT_CENTER,
             )
-        elif column.name in guesses.mean:
-            raise ValueError(
-                f"guesses.mean of {column.name!r} must lie between its bounds {low:g} and "
+        elif name in guesses.mean:
+            raise InputError(
+                f"guesses.mean of {name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
             )
         share = float(scipy.special.expit(rng.normal(*position)))
         most = width * np.sqrt(share * (1 - share))
         if std is not None:
-            std *= np.exp((_LOG_STD if column.name in guesses.std else _LOG_SCALE) * rng.standard_normal())
+            std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
         elif width == 1 and low == round(low):  # two values, most likely
             std = most
         else:
@@ -321,19 +364,20 @@ class DeclaredRows:
 
     def _responses(
         self,
-        column: Column,
+        column: NumberColumn,
         moments: tuple[float, float],
         covariates: Mapping[str, np.ndarray],
         users: np.ndarray | None,
         rng: np.random.Generator,
-    ) -> np.ndarray:
+    ) -> tuple[FloatArray, float]:
+        """Return responses, and the share of their variance that the covariates explain."""
         offset: np.ndarray | float = covariates[self.offset] if self.offset else 0.0
         covariates = {name: values for name, values in covariates.items() if name != self.offset}
         X = np.column_stack(list(covariates.values()))
         Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
         index = Z @ self._effects(list(covariates), rng)
         index /= max(float(np.std(index)), 1e-12)
-        odds = _LOGIT_EXPLAINED[self.family]
+        odds = _LOGIT_EXPLAINED.get(self.family, self.events.explained)
         if "explained" in self.guesses.model_fields_set:
             odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
         share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments
@@ -342,10 +386,10 @@ class DeclaredRows:
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             utilities = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
-            return np.asarray(np.argmax(utilities, axis=1), dtype=float)
+            return np.asarray(np.argmax(utilities, axis=1), dtype=float), float(share)
         if self.family == "logistic":
             shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
-            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float)
+            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float), float(share)
         if self.family == "poisson":
             rates = np.exp(u)
             rates *= mean / rates.mean()
@@ -353,14 +397,16 @@ class DeclaredRows:
             beyond = (std**2 - mean - rates.var()) / float((rates**2).mean())
             if beyond > 0:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
-            return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
+            return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float), float(
+                share
+            )
         noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
         z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
         y = mean + std * z
         if self._is_skewed:
             spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
-        return np.asarray(np.clip(y, column.lower, column.upper))
+        return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
 
 
 def _noise(
@@ -374,7 +420,7 @@ def _noise(
     return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
 
 
-def _beta(column: Column, mean: float, std: float, scores: np.ndarray) -> np.ndarray:
+def _beta(column: NumberColumn, mean: float, std: float, scores: np.ndarray) -> np.ndarray:
     """Return values with normal scores of the beta law on a column's bounds, or of both bounds."""
     width = column.upper - column.lower
     center, variance = (mean - column.lower) / width, (std / width) ** 2
