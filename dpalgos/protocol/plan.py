@@ -16,6 +16,14 @@ from dpalgos.accounting.composition import spending
 from dpalgos.api import estimate
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
+from dpalgos.forecast.guesses import Guesses
+from dpalgos.forecast.simulated_rows import (
+    STUDIED_EVENTS,
+    RowSimulator,
+    SimulatedTable,
+    matters_most,
+    table_count,
+)
 from dpalgos.formula import fit
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import design_of
@@ -24,14 +32,6 @@ from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.protocol.split import Curve, likely_half_width, split_budget
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.simulated_rows import (
-    STUDIED_EVENTS,
-    Guesses,
-    RowSimulator,
-    SimulatedTable,
-    matters_most,
-    table_count,
-)
 from dpalgos.typing import FloatArray
 
 _TABLES, _SEED = 20, 1

@@ -12,9 +12,9 @@ import scipy
 
 from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.releases import ROBUST
+from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
-from dpalgos.simulated_rows import RowSimulator, matters_most, table_count
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
 from tasks.own_table.simulated_rows import simulated_table, simulator_of

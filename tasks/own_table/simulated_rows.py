@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from data.columns import Column
-from dpalgos import simulated_rows
+from dpalgos.forecast.guesses import Guesses as PlainGuesses
+from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.simulated_rows import RowSimulator, SimulatedTable
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 
 
-class Guesses(Strict, simulated_rows.Guesses):
+class Guesses(Strict, PlainGuesses):
     """An owner's guesses in a study file."""
 
 

@@ -20,9 +20,9 @@ from data.prepare.table_design import (
     table_bytes,
 )
 from data.store.references import DatasetRef, read_table
+from dpalgos.forecast.simulated_rows import RowSimulator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
-from dpalgos.simulated_rows import RowSimulator
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units

@@ -1,8 +1,7 @@
 """How often a plan's target half-width is met: ten shapes of data that were written down before measuring.
 
-Each shape declares bounds, and guesses that an owner would know. A plan chooses ε for a target, which is two or
-three times the half-width without privacy. The share of
-releases from newly drawn rows that meet the target should be at least 80%.
+Each shape declares bounds, and guesses that an owner would know. A plan chooses ε for a target, which is two
+or three times the half-width without privacy. At least 80% of releases from new rows should meet the target.
 
 Run: ``python -m tests.bench.plan_targets [SHAPE …]``; ``--bare`` states no guesses.
 """

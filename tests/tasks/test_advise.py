@@ -9,7 +9,7 @@ import pytest
 
 from data.ledger import open_ledger
 from data.tables import declared, reading
-from dpalgos import simulated_rows
+from dpalgos.forecast import simulated_rows
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, releases
