@@ -206,6 +206,11 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
         Public units of columns: typical values, and typical distances from them.
     interval : float or None, default 0.95
     random_state : int or numpy.random.Generator
+    user : str, optional
+        Column of the person of every row. People are then protected with all their rows, and each counts
+        once. With ``person_weight="rows"`` and ``max_rows``, each row counts once.
+    weights : str, optional
+        Column of private weights of rows; needs ``max_weight``, their public maximum.
     **settings
         Keywords of the estimator.
 
@@ -252,6 +257,8 @@ def _fit(
     *,
     interval: float | None = 0.95,
     random_state: int | np.random.Generator | None = None,
+    user: str | None = None,
+    weights: str | None = None,
     **options: Any,
 ) -> FormulaResult:
     declarations = {
@@ -280,7 +287,13 @@ def _fit(
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     y = (response.values(rows) - units[0]) / units[1]
     X = design.matrix(rows)
-    sample = Sample(X, y, moved=None if interval is None else _clipped_rows(frame, design, rows, X.shape))
+    sample = Sample(
+        X,
+        y,
+        moved=None if interval is None else _clipped_rows(frame, design, rows, X.shape),
+        user_ids=None if user is None else _column(frame, user, "user"),
+        row_weights=None if weights is None else _column(frame, weights, "weights"),
+    )
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
@@ -330,18 +343,19 @@ def declared_columns(
     return columns
 
 
+def _column(frame: Any, name: str, where: str) -> Any:
+    try:
+        return frame[name]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
+
+
 def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Return some columns of a frame, with numbers clipped to their bounds; refuse missing columns."""
     rows: dict[str, Any] = {}
     for name in names:
         declared = design.declared[name]
-        try:
-            column = frame[name]
-        except (KeyError, IndexError, TypeError, ValueError):
-            raise InputError(
-                f"frame must hold column {name!r}; correct the formula, or the column's name"
-            ) from None
-        values = np.asarray(unmasked(f"column {name!r}", column))
+        values = np.asarray(unmasked(f"column {name!r}", _column(frame, name, "the formula")))
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
