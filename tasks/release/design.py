@@ -71,6 +71,10 @@ def _markers(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({each.strip() for each in words if each.strip().lower() not in MISSING}))
 
 
+# Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
+_LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
+
+
 def question_parameters(estimator: Estimator, params: Params, design: RowDesign) -> dict[str, Any]:
     """Return every field that a release is drawn from, next to the data, as plain data."""
     n_columns = len(design.columns) + design.intercept
@@ -85,6 +89,7 @@ def question_parameters(estimator: Estimator, params: Params, design: RowDesign)
             of_column = value * n_columns if len(value) == 1 else value
             value = [of_column[j] for j in order]
         keywords[item.name] = value
+    keywords = {name: each for name, each in keywords.items() if name not in _LATER or each != _LATER[name]}
     return {"keywords": _plain(keywords), "rows": _plain(design.described)}
 
 

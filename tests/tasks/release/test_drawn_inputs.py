@@ -130,8 +130,9 @@ def test_every_field_of_the_rows_is_part_of_the_question(path):
 
 def test_a_question_of_version_2_1_is_the_same_question():
     params = build_params(dpalgos.get_estimator("preconditioned_regression"), BUDGET)
-    rows = question_parameters(dpalgos.get_estimator("preconditioned_regression"), params, DESIGN)["rows"]
-    digest = hashlib.sha256(canonical_json(rows).encode()).hexdigest()
+    question = question_parameters(dpalgos.get_estimator("preconditioned_regression"), params, DESIGN)
+    assert set(question["keywords"]) == {*BUDGET, "calibration", "interval", "interval_target", "intercept"}
+    digest = hashlib.sha256(canonical_json(question["rows"]).encode()).hexdigest()
     assert digest == "b3eeb7511c717f80c52868b5a5a3a8b4cefbbcf0cd7de7a5f92d6872ab5eb802"
 
 
