@@ -61,6 +61,7 @@ class AnalysisPlan(QuestionSet):
     _n_rows: int = PrivateAttr(default=0)
     _declared: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _guesses: Guesses = PrivateAttr(default_factory=Guesses)
+    _epsilons: list[tuple[PlanQuestion, float]] | None = PrivateAttr(default=None)
     _simulated_tables: dict[str, Sequence[SimulatedTable]] = PrivateAttr(default_factory=dict)
 
     @classmethod
@@ -133,6 +134,12 @@ class AnalysisPlan(QuestionSet):
         return {each.name: results[each.name] for each in self.questions}
 
     def _split(self) -> list[tuple[PlanQuestion, float]]:
+        """Return the released questions with the ε of each, computed once."""
+        if self._epsilons is None:
+            self._epsilons = self._smallest_epsilons()
+        return self._epsilons
+
+    def _smallest_epsilons(self) -> list[tuple[PlanQuestion, float]]:
         """Return the released questions with the ε of each; refuse a plan that cannot be met."""
         if not self._n_rows:
             raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
