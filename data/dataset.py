@@ -1,14 +1,14 @@
-"""Declarations of data: the source, checks and public facts of datasets and of an analyst's own table."""
+"""Declarations of datasets: the source, checks and public facts."""
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
+from data.columns import Column, Text
 from data.errors import DataError
 
 PACKAGED = "package://"  # prefix of the address of a file in an installed package
@@ -17,42 +17,7 @@ FRAME_LABEL = "label"  # the column of a stored frame's label
 # A dataset also checks its parts, to report all faults at once.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", revalidate_instances="always")
 
-Text = Annotated[str, Field(min_length=1)]
 Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
-
-
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """One column and its public facts.
-
-    Attributes
-    ----------
-    name, dtype, unit : str
-        `dtype` is ``"float64"`` or ``"int64"``; ``"float32"`` for a feature of frames.
-    lower, upper : float
-        Public bounds; a file with a value outside them is refused.
-    bounds_source : str
-        Where the bounds and units come from.
-    center, scale : float or None
-        Public units ``(value - center) / scale``, or None if none were chosen.
-    """
-
-    name: Text
-    dtype: Literal["float64", "int64", "float32"]
-    unit: str
-    lower: float
-    upper: float
-    bounds_source: Text
-    center: float | None = None
-    scale: Annotated[float, Field(gt=0)] | None = None
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> Self:
-        if not self.lower < self.upper:
-            raise ValueError(f"{self.name}: lower must be below upper, got {self.lower} and {self.upper}")
-        if (self.center is None) != (self.scale is None):
-            raise ValueError(f"{self.name}: center and scale go together; pass both or neither")
-        return self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +145,11 @@ class Dataset:
                 raise ValueError("genotypes need two groups that share no label")
         elif not self.columns:
             raise ValueError(f"a dataset of kind {self.kind!r} needs columns")
+        for column in self.columns:
+            if column.categories or column.transform or column.impute is not None or column.missing:
+                raise ValueError(f"column {column.name!r} of a dataset must be plain numbers with bounds")
+            if (column.center is None) != (column.scale is None):
+                raise ValueError(f"{column.name}: center and scale go together; pass both or neither")
         if self.kind == "frames" and (self.n_boids < 1 or not self.label):
             raise ValueError("frames need n_boids of at least 1 and a label; add both")
         return self
@@ -200,89 +170,6 @@ class Dataset:
             if column.name == name:
                 return column
         raise DataError(f"{self.name} has no column {name!r}; {suggest_name(name, self.column_names)}")
-
-
-class Derived(Protocol):
-    """Columns that are computed row by row from other columns, with public constants."""
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The declared columns from which they are computed."""
-
-    @property
-    def sources(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns that determine most of each column's values."""
-
-    @property
-    def described(self) -> Mapping[str, Any]:
-        """Everything that determines their values, as plain data."""
-
-    def values(self, rows: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return their values (n,) by name, from numbers and the levels of categories."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DeclaredColumn:
-    """The owner's public declaration of a column.
-
-    Each category except the first becomes a column of 0 and 1. A ``derived`` column is in no file.
-    """
-
-    name: str
-    lower: float = 0.0  # of numbers
-    upper: float = 1.0
-    categories: tuple[str, ...] = ()  # their codes 0, 1, … are a column of the same name
-    impute: float | str | None = None  # replaces a missing value; None: the table's rule
-    clip: bool = False  # whether values outside the bounds are clipped
-    others: str = ""  # the category of unlisted text; "": unlisted text is refused
-    log: bool = False  # whether the column is replaced by its logarithm, log(name)
-    derived: Derived | None = None
-    missing: tuple[str, ...] = ()  # markers of a missing value, in addition to blanks and common markers
-    spellings: tuple[tuple[str, str], ...] = ()  # other spellings, each with its category
-
-    @property
-    def table_columns(self) -> tuple[str, ...]:
-        """Its columns as a covariate: itself, or one for each category except the first."""
-        if not self.categories:
-            return (f"log({self.name})" if self.log else self.name,)
-        return tuple(f"{self.name}={category}" for category in self.categories[1:])
-
-    @property
-    def imputed(self) -> float:
-        return float(self.categories.index(str(self.impute)) if self.categories else self.impute or 0.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Marks:
-    """How a CSV file separates cells and writes numbers."""
-
-    decimal: str = ""  # "": a comma where semicolons separate cells, else a point
-    thousands: str = ""
-    separator: str = ""  # "": the only one that the header has
-
-    @property
-    def of_numbers(self) -> dict[str, str]:
-        """The marks that decide numbers: text with another separator is the same data."""
-        return {"decimal": self.decimal, "thousands": self.thousands}
-
-    @property
-    def are_plain(self) -> bool:
-        return not (self.decimal or self.thousands)
-
-
-PLAIN = Marks()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Declaration:
-    """The owner's public declaration of a table."""
-
-    columns: tuple[DeclaredColumn, ...]
-    marks: Marks = PLAIN
-    missing: Literal["refuse", "drop"]  # the rule for rows with a missing value that is not imputed
-    n_rows: int | None  # None where it is not public
-    user_id: str = ""  # the column of user ids; empty if every row is a different user
-    n_users: int | None = None
 
 
 def suggest_name(name: str, known: tuple[str, ...]) -> str:

@@ -63,9 +63,7 @@ def planned_releases(
     costs = {label: sum(map(_cost_of, events)) for label, events in by_label.items()}
     total = sum(costs.values())
     rows = [
-        PlanLine(
-            label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0])
-        )
+        PlanLine(label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0]))
         for label, events in by_label.items()
     ]
     return rows, certified_epsilon(transcript.events, getattr(params, "delta", 0.0))

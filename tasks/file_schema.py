@@ -16,11 +16,11 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from data.columns import Number as Number
 from data.store.folders import read_small
 from tasks.errors import SpecError
 
 T = TypeVar("T")
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither "0.5" nor true
 Whole = Annotated[int, Field(strict=True)]
 _SHOWN = 60  # characters of a value that is wrong
 _REMOVED = ("deleted_rows", "public")  # keys of version 1.1

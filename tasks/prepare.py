@@ -1,6 +1,5 @@
 """The task that prepares a panel's dataset, once for all of its blocks."""
 
-from dataclasses import asdict
 from typing import Any
 
 from prefect import task
@@ -26,7 +25,7 @@ def prepare(problem: DatasetSource, table: DatasetRef, panel: str) -> Any:
 
 def design_of(problem: DatasetSource, table: DatasetRef) -> CachedFile:
     """Return the file of a problem's prepared dataset."""
-    columns = [asdict(column) for column in problem.columns()]
+    columns = [each.unit_facts for each in problem.columns()]
     code = [compute.__name__, *modules_of(problem)]
     plain = problem.model_dump(mode="json")
     return result("design", code, table.sha256, plain, columns, suffix=problem.file_type)

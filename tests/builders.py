@@ -1,5 +1,6 @@
 """Tables, files of users and a copy of the project that tests are made of; and how a refusal is checked."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.columns import Column
 from data.tables.reading import NumberReader
 from data.tables.sources import parts_of
 from data.tables.streams import StreamedTable
@@ -81,6 +83,13 @@ def run_there(folder, *words):
     done = subprocess.run([sys.executable, *words], **asked)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done
+
+
+def declared_column(name, **facts):
+    """Return a column as an owner declares it; by default numbers from 0 to 1."""
+    bounds = (-math.inf, math.inf) if "categories" in facts else (0.0, 1.0)
+    bounds = facts.pop("lower", bounds[0]), facts.pop("upper", bounds[1])
+    return Column(name, "float64", facts.pop("unit", ""), *bounds, facts.pop("source", "law"), **facts)
 
 
 def people(n=600):

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from data.collections import wang2018
-from data.dataset import PACKAGED, Column, Dataset, Source
+from data.columns import Column
+from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource
 
 MOST_ROWS = 20_000

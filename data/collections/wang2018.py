@@ -16,7 +16,8 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
-from data.dataset import Column, Dataset, Source
+from data.columns import Column
+from data.dataset import Dataset, Source
 from data.errors import CorruptSource
 from data.store.folders import home, mirror_from_environment, store_dir
 

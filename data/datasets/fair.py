@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.dataset import Column, Dataset, Source
+from data.columns import Column
+from data.dataset import Dataset, Source
 
 _MIDDLE = "center and scale: the middle and a quarter of that range"
 _RATE_MARRIAGE = f"the codebook: 1 very poor to 5 very good; {_MIDDLE}"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.dataset import Column, Dataset, Source
+from data.columns import Column
+from data.dataset import Dataset, Source
 from data.formats.archives import read_delimited, read_member
 
 _GEOGRAPHY = "geography: California's extent, rounded outwards"

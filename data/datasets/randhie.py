@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.dataset import Column, Dataset, Source
+from data.columns import Column
+from data.dataset import Dataset, Source
 
 _ASSUMED = "by assumption, rounded from general knowledge; not computed from these rows"
 _QUARTER = "center and scale: the middle and a quarter of that range"

@@ -5,7 +5,8 @@ The zip holds three files of the same frames, one per label, of which this is on
 
 from functools import partial
 
-from data.dataset import Column, Dataset, Source
+from data.columns import Column
+from data.dataset import Dataset, Source
 from data.formats.archives import open_zip_member
 from data.simulations.flock import FRAMES, simulate
 

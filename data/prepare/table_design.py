@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.dataset import Column, Dataset
+from data.columns import Column, rows_in_units
+from data.dataset import Dataset
 from data.errors import DataError
 
 Units = Literal["public", "standardised"]
@@ -84,12 +85,10 @@ def prepare_table(
             f"{dataset.name} has columns that are constant: {', '.join(map(repr, constant))}; leave them out "
             "(of 'column=category' the category)"
         )
-    center, scale = mean, std
-    if units == "public":
-        center, scale = public_units(dataset, columns)
+    center, scale = public_units(dataset, columns) if units == "public" else (mean, std)
     if raw_response:
         center, scale, std = np.append(center[:-1], 0.0), np.append(scale[:-1], 1.0), np.append(std[:-1], 1.0)
-    scaled = (values - center) / scale
+    columns = list(map(Column.in_units, names, center, scale))
     d = len(covariates)
     intercept = bool(response) and (units == "public" or raw_response)
     # A slope in these units is one scale of y per scale of x; in z-scores, one standard deviation each.
@@ -97,10 +96,11 @@ def prepare_table(
         factors = (std[:d] / scale[:d]) * (scale[-1] / std[-1])
     else:  # a constant column does not count towards the error
         factors = np.divide(scale, std, out=np.zeros(d), where=std > 0)
-    X = np.column_stack([scaled[:, :d], np.ones(len(scaled))]) if intercept else scaled[:, :d]
+    last = columns[-1] if response else None
+    X, y = rows_in_units(table, columns[:d], last, intercept=intercept)
     return PreparedTable(
-        X=np.ascontiguousarray(X),
-        y=scaled[:, -1].copy() if response else None,
+        X=X,
+        y=y,
         column_names=(*covariates, INTERCEPT) if intercept else tuple(covariates),
         to_standard=np.eye(d, X.shape[1]) * np.append(factors, np.ones(X.shape[1] - d)),
     )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
+from data.columns import PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
 from data.formats.canonical import CanonicalBatch, Cells, meanings, written_text
 from data.store.references import Repair
@@ -209,7 +209,7 @@ class DeclaredReader(PartReader):
                 values: dict[str, npt.NDArray[np.float64]] = {}
                 for column in columns:
                     as_read = batch if column.categories else plain
-                    cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
+                    cells = cells_of(path, as_read, column.name, repr(column.name), column.spellings)
                     codes = _codes(cells, column) if column.categories else _numbers(cells)
                     for marked in _each_of(missing[column.name], cells):
                         codes[marked] = _MISSING if column.categories else np.nan
@@ -238,19 +238,19 @@ class DeclaredReader(PartReader):
                     table[indicator] = (column_values == code).astype(np.float64)
                 table[column.name] = column_values
             else:
-                table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
+                table[column.table_columns[0]] = np.log(column_values) if column.transform else column_values
         _derive(self._declaration, values, table, sides)
         return DeclaredTable(table=table, is_complete=is_complete, sides=sides)
 
     def _clip(self, values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, npt.NDArray[np.int8]]:
-        """Clip numbers at the public bounds of columns with `clip`, in place; return the sides by column.
+        """Clip numbers at the public bounds of columns, in place; return the sides by column.
 
         Infinity is not clipped, since it also stands for text.
         """
         sides = {}
         for column in self._columns:
-            numbers = values[column.name]
-            if column.clip and not column.categories and (outside := _outside(column, numbers)).any():
+            numbers, may_clip = values[column.name], self._declaration.clip and not column.categories
+            if may_clip and (outside := _outside(column, numbers)).any():
                 sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
                 numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
                 self._clipped[column.name] += int(outside.sum())
@@ -270,9 +270,9 @@ class DeclaredReader(PartReader):
         return kept
 
 
-def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
+def cut_codes(column: Column, *, below: bool = True, above: bool = True) -> str:
     """Return the common codes for a missing cell outside the bounds of numbers; none if some are declared."""
-    if column.categories or column.missing or column.derived or column.log:
+    if column.categories or column.missing or column.derived or column.transform:
         return ""
     lower = [code for code in _CODES if code < min(column.lower, 0)][-5:]
     upper = [code for code in _CODES if code > max(column.upper, 0)][:5]
@@ -288,7 +288,7 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     ]
 
 
-def _faults_of(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> set[str]:
+def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> set[str]:
     """Return what no declaration allows; cells that are missing are another matter."""
     if column.categories:
         return {"unlisted"} if (numbers == _UNLISTED).any() else set()
@@ -297,7 +297,7 @@ def _faults_of(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> set[
     return {kind for kind, cells in kinds.items() if cells.any()}
 
 
-def _undeclared(columns: Sequence[DeclaredColumn], kinds: Mapping[str, Collection[str]]) -> list[str]:
+def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]]) -> list[str]:
     """Return a sentence about all cells that no declaration allows."""
     faults = []
     for column in columns:
@@ -325,7 +325,7 @@ def _undeclared(columns: Sequence[DeclaredColumn], kinds: Mapping[str, Collectio
     ]
 
 
-def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _outside(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     return np.isfinite(numbers) & ((numbers < column.lower) | (numbers > column.upper))
 
 
@@ -358,19 +358,14 @@ def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
     return np.where(cells.texts >= 0, np.inf, cells.numbers)
 
 
-def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
+def _codes(cells: Cells, column: Column) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
-    spelling = _spelled(column)
+    spelling = column.spellings
     for level, same in zip(spelling, _each_of(list(spelling), cells), strict=True):
         codes[same] = column.categories.index(spelling[level])
     return codes
-
-
-def _spelled(column: DeclaredColumn) -> dict[str, str]:
-    """Return each text that is a category or a spelling of one, with the category."""
-    return {**dict(column.spellings), **{level: level for level in column.categories}}
 
 
 def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data.dataset import PLAIN, Marks
+from data.columns import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import Cells
 from data.tables.sources import Source

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data.dataset import PLAIN, Marks
+from data.columns import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import MOMENT, NUMBER, CanonicalBatch, Cells, storage_type, written_text
 from data.tables.marks import FileMarks, has_words

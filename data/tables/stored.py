@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.dataset import Declaration, Marks
+from data.columns import Declaration
 from data.errors import DataError
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
@@ -23,7 +23,8 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_files(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    declared = hashlib.sha256(json.dumps([name, declaration], default=_plain).encode()).hexdigest()
+    metadata = json.dumps([name, declaration.described], default=lambda each: each.described)
+    declared = hashlib.sha256(metadata.encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
@@ -55,7 +56,3 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     )
     keep_reference(ref)
     return ref
-
-
-def _plain(value: Any) -> Any:
-    return value.of_numbers if isinstance(value, Marks) else getattr(value, "described", None) or vars(value)

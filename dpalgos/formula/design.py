@@ -93,6 +93,10 @@ class FormulaDesign:
         """The declared columns that it needs."""
         return tuple(self.declared)
 
+    def uses_of(self, name: str) -> tuple[str, ...]:
+        """Return the declared columns that one of its columns needs."""
+        return self.reading.left if name == self.derived_response else self.reading.right
+
     @property
     def derived_response(self) -> str:
         """The name of a response that is computed from declared columns, or ""."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from math import inf, nan
 from typing import Any, Self
@@ -16,9 +16,16 @@ from dpalgos.accounting.composition import spending
 from dpalgos.api import estimate
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
+from dpalgos.forecast.guesses import Guesses
+from dpalgos.forecast.simulated_rows import (
+    STUDIED_EVENTS,
+    RowSimulator,
+    SimulatedTable,
+    matters_most,
+    table_count,
+)
 from dpalgos.formula import fit
-from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.columns import Declared, NumberColumn, public_rows
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.nested import check_nested
 from dpalgos.protocol.questions import PlanQuestion, QuestionSet
@@ -27,7 +34,7 @@ from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-_TABLES = 20
+_TABLES, _SEED = 20, 1
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
 _COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "target", "no_interval")
 
@@ -53,9 +60,19 @@ class AnalysisPlan(QuestionSet):
 
     _n_rows: int = PrivateAttr(default=0)
     _declared: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _guesses: Guesses = PrivateAttr(default_factory=Guesses)
+    _epsilons: list[tuple[PlanQuestion, float]] | None = PrivateAttr(default=None)
+    _simulated_tables: dict[str, Sequence[SimulatedTable]] = PrivateAttr(default_factory=dict)
 
     @classmethod
-    def from_toml(cls, text: str | Mapping[str, Any], *, n_rows: int = 0, **declared: Any) -> AnalysisPlan:
+    def from_toml(
+        cls,
+        text: str | Mapping[str, Any],
+        *,
+        n_rows: int = 0,
+        guesses: Mapping[str, Any] | None = None,
+        **declared: Any,
+    ) -> AnalysisPlan:
         """Read a plan from the text of a TOML file, or from its content as a dictionary.
 
         Parameters
@@ -63,6 +80,10 @@ class AnalysisPlan(QuestionSet):
         text : str or mapping
         n_rows : int, optional
             The public number of rows; :meth:`forecast` and :meth:`release` need it.
+        guesses : mapping, optional
+            What is known of the columns without the data, as under ``[guesses]`` of a study file, e.g.
+            ``{"mean": {"ill": 0.1}, "std": {"age": 12}}``. Forecasts simulate rows that agree with it. The
+            more is stated, the narrower is a forecast.
         **declared
             ``bounds``, ``levels``, ``center`` and ``scale`` of columns, as of `dpalgos.formula.ols`.
 
@@ -71,22 +92,28 @@ class AnalysisPlan(QuestionSet):
         InputError
             All that is wrong in the plan.
         """
-        return cls.read(text).about(n_rows, declared)
+        return cls.read(text).about(n_rows, declared, Guesses.read(guesses or {}))
 
-    def about(self, n_rows: int, declared: Mapping[str, Any]) -> Self:
-        """Set the public number of rows, and the declarations of columns."""
-        self._n_rows, self._declared = n_rows, declared
+    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
+        """Set the public number of rows, the declarations of columns, and guesses about them."""
+        self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
         return self
 
     def forecast(self) -> Any:
-        """Return a data frame with the ε of each question and the half-width of each term, without data."""
+        """Return a data frame with the ε of each question and the half-width of each term, without data.
+
+        On nine of ten synthetic tables with an interval, half-widths are at most
+        ``likely_half_width``. The column ``guess`` names the guess that decides most of their spread.
+        """
         rows = []
         for question, epsilon in self._split():
+            drawn = [each.drawn for each in self._tables(question)]
             for term, widths in self._half_widths(question, epsilon).items():
                 middle, likely = np.median(widths), likely_half_width(self, widths)
                 target, none = question.precision.get(term, nan), float(np.mean(np.isinf(widths)))
-                rows.append((question.name, epsilon, term, middle, likely, target, none))
-        return frame_of([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+                row = (question.name, epsilon, term, middle, likely, target, none)
+                rows.append({**dict(zip(_COLUMNS, row, strict=True)), "guess": matters_most(drawn, widths)})
+        return frame_of(rows)
 
     def release(self, rows: Any, *, random_state: Any = None) -> dict[str, Any]:
         """Release all questions from a frame, and return their results by name.
@@ -107,6 +134,12 @@ class AnalysisPlan(QuestionSet):
         return {each.name: results[each.name] for each in self.questions}
 
     def _split(self) -> list[tuple[PlanQuestion, float]]:
+        """Return the released questions with the ε of each, computed once."""
+        if self._epsilons is None:
+            self._epsilons = self._smallest_epsilons()
+        return self._epsilons
+
+    def _smallest_epsilons(self) -> list[tuple[PlanQuestion, float]]:
         """Return the released questions with the ε of each; refuse a plan that cannot be met."""
         if not self._n_rows:
             raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
@@ -118,7 +151,9 @@ class AnalysisPlan(QuestionSet):
             questions.append(each.with_terms([*widths(self.epsilon)], known[0], known[0] + known[1]))
         split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
         if split.refusal:
-            raise InputError(split.refusal)
+            open_guesses = {guess: None for each in questions for guess in self._simulator(each).left_open()}
+            hint = f"; the forecast is wide because these guesses are not stated: {', '.join(open_guesses)}"
+            raise InputError(split.refusal + hint * bool(open_guesses))
         for each in self.questions:
             if each.submodel:
                 (larger,) = (one for one in self.released if one.name == each.submodel)
@@ -126,31 +161,65 @@ class AnalysisPlan(QuestionSet):
         return [(each, split.epsilons[each.name]) for each in questions]
 
     def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
-        return spending(self._simulated(question, epsilon, 0).events)
+        result = self._simulated(question, epsilon, 0)
+        assert result is not None
+        return spending(result.events)
 
     def _half_widths(self, question: PlanQuestion, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths by term on synthetic tables, (tables,), infinite without an interval."""
-        results = (self._simulated(question, epsilon, seed) for seed in range(_TABLES))
-        tables = [each.coefficients(question.mean or None) for each in results]
-        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])
-        return dict(zip(tables[0].terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
+        results = [
+            self._simulated(question, epsilon, number) for number in range(len(self._tables(question)))
+        ]
+        tables = [each.coefficients(question.mean or None) if each else None for each in results]
+        terms = next(each.terms for each in tables if each)
+        widths = np.full((len(tables), len(terms)), inf)
+        for row, each in zip(widths, tables, strict=True):
+            if each:
+                row[:] = (each.limits[1] - each.limits[0]) / 2
+        return dict(zip(terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
 
-    def _simulated(self, question: PlanQuestion, epsilon: float, seed: int) -> Result:
-        rng = np.random.default_rng(seed)
+    def _simulated(self, question: PlanQuestion, epsilon: float, number: int) -> Result | None:
+        """Return the result of a question on a synthetic table; None if it is refused."""
+        rng = np.random.default_rng(number)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about intervals that synthetic rows do not have
-            return self._ask(question, self._synthetic(question, rng), epsilon, rng)
+            try:
+                return self._ask(question, self._tables(question)[number].rows, epsilon, rng)
+            except InputError:
+                if number == 0:
+                    raise
+                return None
 
-    def _synthetic(self, question: PlanQuestion, rng: np.random.Generator) -> dict[str, Any]:
-        """Return synthetic rows with independent columns of the declared centers and scales."""
+    def _tables(self, question: PlanQuestion) -> Sequence[SimulatedTable]:
+        """Return synthetic tables of a question, the same at every ε."""
+        if question.name not in self._simulated_tables:
+            simulator, n_rows = self._simulator(question), self._n_rows
+            rngs = [np.random.default_rng([_SEED, number]) for number in range(table_count(_TABLES, n_rows))]
+            self._simulated_tables[question.name] = [simulator.draw(n_rows, None, rng) for rng in rngs]
+        return self._simulated_tables[question.name]
+
+    def _simulator(self, question: PlanQuestion) -> RowSimulator:
+        """Return the simulator of a question's rows. The response depends on the terms of the formula.
+
+        If the response is computed from several columns, its columns do not depend on the others.
+        """
         columns = self._columns(question)
-        left = read_formula(question.formula, columns).left if question.family else ()
-        order = rng.permutation(self._n_rows)
-        rows = {name: each[order] for name, each in public_rows(columns, self._n_rows).items()}
-        for name in left:
-            if isinstance(columns[name], NumberColumn):  # events and counts with the declared mean
-                rows[name] = np.floor(rows[name] + rng.random(self._n_rows))
-        return rows
+        categories = {name: each.levels for name, each in columns.items() if isinstance(each, CategoryColumn)}
+        names = {name for each in self.released for name in self._columns(each)}
+        guesses = self._guesses.check(categories, names)
+        covariates, about = question.mean, dict[str, Any]()
+        if question.formula:
+            design = design_of(question.formula, columns)
+            left, covariates = design.reading.left, design.reading.right
+            if len(left) != 1 or left[0] in covariates:
+                covariates = tuple(design.declared)
+            else:
+                about = {"response": left[0], "response_column": columns[left[0]], "formula": design}
+                if isinstance(event := columns[left[0]], CategoryColumn):
+                    about |= {"response_column": NumberColumn(0.0, 1.0), "event": event.levels[:2]}
+                about |= {"family": question.family, "offset": design.covariates[0] if design.offset else ""}
+        declared = {name: columns[name] for name in covariates}
+        return RowSimulator(declared=declared, guesses=guesses, events=STUDIED_EVENTS, **about)
 
     def _columns(self, question: PlanQuestion) -> Declared:
         declared = {"bounds": {}, **self._declared}

@@ -22,7 +22,7 @@ from dpalgos.typing import FloatArray
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
 _DOUBLING = 35  # steps of the grid
 _APART = range((len(_GRID) - 1) % _DOUBLING, len(_GRID), _DOUBLING)  # up to the largest
-_ALL_MET = 0.95  # share of simulated tables with intervals on which all targets of a plan are met
+_ALL_MET = 0.9  # share of simulated tables that have intervals, and of these, on which all targets are met
 MOST_LIKELY_NONE = 0.25  # chance of no interval, above which a release must expect it
 _STEPS = 400
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
@@ -32,13 +32,13 @@ _ROUNDING = 1 + 1e-9
 def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
     """Return an upper quantile of the half-widths (m,) on simulated tables, of those with an interval.
 
-    All targets of a plan together are met on 95% of these tables. Half-widths are assumed to be log-normal,
-    because few tables determine extreme quantiles poorly. If more than a quarter of the tables have no
+    All targets of a plan together are met on 90% of these tables. Half-widths are assumed to be log-normal,
+    because few tables determine extreme quantiles poorly. If more than a tenth of the tables have no
     interval, the quantile is infinite.
     """
     share = 1 - (1 - _ALL_MET) / max(1, sum(len(each.precision) for each in plan.questions))
     logs = np.log(widths[np.isfinite(widths)])
-    if len(logs) < max(2, (1 - MOST_LIKELY_NONE) * len(widths)):
+    if len(logs) < max(2, _ALL_MET * len(widths)):
         return inf
     return float(np.exp(logs.mean() + scipy.special.ndtri(share) * logs.std(ddof=1)))
 
@@ -156,7 +156,7 @@ def _smallest(limits: Mapping[str, float]) -> str:
     return ", ".join(
         f"the smallest half-width that can be met is {_digits(width, 3, ceil):g} for {term!r}"
         if width < inf
-        else f"{term!r} has no interval on more than {MOST_LIKELY_NONE:.0%} of simulated tables"
+        else f"{term!r} has no interval on more than {1 - _ALL_MET:.0%} of simulated tables"
         for term, width in limits.items()
     )
 

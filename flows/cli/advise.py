@@ -83,7 +83,7 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     else:
         source = f" ({guesses.source})" * bool(guesses.source)
         yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
-    declared = on_a_table(spec, spec.head_panel).declared_rows(guesses)
+    declared = on_a_table(spec, spec.head_panel).simulator(guesses)
     if left_open := declared.left_open():
         yield f"the range is wide because these are not stated: {', '.join(left_open)}"
 

@@ -48,8 +48,8 @@ def check(
     if table and Path(table.path).exists():
         require_clusters(Path(table.path), table)
     typer.echo(f"{file}: complete and valid; no row was read")
-    declared = [column.declared for column in table.columns] if table else []
-    if codes := [f"{column.name}: {found}" for column in declared if (found := cut_codes(column))]:
+    columns = table.columns if table else ()
+    if codes := [f"{column.name}: {found}" for column in columns if (found := cut_codes(column))]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(

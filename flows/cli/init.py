@@ -13,7 +13,7 @@ from flows.cli.declarations import toml
 from flows.cli.options import Force, argument, option
 
 if TYPE_CHECKING:
-    from data.dataset import Marks
+    from data.columns import Marks
 
 FEWEST_ROWS = 10
 UNUSABLE = ("empty", "nested")  # a column of lists or records is nested
@@ -155,7 +155,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _marks(decimal: str, thousands: str, separator: str) -> "Marks":
-    from data.dataset import Marks
+    from data.columns import Marks
     from tasks.errors import SpecError
 
     if decimal not in ("", ".", ",") or thousands not in {"", ".", ",", "'", " "} - {decimal or "."}:

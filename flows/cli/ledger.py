@@ -12,7 +12,7 @@ from data.store.folders import home
 from flows.cli.options import AsJson, Epsilon, argument, flag, option
 
 if TYPE_CHECKING:
-    from data.dataset import Marks
+    from data.columns import Marks
     from data.ledger import VerifyReport
 
 _COPIES = (
@@ -54,7 +54,7 @@ def ledger_open(
 
 def _file_of(study: Path) -> tuple[Path | None, "Marks"]:
     """Return the data file that a study file declares, finished or not, or None; and its marks."""
-    from data.dataset import PLAIN, Marks
+    from data.columns import PLAIN, Marks
 
     try:
         declared = tomllib.loads(study.read_text(encoding="utf-8"))["data"]

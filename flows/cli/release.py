@@ -266,6 +266,8 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     if guesses and request.family in ("logistic", "poisson") and not guesses.means:
         guess = "the event's share" if request.family == "logistic" else "the typical count"
         yield f"the ranges are wide; state {guess} as mean.{request.columns.y} under [guesses]"
+    if foreseen.guess:
+        yield f"the guess that matters most: {foreseen.guess}"
     yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
 
 

@@ -1,9 +1,8 @@
 """Forecast the errors of a study: run it on synthetic tables, without reading data.
 
-A dozen tables of the study's own size are simulated that are all as plausible as what is declared and
-guessed of the columns (`tasks.own_table.declared_rows`). The error to expect of an estimator is the geometric
-mean over them. The range is a 90% prediction interval of one more synthetic table, and wider for what those
-leave out.
+A dozen tables of the study's own size are simulated. All agree with the declarations and guesses of the
+columns (`dpalgos.forecast.simulated_rows`). The expected error of an estimator is the geometric mean over
+them. The range is a 90% prediction interval of one more synthetic table, widened for what tables leave out.
 """
 
 import math

@@ -3,7 +3,7 @@
 import math
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,11 +12,12 @@ import scipy
 
 from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.releases import ROBUST
+from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
-from tasks.own_table.declared_rows import DeclaredRows
 from tasks.own_table.file_units import FileUnits
+from tasks.own_table.simulated_rows import simulated_table, simulator_of
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.design import RowDesign
 from tasks.release.release import keywords_of
@@ -27,7 +28,6 @@ T = TypeVar("T")
 LEVEL = 0.95  # of intervals
 _TABLES, _FEW_TABLES = 60, 12
 SEED = 1  # of synthetic tables and all noise
-_LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
 _MOST_STEPS = 29  # up to 16,384 times as much
@@ -42,7 +42,8 @@ class ReleaseForecast:
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
     ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``intervals`` and ``signs``
     are how many coefficients will have an interval, and one on one side of zero: (expected, least, most).
-    ``none`` is the share of tables on which no coefficient has one.
+    ``none`` is the share of tables on which no coefficient has one. ``guess`` names the guess whose
+    uncertainty decides most of the spread of the half-widths.
     """
 
     names: tuple[str, ...]
@@ -51,6 +52,7 @@ class ReleaseForecast:
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
     none: float
+    guess: str = ""
 
     @property
     def chance_of_none(self) -> float:
@@ -65,7 +67,8 @@ class SimulatedRelease:
     request: ReleaseRequest
     design: RowDesign
     units: FileUnits
-    declared: DeclaredRows
+    simulator: RowSimulator
+    drawn: Sequence[Mapping[str, float]]  # the random quantities of each table's distribution
     samples: Sequence[Sample]
 
     @property
@@ -79,7 +82,8 @@ class SimulatedRelease:
 
     def forecast(self, epsilon: float) -> ReleaseForecast:
         """Forecast the intervals at an ε."""
-        some = self.limits(epsilon)
+        releases = self._releases(epsilon)
+        some = self._limits(releases)
         if not some:
             none = np.full((2, len(self.names)), np.nan)
             zeros = (0.0, 0.0, 0.0)
@@ -99,24 +103,39 @@ class SimulatedRelease:
         return ReleaseForecast(
             names=self.names,
             half_widths=middle,
-            ends=range_ends / [[1.0 if self.declared.guesses.std else _NARROWER], [1.0]],
+            ends=range_ends / [[1.0 if self.simulator.guesses.std else _NARROWER], [1.0]],
             intervals=middle_and_ends(is_known.sum(axis=1)),
+            guess=self._guess(releases),
             signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
             none=1 - float(is_known.any(axis=1).sum()) / len(self.samples),
         )
 
     def limits(self, epsilon: float) -> list[np.ndarray]:
         """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
-        last = self._first + len(self.names)
-        limits = [result.interval for result in self.results(epsilon)]
-        return [ends[:, self._first : last] for ends in limits if ends is not None]
+        return self._limits(self._releases(epsilon))
 
     def results(self, epsilon: float) -> list[Result]:
         """Return the releases at an ε from all tables that are not refused."""
+        return [result for result in self._releases(epsilon) if result is not None]
+
+    def _limits(self, releases: Sequence[Result | None]) -> list[np.ndarray]:
+        last = self._first + len(self.names)
+        limits = [result.interval for result in releases if result is not None]
+        return [ends[:, self._first : last] for ends in limits if ends is not None]
+
+    def _releases(self, epsilon: float) -> list[Result | None]:
+        """Return the release at an ε from each table; None if it is refused."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-            results = [self._release(epsilon, number) for number in range(len(self.samples))]
-        return [result for result in results if result is not None]
+            return [self._release(epsilon, number) for number in range(len(self.samples))]
+
+    def _guess(self, releases: Sequence[Result | None]) -> str:
+        """Return the guess whose uncertainty decides most of the spread of the half-widths."""
+        widths = np.full(len(releases), np.inf)
+        for number, release in enumerate(releases):
+            for low, high in self._limits([release]):
+                widths[number] = np.exp(np.log(high - low).mean())
+        return matters_most(self.drawn, widths)
 
     def _release(self, epsilon: float, number: int) -> Result | None:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
@@ -131,10 +150,10 @@ class SimulatedRelease:
 
     def _levels_of_unknown_shares(self) -> np.ndarray:
         """Return which columns are levels of a category whose shares are not stated, (k,)."""
-        rows = self.declared
+        rows = self.simulator
         unknown = set(rows.categories) - set(rows.guesses.shares)
         sources = rows.formula.sources if rows.formula else {}
-        levels = {each for name in unknown for each in rows.categories[name]}
+        levels = {f"{name}={each}" for name in unknown for each in rows.categories[name]}
         levels |= {name for name, own in sources.items() if not unknown.isdisjoint(own)}
         return np.array([name in levels for name in self.names], dtype=bool)
 
@@ -152,7 +171,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     design, units = units_as_declared(table, columns, family, request.by_formula)
     response = design.response.name if design.response else ""
     column = table.dataset(request.dataset).column
-    declared = DeclaredRows.of(
+    simulator = simulator_of(
         design.names,
         response,
         column,
@@ -165,21 +184,22 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
-    def sample(n_units: int, rng: np.random.Generator) -> Sample:
-        rows = declared.made_up_units(n_units, table, rng)
-        if table.user_id:
-            rows = rows.sort_values(table.user_id, kind="stable", ignore_index=True)
-        X, y = design.rows(rows), design.response.values(rows) if design.response else None
+    def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float]]:
+        simulated = simulated_table(simulator, n_units, table, rng)
+        rows = simulated.table
+        X, y = design.rows(rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        return Sample(X, y, user_ids=rows[table.user_id].to_numpy() if table.user_id else None)
+        return Sample(X, y, user_ids=rows[table.user_id] if table.user_id else None), simulated.drawn
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        samples = tuple(made_up(sample, table.units[0], n_tables, request.dataset))
-    return SimulatedRelease(request=request, design=design, units=units, declared=declared, samples=samples)
+        samples, drawn = zip(*made_up(sample, table.units[0], n_tables, request.dataset), strict=True)
+    return SimulatedRelease(
+        request=request, design=design, units=units, simulator=simulator, samples=samples, drawn=drawn
+    )
 
 
 def made_up(
@@ -190,7 +210,7 @@ def made_up(
     Tables without an estimate are left out; raise SpecError if none has one.
     """
     refusal = "no table"  # empty once one has an answer
-    for number in range(min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_units))):
+    for number in range(table_count(count, n_units)):
         try:
             table = make(n_units, np.random.default_rng([SEED, number]))
         except ValueError as error:  # e.g. a response that has one value

@@ -3,187 +3,79 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
+from data.columns import Column, Declaration, Marks, Text
+from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
 from data.tables.marks import FileMarks, fault_of_code, odd_codes
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import FormulaDesign
-from tasks.file_schema import Number, Strict
+from tasks.file_schema import Strict
 
-Text = Annotated[str, Field(min_length=1)]
-
-
-class AnalystColumn(Strict):
-    """A column: numbers with public bounds, or text with categories; what has no default must be stated."""
-
-    name: Text
-    lower: Number | None = None
-    upper: Number | None = None
-    categories: tuple[Text, ...] = ()  # all that text may hold; the first is the reference
-    levels: dict[Text, tuple[Text, ...]] = Field(default={})  # categories with all ways to write each
-    others: str = ""  # the category of every text that is not listed
-    transform: Literal["", "log"] = ""  # errors, coefficients and units are of the logarithm
-    unit: str = ""
-    source: Text  # where bounds or categories come from
-    center: Number | None = None  # public units: by default the middle and a quarter of the bounds
-    scale: Annotated[Number, Field(gt=0)] | None = None
-    impute: Number | str | None = None  # a public constant in the place of missing cells
-    missing: tuple[Text, ...] = ()  # what stands for a missing cell, e.g. "?"; a category never does
-
-    @model_validator(mode="before")
-    @classmethod
-    def _levels_name_categories(cls, plain: Any) -> Any:
-        if isinstance(plain, dict) and isinstance(plain.get("levels"), dict) and "categories" not in plain:
-            return {**plain, "categories": list(plain["levels"])}
-        return plain
-
-    @model_validator(mode="after")
-    def _numbers_or_text(self) -> "AnalystColumn":
-        name, bounds = self.name, (self.lower, self.upper)
-        if self.categories:
-            if any(value is not None for value in (*bounds, self.center, self.scale)) or self.transform:
-                raise ValueError(f"{name!r} has categories and bounds; keep one of them")
-            if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
-                str.strip, self.categories
-            ):
-                raise ValueError(
-                    f"categories of {name!r} must be two or more different texts, got {list(self.categories)}"
-                )
-            self._check_levels()
-            if self.impute is not None and self.impute not in self.categories:
-                raise ValueError(f"impute of {name!r} must be one of its categories, got {self.impute!r}")
-            if self.others and self.others not in self.categories:
-                raise ValueError(f"others of {name!r} must be one of its categories, got {self.others!r}")
-            return self
-        if self.others:
-            raise ValueError(f"others of {name!r} needs categories, got none; remove it")
-        if self.lower is None or self.upper is None:
-            raise ValueError(f"{name!r} needs lower and upper, or categories; add one of them")
-        if not self.lower < self.upper:
-            raise ValueError(f"{name!r}: lower must be below upper, got {self.lower:g} and {self.upper:g}")
-        if self.transform and not self.lower > 0:
-            raise ValueError(f"{name!r}: lower must be above 0 for transform = 'log', got {self.lower:g}")
-        low, high = self._in_units
-        if self.center is not None and not low <= self.center <= high:
-            raise ValueError(
-                f"{name!r}: center must lie within its bounds {low:g} and {high:g}"
-                f"{' on the log scale' * bool(self.transform)}, got {self.center:g}; correct it"
-            )
-        if isinstance(self.impute, str):
-            raise ValueError(f"impute of {name!r} must be a number, got {self.impute!r}")
-        if self.impute is not None and not self.lower <= self.impute <= self.upper:
-            raise ValueError(f"impute of {name!r} must lie within its bounds, got {self.impute:g}")
-        return self
-
-    def _check_levels(self) -> None:
-        """Refuse levels that are no categories, and a text that stands for two things."""
-        if odd := [level for level in self.levels if level not in self.categories]:
-            raise ValueError(f"levels of {self.name!r} must be among its categories, got {odd[0]!r}")
-        pairs = {(text, level) for level, own in self.levels.items() for text in own}
-        texts = [(level, level) for level in self.categories] + sorted(pairs)
-        texts += [(text, "a missing cell") for text in self.missing]
-        meant: dict[str | float, tuple[str, str]] = {}
-        for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
-            other, before = meant.setdefault(text, (spelling, level))
-            if before != level:
-                raise ValueError(
-                    f"{self.name!r} must have each text once among categories, levels and missing, where 7, "
-                    f"07 and 7.0 are the same, got {other!r} and {spelling!r}; take one out, or put a letter "
-                    "before each code in the file"
-                )
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The columns of the file that it is made from: itself."""
-        return (self.name,)
-
-    @property
-    def declared(self) -> DeclaredColumn:
-        declaration = DeclaredColumn(
-            name=self.name,
-            categories=self.categories,
-            impute=self.impute,
-            others=self.others,
-            log=bool(self.transform),
-            missing=self.missing,
-            spellings=tuple(
-                (spelling, level)
-                for level, spellings in self.levels.items()
-                for spelling in spellings
-                if spelling != level
-            ),
-        )
-        if self.lower is None or self.upper is None:
-            return declaration
-        return replace(declaration, lower=self.lower, upper=self.upper)
-
-    @property
-    def _in_units(self) -> tuple[float, float]:
-        """The bounds as they are after the transform."""
-        assert self.lower is not None
-        assert self.upper is not None
-        return (math.log(self.lower), math.log(self.upper)) if self.transform else (self.lower, self.upper)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        if self.categories:
-            center, scale = unit_of_level(len(self.categories))
-            codes = Column(self.name, "float64", "", 0.0, len(self.categories) - 1.0, self.source, 0.0, 1.0)
-            indicators = (
-                Column(name, "float64", "", 0.0, 1.0, self.source, center, scale)
-                for name in self.declared.table_columns
-            )
-            return (*indicators, codes)
-        low, high = self._in_units
-        middle, quarter = unit_of_bounds(low, high)
-        center = middle if self.center is None else self.center
-        scale = quarter if self.scale is None else self.scale
-        (name,) = self.declared.table_columns
-        unit = f"log {self.unit}".strip() if self.transform else self.unit
-        return (Column(name, "float64", unit, low, high, self.source, center, scale),)
+_DECLARED = [each.name for each in fields(Column) if each.name not in ("dtype", "derived")]
 
 
-class DerivedColumn(AnalystColumn):
-    """A column that a formula computes from others: one that is fitted, or its response."""
+def _column_of_file(plain: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a column that a file declares; list all its faults, and its unknown keys."""
+    if not isinstance(plain, dict):
+        return handler(plain)
+    keys = {"keys": ", ".join(_DECLARED)}
+    unknown = PydanticCustomError("extra_forbidden", "Unknown key; allowed are {keys}", keys)
+    faults = [
+        InitErrorDetails(type=unknown, loc=(key,), input=value, ctx=keys)
+        for key, value in plain.items()
+        if key not in _DECLARED
+    ]
+    known = {key: plain[key] for key in plain if key in _DECLARED}
+    try:
+        column = handler({"dtype": "float64", "unit": "", "lower": -math.inf, "upper": math.inf, **known})
+    except ValidationError as error:
+        faults += cast("list[InitErrorDetails]", error.errors(include_url=False))
+    if faults:
+        raise ValidationError.from_exception_data("column", faults)
+    return column
 
-    derived: Annotated[InstanceOf[FormulaDesign], PlainSerializer(lambda design: design.described)]
 
-    @model_validator(mode="after")
-    def _numbers_or_text(self) -> "DerivedColumn":
-        return self
+def fitted_columns(column: Column) -> tuple[Column, ...]:
+    """Return the columns of numbers that a declared column becomes, with their public units.
 
-    @classmethod
-    def all_of(cls, design: FormulaDesign) -> tuple["DerivedColumn", ...]:
-        columns, response = [], design.response
-        for name, values in design.values(public_rows(design.declared, 1024)).items():
-            is_response = response is not None and name == design.derived_response
-            numbers: dict[str, Any] = {
-                "lower": values.min(),
-                "upper": values.max(),
-                "center": response.center if response and is_response else 0.0,
-                "scale": response.scale if response and is_response else 1.0,
-            }
-            columns.append(cls(name=name, source="from the bounds of its columns", derived=design, **numbers))
-        return tuple(columns)
-
-    @property
-    def declared(self) -> DeclaredColumn:
-        return replace(super().declared, derived=self.derived)
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        reading = self.derived.reading
-        return reading.left if self.name == self.derived.derived_response else reading.right
+    A category becomes its indicators, then its codes 0, 1, …
+    """
+    number = replace(column, categories=(), levels={}, others="", transform="", impute=None, missing=())
+    if column.categories:
+        center, scale = unit_of_level(len(column.categories))
+        level = replace(number, lower=0.0, upper=1.0, center=center, scale=scale)
+        codes = replace(number, lower=0.0, upper=len(column.categories) - 1.0, center=0.0, scale=1.0)
+        return (*(replace(level, name=name) for name in column.table_columns), codes)
+    low, high = column.transformed_bounds
+    middle, quarter = unit_of_bounds(low, high)
+    return (
+        replace(
+            number,
+            name=column.table_columns[0],
+            unit=f"log {column.unit}".strip() if column.transform else column.unit,
+            lower=low,
+            upper=high,
+            center=middle if column.center is None else column.center,
+            scale=quarter if column.scale is None else column.scale,
+        ),
+    )
 
 
 def unit_of_level(n_levels: int) -> tuple[float, float]:
@@ -232,7 +124,7 @@ class AnalystTable(Strict):
     thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
     # what separates the cells of a CSV file; by default the only mark of its header
     separator: Annotated[Literal["", ",", ";", "|", "\t"], Field(exclude=True)] = ""
-    columns: tuple[AnalystColumn, ...] = Field(min_length=1)
+    columns: tuple[Annotated[Column, WrapValidator(_column_of_file)], ...] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -247,8 +139,8 @@ class AnalystTable(Strict):
 
     @field_validator("columns")
     @classmethod
-    def _distinct(cls, columns: tuple[AnalystColumn, ...]) -> tuple[AnalystColumn, ...]:
-        names = [column.name for one in columns for column in one.columns]
+    def _distinct(cls, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        names = [column.name for one in columns for column in fitted_columns(one)]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; remove one")
@@ -280,31 +172,36 @@ class AnalystTable(Strict):
             raise ValueError(
                 f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
             )
-        if self.user_id in [column.name for one in self.columns for column in one.columns]:
+        if self.user_id in [column.name for column in self.fitted]:
             raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
 
     def formula_of(self, covariates: Collection[str]) -> FormulaDesign | None:
         """Return the formula that computes some covariates, if one does."""
-        derived = (each for each in self.columns if isinstance(each, DerivedColumn))
-        return next((each.derived for each in derived if each.name in covariates), None)
+        derived = (each.derived for each in self.columns if each.name in covariates)
+        return next((each for each in derived if isinstance(each, FormulaDesign)), None)
+
+    @property
+    def fitted(self) -> tuple[Column, ...]:
+        """The columns of numbers that the declared columns become."""
+        return tuple(column for one in self.columns for column in fitted_columns(one))
 
     @property
     def marks(self) -> Marks:
         """How the file writes numbers."""
         return Marks(self.decimal, self.thousands, self.separator)
 
-    def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
+    def needed(self, columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return some columns, and before them those that they are computed from."""
         known, names = {column.name: column for column in self.columns}, tuple(columns)
         used = (known[name] for column in names for name in column.uses if name in known)
         return tuple({column.name: column for column in (*used, *names)}.values())
 
-    def declaration(self, columns: Iterable[AnalystColumn]) -> Declaration:
+    def declaration(self, columns: Iterable[Column]) -> Declaration:
         """Return what the file, or some columns of it, is checked against."""
-        clip = self.outside == "clip"
         return Declaration(
-            columns=tuple(replace(column.declared, clip=clip) for column in self.needed(columns)),
+            columns=self.needed(columns),
+            clip=self.outside == "clip",
             marks=self.marks,
             missing=self.missing,
             n_rows=self.rows,
@@ -328,12 +225,12 @@ class AnalystTable(Strict):
             license="the owner's",
             citation="",
             source=Source(file, "", "own", note="the owner's own"),
-            columns=tuple(column for one in self.columns for column in one.columns),
+            columns=self.fitted,
         )
 
     def ingested(self, name: str) -> tuple[str, ...]:
         """Return the columns of the ingested table that a declared column becomes; another name as it is."""
         for column in self.columns:
             if column.name == name:
-                return column.declared.table_columns
+                return column.table_columns
         return (name,)

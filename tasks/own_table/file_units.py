@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from data.columns import Column
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.goodness import farthest
 from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
@@ -104,3 +106,21 @@ class FileUnits:
             groups=design.groups,
             columns=tuple(design.declared),
         )
+
+
+def file_units(columns: Sequence[Column], response: Column | None) -> FileUnits:
+    """Return the units of a mean of columns, or of their regression with an intercept.
+
+    Where the public bounds of the response are known, so is how far each column reaches.
+    """
+    names = tuple(column.name for column in columns)
+    centers, scales = np.array([(each.center, each.scale) for each in columns], dtype=float).T
+    if response is None:
+        return FileUnits(names=names, factor=scales, offset=centers)
+    center, scale = response.center or 0.0, response.scale or 1.0
+    return FileUnits(
+        names=(*names, AT_CENTERS),
+        factor=np.append(scale / scales, scale),
+        offset=np.append(np.zeros(len(scales)), center),
+        reach=(*farthest(columns), 1.0, *farthest([response])) if np.isfinite(response.upper) else None,
+    )

@@ -1,10 +1,14 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
+from collections.abc import Iterator
+
+from data.columns import Column
 from dpalgos.errors import InputError
-from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import FormulaDesign, design_of
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.simulated_rows import declared_as
 
 
 def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, FormulaDesign]:
@@ -12,9 +16,9 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
 
     A formula that uses undeclared columns, or learns from the rows, is refused.
     """
-    declared = tuple(column for column in table.columns if not isinstance(column, DerivedColumn))
+    declared = tuple(column for column in table.columns if not column.derived)
     try:
-        design = design_of(formula, {column.name: _declaration(column) for column in declared})
+        design = design_of(formula, {column.name: declared_as(column) for column in declared})
     except InputError as error:
         raise SpecError(str(error)) from None
     if not design.has_intercept:
@@ -27,12 +31,14 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
         )
     if twice := [column.name for column in declared if column.name in design.sources]:
         raise SpecError(f"column {twice[0]!r} has the same name as a term; rename it")
-    return table.model_copy(update={"columns": (*declared, *DerivedColumn.all_of(design))}), design
+    return table.model_copy(update={"columns": (*declared, *_derived_columns(design))}), design
 
 
-def _declaration(column: AnalystColumn) -> NumberColumn | CategoryColumn:
-    if column.categories:
-        return CategoryColumn(column.categories)
-    assert column.lower is not None
-    assert column.upper is not None
-    return NumberColumn(column.lower, column.upper, column.center, column.scale)
+def _derived_columns(design: FormulaDesign) -> Iterator[Column]:
+    """Yield the columns that a formula computes: those that are fitted, and its response."""
+    response = design.response
+    for name, values in design.values(public_rows(design.declared, 1024)).items():
+        is_response = response is not None and name == design.derived_response
+        unit = (response.center, response.scale) if response and is_response else (0.0, 1.0)
+        bounds, source = (float(values.min()), float(values.max())), "from the bounds of its columns"
+        yield Column(name, "float64", "", *bounds, source, *unit, derived=design)

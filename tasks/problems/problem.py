@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 import dpalgos
-from data.dataset import Column, Dataset
+from data.columns import Column
+from data.dataset import Dataset
 from data.datasets import get_dataset
 from data.prepare.table_design import read_prepared_table
 from data.store.references import DatasetRef

@@ -10,22 +10,23 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
-from data.dataset import Column, Dataset
+from data.columns import Column
+from data.dataset import Dataset
 from data.datasets import get_dataset
 from data.prepare.table_design import (
     PreparedTable,
     Units,
     prepare_table,
-    public_units,
     table_bytes,
 )
 from data.store.references import DatasetRef, read_table
+from dpalgos.forecast.simulated_rows import RowSimulator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.declared_rows import DeclaredRows, Guesses
-from tasks.own_table.file_units import AT_CENTERS, FileUnits
+from tasks.own_table.file_units import FileUnits, file_units
+from tasks.own_table.simulated_rows import Guesses, simulated_table, simulator_of
 from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
@@ -113,16 +114,9 @@ class RegisteredTable(DatasetSource, ABC):
         formula = self.formula
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
-        names, about = self.covariates, self.about
-        _, scales = public_units(about, [about.column(name) for name in names])
-        (center,), (scale,) = public_units(about, [about.column(self.response)])
-        center, scale = (0.0, 1.0) if self.family else (center, scale)
-        plain = FileUnits(
-            names=(*names, AT_CENTERS),
-            factor=np.append(scale / scales, scale),
-            offset=np.append(np.zeros(len(names)), center),
-        )
-        return plain.by_formula(formula)
+        *columns, response = self.columns()
+        response = Column.in_units(self.response) if self.family else response
+        return file_units(columns, response).by_formula(formula)
 
     @property
     def slopes(self) -> slice:
@@ -191,14 +185,14 @@ class RegisteredTable(DatasetSource, ABC):
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
         """Return a synthetic table with the same columns, from their declarations."""
-        rows = self.declared_rows(guesses)
-        return self.in_units(rows.made_up_units(n_units, self.analyst_table, rng))
+        simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
+        return self.in_units(pd.DataFrame(simulated.table, copy=False))
 
-    def declared_rows(self, guesses: Guesses) -> DeclaredRows:
-        """Return the declarations of the table's columns, from which rows are simulated."""
+    def simulator(self, guesses: Guesses) -> RowSimulator:
+        """Return the simulator of the table's rows, from the declarations of its columns."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
-        return DeclaredRows.of(
+        return simulator_of(
             self.covariates,
             self.response,
             self.about.column,

@@ -30,7 +30,7 @@ from tasks.release.rows import units_as_declared
 from tasks.release.spending import room_in, spending_of, spent_epsilon
 
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
-# "nested": the same of nested models, by question
+# "guess": the guess that matters most; "nested": the same of nested models, by question
 Forecast = Mapping[str, Any]
 _WIDER = 1.1
 
@@ -82,6 +82,8 @@ def forecast_table(
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
     notes = [*filter(None, (_wider(each, forecasts) for each in plan.plan.questions))]
+    guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
+    notes += [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
 
 
@@ -229,7 +231,8 @@ class _Simulated:
                 nested[each.name] = self._nested(each.formula, epsilon)
         widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
         names, widths = self._units.half_widths(forecast.names, widths)
-        return {"terms": _plain_terms(names, widths), "none": forecast.chance_of_none, "nested": nested}
+        known = {"none": forecast.chance_of_none, "guess": forecast.guess}
+        return {"terms": _plain_terms(names, widths), **known, "nested": nested}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
         """Return what to expect of a nested model."""

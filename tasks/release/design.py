@@ -1,9 +1,9 @@
 """All public facts that decide which rows an estimator gets, and the question that the ledger stores.
 
 The rows of a release are computed from a `RowDesign` and from nothing else that is public. The estimator runs
-with its `Params`. The ledger hashes every field of the two, so two requests are one question only if they
-draw from the same inputs. Columns have an order in the question, except for estimators of means: these return
-the same numbers for columns in another order.
+with its `Params`. The ledger hashes everything of the two that decides the estimate, so two requests are one
+question only if they draw from the same inputs. Columns have an order in the question, except for estimators
+of means: these return the same numbers for columns in another order.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from data.dataset import Declaration, Marks
+from data.columns import Column, Declaration, rows_in_units
 from data.formats.canonical import MISSING
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
@@ -24,18 +24,6 @@ from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitColumn:
-    """A column of the table that was read, in public units."""
-
-    name: str
-    center: float = 0.0
-    scale: float = 1.0
-
-    def values(self, table: Any) -> FloatArray:
-        return np.asarray((table[self.name] - self.center) / self.scale)
-
-
-@dataclass(frozen=True, kw_only=True)
 class RowDesign:
     """How rows are made from a file.
 
@@ -43,8 +31,8 @@ class RowDesign:
     ``formula`` describes the formula that computes the columns, and names the coefficients.
     """
 
-    columns: tuple[UnitColumn, ...]
-    response: UnitColumn | None = None
+    columns: tuple[Column, ...]
+    response: Column | None = None
     user_id: str = ""
     intercept: bool = False
     declaration: Declaration | None = None
@@ -54,23 +42,37 @@ class RowDesign:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    def rows(self, table: Any) -> FloatArray:
-        """Return the rows, (n, k), of a table: columns (n,) by name."""
-        columns = np.column_stack([column.values(table) for column in self.columns])
-        return np.column_stack([columns, np.ones(len(columns))]) if self.intercept else columns
+    def rows(self, table: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Return the rows (n, k) of a table, columns (n,) by name, and its responses."""
+        return rows_in_units(table, self.columns, self.response, intercept=self.intercept)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Everything that the rows are made from, the same for all spellings of a declaration."""
+        declaration = self.declaration.described if self.declaration else None
+        for column in declaration["columns"] if declaration else ():
+            column["missing"] = _markers(column["missing"])
+            column["spellings"] = sorted(column["spellings"])
+        return {
+            "columns": list(map(_unit, self.columns)),
+            "response": _unit(self.response) if self.response else None,
+            "user_id": self.user_id,
+            "intercept": self.intercept,
+            "declaration": declaration,
+            "formula": self.formula,
+        }
 
 
-def canonical_declaration(declaration: Declaration) -> Declaration:
-    """Return the same declaration for all spellings of it: the order of markers, for instance, is free."""
-    columns = tuple(
-        replace(column, missing=_markers(column.missing), spellings=tuple(sorted(column.spellings)))
-        for column in declaration.columns
-    )
-    return replace(declaration, columns=columns)
+def _unit(column: Column) -> dict[str, Any]:
+    return {"name": column.name, "center": column.center, "scale": column.scale}
 
 
 def _markers(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({each.strip() for each in words if each.strip().lower() not in MISSING}))
+
+
+# Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
+_LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
 
 
 def question_parameters(estimator: Estimator, params: Params, design: RowDesign) -> dict[str, Any]:
@@ -87,7 +89,8 @@ def question_parameters(estimator: Estimator, params: Params, design: RowDesign)
             of_column = value * n_columns if len(value) == 1 else value
             value = [of_column[j] for j in order]
         keywords[item.name] = value
-    return {"keywords": _plain(keywords), "rows": _plain(design)}
+    keywords = {name: each for name, each in keywords.items() if name not in _LATER or each != _LATER[name]}
+    return {"keywords": _plain(keywords), "rows": _plain(design.described)}
 
 
 def model_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +119,6 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
 
 def _plain(value: Any) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
-    if isinstance(value, Marks):
-        return value.of_numbers
     if isinstance(value, FormulaDesign):
         return hashlib.sha256(canonical_json(_plain(value.described)).encode()).hexdigest()
     if is_dataclass(value) and not isinstance(value, type):

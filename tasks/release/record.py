@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from data.columns import Column
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.analyst_table import AnalystTable, fitted_columns
 from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_text
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
@@ -181,11 +182,11 @@ def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
-def _declared(column: AnalystColumn) -> str:
+def _declared(column: Column) -> str:
     """Say what is declared of a column: its categories or bounds, its unit, and what blank cells are."""
     known = ", ".join(column.categories)
     if not known:
-        (number,) = column.columns
+        (number,) = fitted_columns(column)
         of = " of the logarithm" if column.transform else ""
         known = (
             f"{column.lower:g} to {column.upper:g}, center {number.center:g} and scale {number.scale:g}{of}"
@@ -240,7 +241,7 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
 
 
-def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:
+def _missing_cells(used: Sequence[Column], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:
     rule = "A file with a missing value is rejected."
     if drops:
         rule = (
@@ -253,8 +254,8 @@ def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> Iterator[tu
         yield "Codes for missing values", markers
 
 
-def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[tuple[str, Sequence[str]]]:
-    if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
+def _values(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
+    if numbers := [each for each in used if not each.categories and not each.derived]:
         rule = "Values outside the public bounds are clipped to the nearer bound"
         if table.outside != "clip":
             rule = "A file with a value outside the public bounds is rejected"
@@ -283,7 +284,7 @@ def independence_of(table: AnalystTable) -> str:
     return f"Rows with the same {table.clusters} may depend on each other, so no interval is computed."
 
 
-def _units(column: AnalystColumn) -> str:
+def _units(column: Column) -> str:
     """Return the public unit of a column, if it is declared."""
     unit = {"center": column.center, "scale": column.scale}
     listed = words([f"{name} {value:.10g}" for name, value in unit.items() if value is not None])

@@ -268,7 +268,7 @@ def _n_classes(table: AnalystTable, response: str | None) -> dict[str, int]:
 
 def _box(table: AnalystTable, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the declared bounds of some columns in their public units."""
-    columns = {column.name: column for one in table.columns for column in one.columns}
+    columns = {column.name: column for column in table.fitted}
     used = [columns[one] for name in names for one in table.ingested(name) if one in columns]
     units = [(each, each.center or 0.0, each.scale or 1.0) for each in used]
     return {

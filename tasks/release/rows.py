@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from data.dataset import PLAIN, Column, Marks
+from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
@@ -26,12 +26,11 @@ from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, ope
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, require_clusters
-from tasks.own_table.file_units import AT_CENTERS, FileUnits
-from tasks.release.design import RowDesign, UnitColumn, canonical_declaration
+from tasks.own_table.file_units import AT_CENTERS, FileUnits, file_units
+from tasks.release.design import RowDesign
 from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 
@@ -107,13 +106,13 @@ class _DesignReader(DeclaredReader):
         for piece in self.tables(part, watch):
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
-            kept = self._design.rows(piece.table)
+            kept, responses = self._design.rows(piece.table)
             rows = np.zeros((len(piece.is_complete), kept.shape[1]), order="F")
             rows[piece.is_complete] = kept
             numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
             if response := self._design.response:
                 numbers[response.name] = np.zeros(len(rows))
-                numbers[response.name][piece.is_complete] = response.values(piece.table)
+                numbers[response.name][piece.is_complete] = responses
             yield numbers
 
 
@@ -155,71 +154,37 @@ def table_as_declared(
 
 
 def units_as_declared(
-    analyst_table: AnalystTable, columns: ReleaseColumns, family: str, formula: FormulaDesign | None = None
+    analyst_table: AnalystTable, asked: ReleaseColumns, family: str, formula: FormulaDesign | None = None
 ) -> tuple[RowDesign, FileUnits]:
     """Return how rows are made from columns as a study file declares them, and the way back."""
-    design = design_as_declared(analyst_table, columns, family)
-    units = _file_units(analyst_table, columns, design, has_reach=not family)
-    if formula:
-        return replace(design, formula=formula.described), units.by_formula(formula)
-    return design, units
-
-
-def design_as_declared(analyst_table: AnalystTable, asked: ReleaseColumns, family: str) -> RowDesign:
-    """Return how rows are made from columns as a study file declares them."""
     known = {column.name: column for column in analyst_table.columns}
     if (asked.user_id or "") != analyst_table.user_id:
         raise SpecError(
             f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
             f"{asked.user_id or 'none'!r}; correct it"
         )
-    used = analyst_table.needed(known[name] for name in asked.xy)
-    declaration = canonical_declaration(analyst_table.declaration(used))
+    declaration = analyst_table.declaration(known[name] for name in asked.xy)
     if asked.user_id:
         declaration = replace(declaration, n_rows=None)  # how many rows users have is private
-    columns = {column.name: column for one in used for column in one.columns}
-    names = (name for each in asked.x for name in known[each].declared.table_columns)
+    columns, groups = {column.name: column for column in analyst_table.fitted}, {}
+    for name in asked.x:
+        groups[name] = known[name].table_columns
     response = None
     if asked.y:
-        one = asked.y if family == "multinomial" else _single(known[asked.y].declared.table_columns, asked.y)
-        response = UnitColumn(name=one) if family else _in_units(columns[one])
-    return RowDesign(
-        columns=tuple(_in_units(columns[name]) for name in names),
+        one = asked.y if family == "multinomial" else _single(known[asked.y].table_columns, asked.y)
+        response = Column.in_units(one) if family else columns[one]
+    design = RowDesign(
+        columns=tuple(columns[name] for group in groups.values() for name in group),
         response=response,
         user_id=analyst_table.user_id,
         intercept=response is not None,
         declaration=declaration,
+        formula=formula.described if formula else None,
     )
-
-
-def _in_units(column: Column) -> UnitColumn:
-    assert column.center is not None
-    assert column.scale is not None
-    return UnitColumn(name=column.name, center=column.center, scale=column.scale)
-
-
-def _file_units(
-    analyst_table: AnalystTable, asked: ReleaseColumns, design: RowDesign, *, has_reach: bool
-) -> FileUnits:
-    """Return how an estimate is converted to the units of the file."""
-    scales, response = np.array([column.scale for column in design.columns]), design.response
-    if response is None:
-        centers = np.array([column.center for column in design.columns])
-        return FileUnits(names=design.names, factor=scales, offset=centers)
-    known = {column.name: column for column in analyst_table.columns}
-    columns = {column.name: column for one in analyst_table.columns for column in one.columns}
-    reach = None
-    if has_reach:
-        of_columns = farthest(columns[name] for name in design.names)
-        reach = (*of_columns, 1.0, *farthest([columns[response.name]]))
-    return FileUnits(
-        names=(*design.names, AT_CENTERS),
-        factor=np.append(response.scale / scales, response.scale),
-        offset=np.append(np.zeros(len(scales)), response.center),
-        groups={each: tuple(known[each].declared.table_columns) for each in asked.x},
-        columns=asked.xy,
-        reach=reach,
-    )
+    units = file_units(design.columns, response)
+    if response is not None:
+        units = replace(units, groups=groups, columns=asked.xy)
+    return design, units.by_formula(formula) if formula else units
 
 
 def _single(columns: Sequence[str], name: str) -> str:
@@ -255,8 +220,8 @@ def read_rows(
         rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
-        columns=tuple(UnitColumn(name=name) for name in x),
-        response=UnitColumn(name=y) if y else None,
+        columns=tuple(map(Column.in_units, x)),
+        response=Column.in_units(y) if y else None,
         user_id=user_id or "",
     )
     make = partial(NumberReader, data, columns.xy)

@@ -203,7 +203,7 @@ def _assumptions(spec: StudySpec) -> tuple[tuple[str, str, str], ...]:
         (
             f"Center and scale of {column.name.replace('_', ' ')}",
             _in_units(column.center, column.scale, column.unit),
-            column.bounds_source,
+            column.source,
         )
         for column in columns
         if column.center is not None and column.scale is not None

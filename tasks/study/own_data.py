@@ -15,8 +15,8 @@ from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.declared_rows import Guesses
 from tasks.own_table.formula import expand_formula
+from tasks.own_table.simulated_rows import Guesses, check_guesses
 from tasks.study.estimators import EstimatorSpec
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
@@ -47,7 +47,7 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
     try:
         own = OwnData(**parts)
         own = own.model_copy(update={"data": own_table(own, path)[0]})
-        own.guesses.check(own.data.columns)
+        check_guesses(own.guesses, own.data.columns)
     except ValidationError as error:
         faults += sentences(error, undeclared)
     except ValueError as error:

@@ -73,7 +73,7 @@ def _check_table(spec: StudySpec) -> None:
     spec.check_data()
     try:
         if isinstance(problem := spec.head_panel.problem, RegisteredTable) and problem.analyst_table:
-            problem.declared_rows(spec.guesses)
+            problem.simulator(spec.guesses)
     except ValueError as error:
         raise SpecError(str(error)) from None
 

@@ -24,7 +24,7 @@ from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
-from tasks.own_table.declared_rows import Guesses
+from tasks.own_table.simulated_rows import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
 from tasks.study.spec import StudySpec

@@ -35,7 +35,7 @@ def test_what_is_public_has_a_source(name):
     dataset = get_dataset(name)
     assert all((dataset.license, dataset.citation, dataset.privacy_unit))
     for column in dataset.columns:
-        assert column.bounds_source, column.name
+        assert column.source, column.name
 
 
 @pytest.mark.parametrize("name", NAMES)

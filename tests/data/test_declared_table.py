@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn
+from data.columns import Declaration
 from data.errors import DataError
 from data.formats.canonical import MISSING, CanonicalBatch
 from data.store.references import read_table
 from data.tables.declared import UserIds
 from data.tables.schema import table_schema
 from data.tables.stored import declared_to_parquet
-from tests.builders import checked, load_numbers, refused
+from tests.builders import checked, declared_column, load_numbers, refused
 
-AGE = DeclaredColumn(name="age", lower=0, upper=120)
-REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
+AGE = declared_column("age", lower=0, upper=120)
+REGION = declared_column("region", categories=("north", "2", "west"))
 
 
 def written(folder, text):
@@ -28,8 +28,8 @@ def written(folder, text):
     return path
 
 
-def stored(path, columns, missing="refuse", n_rows=3):
-    declaration = Declaration(columns=tuple(columns), missing=missing, n_rows=n_rows)
+def stored(path, columns, missing="refuse", n_rows=3, **facts):
+    declaration = Declaration(columns=tuple(columns), missing=missing, n_rows=n_rows, **facts)
     return declared_to_parquet("mine", path, declaration, home=path.parent / "home")
 
 
@@ -57,14 +57,14 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     ref = stored(path, [AGE, REGION], "drop")
     assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
-    imputing = [DeclaredColumn(name="age", upper=120, impute=40.0), replace(REGION, impute="west")]
+    imputing = [declared_column("age", upper=120, impute=40.0), replace(REGION, impute="west")]
     columns = {"age": [1, 2, 40], "region=2": [0, 0, 0], "region=west": [0, 1, 1], "region": [0, 2, 2]}
     assert read_table(stored(path, imputing)).to_dict("list") == columns
 
 
 @pytest.mark.parametrize("level", [marker for marker in MISSING if marker] + ["NONE", "Nan"])
 def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, level):
-    covered = DeclaredColumn(name="covered", categories=("public", level))
+    covered = declared_column("covered", categories=("public", level))
     table = pd.DataFrame({"covered": ["public", level, f" {level}"], "age": [1, 2, 3]})
     table.to_csv(tmp_path / "table.csv", index=False)
     table.to_parquet(tmp_path / "table.parquet")
@@ -80,27 +80,27 @@ def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, level):
 @pytest.mark.parametrize("clip", [False, True])
 def test_declared_markers_stand_for_missing_cells(tmp_path, clip):
     path = written(tmp_path, "region,age\nnorth,1\n?,2\nwest,-9.0\nwest,unknown\n")
-    age = replace(AGE, missing=("-9", "unknown"), clip=clip)
-    ref = stored(path, [replace(REGION, missing=("?", "none")), age], "drop", n_rows=4)
+    age = replace(AGE, missing=("-9", "unknown"))
+    ref = stored(path, [replace(REGION, missing=("?", "none")), age], "drop", n_rows=4, clip=clip)
     assert read_table(ref).to_dict("list")["age"] == [1]
     assert [repair.count for repair in ref.repairs] == [1, 2]
 
 
 def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(tmp_path):
     path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
-    ref = stored(path, [REGION, replace(AGE, clip=True)])
+    ref = stored(path, [REGION, AGE], clip=True)
     assert read_table(ref)["age"].to_list() == [AGE.lower, AGE.upper, 3]
     (moved,) = ref.repairs
     assert (moved.reason, moved.count, moved.what) == ("column age", 2, "value")
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
-    refused(lambda: stored(path, [REGION, replace(AGE, clip=True)]), DataError, "number column 'age'")
+    refused(lambda: stored(path, [REGION, AGE], clip=True), DataError, "number column 'age'")
 
 
 def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):
     path = written(tmp_path, "age\n1\n2\n3\n")
     first = stored(path, [AGE])
     assert stored(path, [AGE]) == first
-    wider = stored(path, [DeclaredColumn(name="age", lower=0, upper=130)])
+    wider = stored(path, [declared_column("age", lower=0, upper=130)])
     assert (wider.path != first.path, wider.source_sha256) == (True, first.source_sha256)
     assert stored(written(tmp_path, "age\n1\n2\n4\n"), [AGE]).source_sha256 != first.source_sha256
 

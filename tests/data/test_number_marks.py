@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
+from data.columns import PLAIN, Column, Declaration, Marks
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
 from dpalgos import get_estimator
 from dpalgos.api import build_params
-from tasks.release.design import RowDesign, UnitColumn, question_parameters
-from tests.builders import refused
+from tasks.release.design import RowDesign, question_parameters
+from tests.builders import declared_column, refused
 
 MEAN = get_estimator("dp_mean")
 PARAMS = build_params(MEAN, {"epsilon": 1.0, "delta": 1e-6, "value_bound": 1.0})
@@ -29,7 +29,7 @@ def read(path, column, marks=PLAIN, missing="drop"):
 
 
 def number(name="x", missing=()):
-    return DeclaredColumn(name=name, lower=-1e5, upper=1e5, missing=missing)
+    return declared_column(name, lower=-1e5, upper=1e5, missing=missing)
 
 
 CODES = [
@@ -102,11 +102,11 @@ def test_text_with_other_marks_than_the_declared_ones_is_text(tmp_path):
 
 def test_categories_are_compared_as_they_are_written(tmp_path):
     path = written(tmp_path, "x;answers", "1,5;1,2", "2,5;1.2", "3,5;2,3")
-    answers = DeclaredColumn(name="answers", categories=("1,2", "1.2", "2,3"))
+    answers = declared_column("answers", categories=("1,2", "1.2", "2,3"))
     np.testing.assert_array_equal(read(path, answers)["answers"], [0, 1, 2])
-    other = DeclaredColumn(name="answers", categories=("1.2", "2,3"))
+    other = declared_column("answers", categories=("1.2", "2,3"))
     refused(lambda: read(path, other), DataError, "'answers'", "categories")
-    coded = DeclaredColumn(name="answers", categories=("1,2", "1.2"), missing=("2,3",))
+    coded = declared_column("answers", categories=("1,2", "1.2"), missing=("2,3",))
     np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])
 
 
@@ -137,4 +137,4 @@ def test_a_separator_is_no_part_of_what_was_asked():
 def design(separator):
     marks = Marks(",", separator=separator)
     declaration = Declaration(columns=(number(),), marks=marks, missing="drop", n_rows=None)
-    return RowDesign(columns=(UnitColumn(name="x"),), declaration=declaration)
+    return RowDesign(columns=(Column.in_units("x"),), declaration=declaration)

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn
+from data.columns import Declaration
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.reading import opened_table
 from data.tables.schema import table_schema
 from data.tables.sources import parts_of
-from tests.builders import checked, load_numbers, refused
+from tests.builders import checked, declared_column, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
 N = 4
@@ -51,14 +51,14 @@ def test_codes_with_leading_zeros_are_codes_in_every_type_of_text(tmp_path, code
 @pytest.mark.parametrize("name", ODD)
 def test_a_column_that_no_question_needs_may_have_any_type(tmp_path, name):
     path = written(tmp_path, **{name: ODD[name]})
-    column = DeclaredColumn(name="x", lower=0, upper=5)
+    column = declared_column("x", lower=0, upper=5)
     declaration = Declaration(columns=(column,), missing="refuse", n_rows=None)
     np.testing.assert_array_equal(read_declared(path, declaration).table["x"], [1, 2, 3.5, 4])
     assert load_numbers(path, ["x"])["x"].tolist() == [1, 2, 3.5, 4]
     assert table_schema(path).types[name] == ("text" if name == "ids" else "nested")
     with opened_table(path) as (_, batches):
         assert fingerprint(pa.Table.from_batches(batches))
-    wanted = DeclaredColumn(name=name, categories=("a", "b"))
+    wanted = declared_column(name, categories=("a", "b"))
     asked = Declaration(columns=(wanted,), missing="refuse", n_rows=None)
     refused(lambda: read_declared(path, asked), DataError, repr(name))
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn
+from data.columns import Declaration
 from data.errors import DataError
 from data.tables.declared import count_users, read_declared
 from data.tables.schema import table_schema
-from tests.builders import refused
+from tests.builders import declared_column, refused
 
 DATES = ["31.12.2020", "12/31/2020", "1/2/20", "2020/12/31", "31DEC2020", "31-Dec-2020", "31 décembre 2020"]
 
@@ -41,7 +41,7 @@ def test_ids_with_exponents_are_refused_since_two_users_may_be_one(tmp_path, ids
 
 @pytest.mark.parametrize(("cell", "named"), [(".", "missing"), ("TRUE", "truth value")])
 def test_text_in_a_number_column_comes_with_what_it_may_be(tmp_path, cell, named):
-    column = DeclaredColumn(name="x", lower=0, upper=5)
+    column = declared_column("x", lower=0, upper=5)
     declaration = Declaration(columns=(column,), missing="refuse", n_rows=None)
     path = written(tmp_path, "x,y", "1,1", f"{cell},1")
     refused(lambda: read_declared(path, declaration), DataError, "'x'", named)

@@ -211,15 +211,15 @@ def test_pure_noise_next_to_gaussian_noise_stays_within_the_budget():
     assert split.total <= plan.epsilon
 
 
-def test_all_targets_together_are_met_on_nineteen_tables_in_twenty():
+def test_all_targets_together_are_met_on_nine_tables_in_ten():
     widths = np.exp(np.random.default_rng(0).normal(0, 0.2, 4000))
     for targets in (1, 2):
         plan = plan_of(*({**TARGET, "name": f"{number}"} for number in range(targets)))
         exceeded = np.mean(widths > likely_half_width(plan, widths))
-        assert exceeded == pytest.approx(0.05 / targets, abs=0.01)
+        assert exceeded == pytest.approx(0.1 / targets, abs=0.01)
     widths[:400] = np.inf  # a tenth of the tables has no interval
-    assert np.mean(widths[400:] > likely_half_width(plan, widths)) == pytest.approx(0.025, abs=0.01)
-    widths[:1200] = np.inf
+    assert np.mean(widths[400:] > likely_half_width(plan, widths)) == pytest.approx(0.05, abs=0.01)
+    widths[:420] = np.inf
     assert likely_half_width(plan, widths) == inf
 
 
@@ -298,6 +298,53 @@ def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):
     released = {id(answers[name]) for name in ("primary", "mean age", "visit")}
     assert budget.spent_epsilon == pytest.approx(2.0, rel=0.01)
     assert len(released) == 3
+
+
+def line(seed, n=1000):
+    """Return rows whose columns are correlated, and narrower than their bounds."""
+    rng = np.random.default_rng(seed)
+    z = rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], n)
+    table = pd.DataFrame({"age": np.clip(50 + 9 * z[:, 0], 18, 90), "score": np.clip(5 + z[:, 1], 0, 10)})
+    return table.assign(y=np.clip(700 + 6 * (table.age - 50) + rng.normal(0, 150, n), 0, 2000))
+
+
+def plan_on_age(question, n=1000, **guesses):
+    content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [{"name": "q", **question}]}
+    bounds = {"age": (18, 90), "score": (0, 10), "y": (0, 2000)}
+    return Plan.from_toml(content, n_rows=n, bounds=bounds, guesses=guesses)
+
+
+@pytest.mark.slow
+def test_a_target_is_met_where_columns_are_correlated_and_narrower_than_declared():
+    plan = plan_on_age({"formula": "y ~ age + score", "precision": {"age": 8.0}}, std={"y": 160.0})
+    widths = []
+    for seed in range(10):
+        table = plan.release(line(seed), random_state=seed)["q"].coefficients()
+        widths += [np.diff(table.limits[:, list(table.terms).index("age")]).item() / 2]
+    assert sum(width <= 8 for width in widths) >= 8, widths
+
+
+def test_the_guess_that_decides_most_of_the_spread_is_named():
+    question = {"formula": "ill ~ age", "family": "logistic"}
+    wide = plan_on_age(question, std={"age": 12.0}, explained=0.05).forecast().set_index("term").loc["age"]
+    assert wide["guess"] == "mean of ill"
+    stated = plan_on_age(question, std={"age": 12.0}, explained=0.05, mean={"ill": 0.2})
+    narrow = stated.forecast().set_index("term").loc["age"]
+    assert narrow["guess"] != "mean of ill"
+    ratios = [each["likely_half_width"] / each["half_width"] for each in (wide, narrow)]
+    assert ratios[1] < ratios[0]
+
+
+@pytest.mark.parametrize("formula", ["log(y + 1) ~ age", "I(y - score) ~ age"])
+def test_formulas_with_computed_responses_are_forecast(formula):
+    forecast = plan_on_age({"formula": formula}, n=300).forecast()
+    assert (forecast["half_width"] > 0).all()
+
+
+def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
+    question = {"formula": "y ~ age"}
+    refused(plan_on_age(question, mean={"weight": 1.0}).forecast, InputError, "'weight'")
+    refused(lambda: plan_on_age(question, means={"y": 0.1}), InputError, "guesses.means")
 
 
 def test_what_frames_lack_is_refused(plan):

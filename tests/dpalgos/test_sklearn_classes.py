@@ -18,7 +18,8 @@ from dpalgos import AccuracyWarning, InputError, PrivacyWarning, formula
 from dpalgos import sklearn as ours
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
-from tasks.own_table.analyst_table import AnalystColumn
+from tasks.own_table.analyst_table import fitted_columns
+from tests.builders import declared_column
 from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -165,7 +166,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     units, design = model._units_of(frame[["age"]].to_numpy()), design_of("cost ~ age", declared)
     fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
     np.testing.assert_allclose(fitted, [0, 1], atol=0.01)
-    (in_study,) = AnalystColumn(name="age", lower=18, upper=90, source="a codebook").columns
+    (in_study,) = fitted_columns(declared_column("age", lower=18, upper=90))
     assert (units.center[0], units.scale[0]) == (in_study.center, in_study.scale) == (54.0, 18.0)
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
     in_league = columns_of({"columns": {"age": [18, 90]}, "response": ""})

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dpalgos
 import dpalgos.formula as private
-from data.dataset import Declaration, DeclaredColumn, Marks
+from data.columns import Declaration, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.formats.plink import open_plink
@@ -35,7 +35,7 @@ from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.rows.users import user_codes
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMean, DPPoissonRegressor
-from tests.builders import load_numbers
+from tests.builders import declared_column, load_numbers
 from tests.outside.pipelines import PIPELINES
 
 REFUSED = DataError, InputError
@@ -67,13 +67,13 @@ def numbers(content, column="x"):
 
 
 def declared(content, column="x", missing=(), **marks):
-    known = DeclaredColumn(name=column, lower=-1e9, upper=1e9, missing=missing)
+    known = declared_column(column, lower=-1e9, upper=1e9, missing=missing)
     declaration = Declaration(columns=(known,), marks=Marks(**marks), missing="refuse", n_rows=None)
     return list(read_declared(file_of(content), declaration).table[column])
 
 
 def levels(content, *categories, column="x", missing="refuse"):
-    known = DeclaredColumn(name=column, categories=categories)
+    known = declared_column(column, categories=categories)
     declaration = Declaration(columns=(known,), missing=missing, n_rows=None)
     return list(read_declared(file_of(content), declaration).table[column])
 

@@ -9,11 +9,11 @@ from data.errors import DataError
 from flows.cli.options import use_plugins
 from flows.studies.find_study import STUDIES, find_study
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
 from tasks.size_rules import RuleError, evaluate_rule, whole
 from tasks.study.study_file import load_study
-from tests.builders import people, refusals, refused, visits, words
+from tests.builders import declared_column, people, refusals, refused, visits, words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized
 from tests.tasks.blocks import STEPS, made_problem
 
@@ -92,7 +92,7 @@ def test_a_wrong_guess_is_refused_by_its_key(study, _, old, text, named):
 
 
 LOWER = {"age": 18, "cost": 0, "weight": 0}
-COLUMNS = [AnalystColumn(name=name, lower=low, upper=90, source="law") for name, low in LOWER.items()]
+COLUMNS = [declared_column(name, lower=low, upper=90, source="law") for name, low in LOWER.items()]
 TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=tuple(COLUMNS))
 HOUSES = {"dataset": "housing", "units": "public"}
 REGRESSION = made_problem(
@@ -147,7 +147,9 @@ ALIKE += [{"categories": ("a", "b"), "levels": {"a": ("7",), "b": ("07",)}}]
 @pytest.mark.parametrize("texts", ALIKE)
 def test_a_text_stands_for_one_category_or_a_missing_cell(texts):
     with pytest.raises(ValueError, match="'07'"):
-        AnalystColumn(name="g", source="law", **texts)
+        AnalystTable(
+            path="t.csv", rows=9, privacy_unit="a row", columns=[{"name": "g", "source": "law", **texts}]
+        )
 
 
 # A file's name, its content, and what the sentence names

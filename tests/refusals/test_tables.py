@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn, Marks
+from data.columns import Declaration, Marks
 from data.errors import DataError, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import Charge, Ledger, Question
 from data.ledger.key import load_keys
@@ -16,7 +16,7 @@ from data.store.shared import check_shared_store
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
 from data.tables.stored import declared_to_parquet
-from tests.builders import load_numbers, refusals, refused, words
+from tests.builders import declared_column, load_numbers, refusals, refused, words
 from tests.data.ledger.charging import COST, charged
 from tests.data.ledger.test_content import fingerprint
 
@@ -29,9 +29,9 @@ FILES = [
     ("x,y\n1,2\n".encode("utf-16"), "UTF-8"),
     ("x,y\n1,2\n".encode("utf-16-le"), "UTF-8"),
 ]
-AGE = DeclaredColumn(name="age", lower=0, upper=120)
-REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
-SEVEN = tuple(DeclaredColumn(name=f"x{j}") for j in range(7))
+AGE = declared_column("age", lower=0, upper=120)
+REGION = declared_column("region", categories=("north", "2", "west"))
+SEVEN = tuple(declared_column(f"x{j}") for j in range(7))
 # A table, its declared columns, and what the sentence names; of the rows at fault it says neither value nor number
 DECLARED = [
     ("region,age\nnorth,1\neast,2\nwest,3\n", (REGION, AGE), "'region'"),
@@ -67,7 +67,7 @@ def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blan
 
 @pytest.mark.parametrize(("text", "marks"), TABLES["unclear"])
 def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_path, text, marks):
-    column = DeclaredColumn(name="x", lower=-1e6, upper=1e6)
+    column = declared_column("x", lower=-1e6, upper=1e6)
     declaration = Declaration(columns=(column,), marks=Marks(**marks), missing="refuse", n_rows=None)
     file = written(tmp_path, text)
     calls = [lambda: read_declared(file, declaration)]

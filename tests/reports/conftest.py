@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from data.dataset import Column
+from data.columns import Column
 from data.datasets import get_dataset
 from reports.page import Axis, DataCard
 from reports.pages.study import render_study

@@ -9,12 +9,13 @@ import pytest
 
 from data.ledger import open_ledger
 from data.tables import declared, reading
+from dpalgos.forecast import simulated_rows
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, releases
 from tasks.advice.forecasts import advise, made_up_tables, release_costs
 from tasks.advice.releases import forecast_release, needed_epsilon
-from tasks.own_table.declared_rows import Guesses
+from tasks.own_table.simulated_rows import Guesses
 from tasks.release.request import read_request
 from tests.builders import release_words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized, refusal
@@ -158,10 +159,10 @@ def test_the_chance_of_no_interval_is_that_of_skewed_responses(tmp_path, home, n
 
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
-    monkeypatch.setattr(releases, "_ROWS_IN_ALL", 6000)
+    monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
     sizes = [len(table.X) for table in made_up_tables(spec, spec.head_panel, 12)]
     assert sizes == [1500] * 4
-    monkeypatch.setattr(releases, "_ROWS_IN_ALL", 1)
+    monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
 
 

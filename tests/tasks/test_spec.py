@@ -8,13 +8,14 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.results import COLUMNS, validate_results
-from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
 from tasks.scorecard.claims import Claim, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
 from tasks.size_rules import evaluate_all, evaluate_rule
 from tasks.study.spec import TableSpec
+from tests.builders import declared_column
 
 
 def test_smoke_keeps_the_ends_and_one_budget():
@@ -48,10 +49,10 @@ def test_only_rules_among_keywords_are_evaluated():
 
 
 OF_PEOPLE = (
-    AnalystColumn(name="age", lower=18, upper=90, source="law"),
-    AnalystColumn(name="region", categories=("north", "south", "west"), source="map"),
-    AnalystColumn(name="cost", lower=1, upper=5000, source="tariff"),
-    AnalystColumn(name="weight", lower=1, upper=5000, transform="log", source="tariff"),
+    declared_column("age", lower=18, upper=90, source="law"),
+    declared_column("region", categories=("north", "south", "west"), source="map"),
+    declared_column("cost", lower=1, upper=5000, source="tariff"),
+    declared_column("weight", lower=1, upper=5000, transform="log", source="tariff"),
 )
 TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=OF_PEOPLE)
 
@@ -61,7 +62,7 @@ def test_a_formula_comes_to_columns_that_are_fitted_and_to_a_response():
     assert design.response_column == "cost"
     names = ["C(region)[T.south]", "C(region)[T.west]", "age", "age:region[T.south]", "age:region[T.west]"]
     assert [name.removeprefix("~ ") for name in design.covariates] == names
-    derived = {column.name: column for column in table.columns if isinstance(column, DerivedColumn)}
+    derived = {column.name: column for column in table.columns if column.derived}
     assert tuple(derived) == design.covariates
     assert derived["~ age"].uses == ("age", "region")
     logs, design = expand_formula("log(cost) ~ age", table)

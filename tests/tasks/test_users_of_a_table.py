@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from data.dataset import Declaration, DeclaredColumn
+from data.columns import Declaration
 from data.ledger import open_ledger
 from data.store.references import UserTableRef
 from data.tables import reading
@@ -15,7 +15,7 @@ from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
-from tests.builders import visits
+from tests.builders import declared_column, visits
 from tests.tasks.analyst_tables import (
     computed,
     drawn_from_a_seed,
@@ -84,7 +84,7 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     table = visits()
     table.assign(patient=ids(table["patient"])).to_parquet(tmp_path / "table.parquet")
     assert count_users(tmp_path / "table.parquet", "patient") == 60
-    about = {"columns": (DeclaredColumn(name="dose", lower=-2, upper=2),), "missing": "refuse"}
+    about = {"columns": (declared_column("dose", lower=-2, upper=2),), "missing": "refuse"}
     declaration = Declaration(n_rows=len(table), user_id="patient", n_users=60, **about)
     read = read_declared(tmp_path / "table.parquet", declaration)
     assert len(set(zip(read.table["patient"], table["patient"], strict=True))) == 60

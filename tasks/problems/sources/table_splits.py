@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from data.dataset import Column
+from data.columns import Column
 from data.datasets import get_dataset
 from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_table

@@ -125,7 +125,7 @@ def test_a_question_about_another_response_than_the_study_is_simulated_with_its_
     plan = read_plan(file)
     request = plan.request("mean baseline", 1.0)
     simulated = simulate_release(request, 1)
-    assert (simulated.declared.response.name, simulated.declared.family) == ("adherent", "logistic")
+    assert (simulated.simulator.response, simulated.simulator.family) == ("adherent", "logistic")
 
 
 def test_the_chance_of_no_interval_is_that_of_releases(file):

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import hashlib
 import itertools
 import tomllib
 from collections.abc import Mapping
@@ -12,9 +13,10 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from data.dataset import Declaration, DeclaredColumn, Marks
+from data.columns import Column, Declaration, Marks
 from data.errors import AnswerLost
 from data.ledger import Ledger, PrivacyCost, Question
+from data.ledger.charges import canonical_json
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.formula.columns import NumberColumn
@@ -23,11 +25,11 @@ from dpalgos.hardened_release import releasable
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from tasks.release.design import RowDesign, UnitColumn, question_parameters
+from tasks.release.design import RowDesign, question_parameters
 from tasks.release.release import plan_release
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
-from tests.builders import refused
+from tests.builders import declared_column, refused
 from tests.contract.forms import keywords, whose
 from tests.tasks.analyst_tables import completed, edited, init_study, release
 
@@ -46,20 +48,21 @@ FORMS = [form for each in dpalgos.catalog() for form in each.variants if is_rele
 MEANS = [form for form in FORMS if form.task == "mean" and "public_X" not in form.example]
 FORMULA = design_of("cost ~ age + weight", {n: NumberColumn(0, 1) for n in ("cost", "age", "weight")})
 DESIGN = RowDesign(
-    columns=(UnitColumn(name="b", center=1.0, scale=2.0), UnitColumn(name="a")),
-    response=UnitColumn(name="cost", center=0.5, scale=0.25),
+    columns=(Column.in_units("b", 1.0, 2.0), Column.in_units("a")),
+    response=Column.in_units("cost", 0.5, 0.25),
     user_id="person",
     intercept=True,
     declaration=Declaration(
         columns=(
-            DeclaredColumn(name="b", lower=0.0, upper=1.0, impute=0.5, clip=True, log=True),
-            DeclaredColumn(
-                name="a", categories=("x", "y"), missing=("?",), others="y", spellings=(("z", "y"),)
+            declared_column("b", lower=0.0, upper=1.0, impute=0.5, transform="log"),
+            declared_column(
+                name="a", categories=("x", "y"), missing=("?",), others="y", levels={"y": ("z",)}
             ),
-            DeclaredColumn(name="~ age", derived=FORMULA),
+            declared_column("~ age", derived=FORMULA),
         ),
         marks=Marks(",", "."),
         missing="drop",
+        clip=True,
         n_rows=100,
         user_id="person",
         n_users=50,
@@ -68,9 +71,19 @@ DESIGN = RowDesign(
 )
 
 
+NOT_OF_A_FILE = {"dtype", "unit", "source", "center", "scale"}  # public facts that decide no row
+NOT_OF_UNITS = {item.name for item in dataclasses.fields(Column)} - {"name", "center", "scale"}
+
+
 def leaves(value, path=()):
     """Yield the paths to all numbers, texts and absent values of what is drawn from."""
-    if dataclasses.is_dataclass(value) and not hasattr(value, "described"):
+    if isinstance(value, Column):
+        unread = NOT_OF_A_FILE if path[0] == "declaration" else NOT_OF_UNITS
+        unread = {*unread, "lower", "upper"} if value.categories else unread
+        for item in dataclasses.fields(value):
+            if item.name not in unread:
+                yield from leaves(getattr(value, item.name), (*path, item.name))
+    elif dataclasses.is_dataclass(value) and value is not FORMULA:
         for item in dataclasses.fields(value):
             if item.name == "separator":  # text with another separator is the same data
                 continue
@@ -86,8 +99,10 @@ def leaves(value, path=()):
 
 
 def other(value):
-    if hasattr(value, "described"):
+    if value is FORMULA:
         return design_of("cost ~ weight + age", value.declared)
+    if isinstance(value, str) and value == "log":
+        return ""
     if isinstance(value, bool) or value is None:
         return "another" if value is None else not value
     return value + 1 if isinstance(value, int | float | np.ndarray) else f"{value} another"
@@ -115,11 +130,19 @@ def test_every_field_of_the_rows_is_part_of_the_question(path):
     assert question_parameters(estimator, params, changed) != question_parameters(estimator, params, DESIGN)
 
 
+def test_a_question_of_version_2_1_is_the_same_question():
+    params = build_params(dpalgos.get_estimator("preconditioned_regression"), BUDGET)
+    question = question_parameters(dpalgos.get_estimator("preconditioned_regression"), params, DESIGN)
+    assert set(question["keywords"]) == {*BUDGET, "calibration", "interval", "interval_target", "intercept"}
+    digest = hashlib.sha256(canonical_json(question["rows"]).encode()).hexdigest()
+    assert digest == "b3eeb7511c717f80c52868b5a5a3a8b4cefbbcf0cd7de7a5f92d6872ab5eb802"
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.label)
 def test_every_keyword_of_an_estimator_is_part_of_the_question(form):
     params = build_params(form, keywords(form, "tight"))
     d = max([2, *(len(v) for v in vars(params).values() if isinstance(v, tuple))])
-    columns = tuple(UnitColumn(name=f"x{k}") for k in range(d))
+    columns = tuple(Column.in_units(f"x{k}") for k in range(d))
     before = question_parameters(form, params, RowDesign(columns=columns))
     for path in leaves({item.name: getattr(params, item.name) for item in dataclasses.fields(params)}):
         after = question_parameters(form, with_another(params, path), RowDesign(columns=columns))

@@ -1,0 +1,332 @@
+"""Synthetic rows from public declarations and the owner's guesses, for forecasts that read no data.
+
+Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
+table follows a distribution of its own. It is drawn near to stated guesses, and from a broad range where
+nothing is stated. A column of numbers has a beta distribution on its declared bounds. Columns are joined by a
+Gaussian copula, rows of one user by a common part of it. The response depends on the standardized covariates.
+Curves, uneven scatter and longer tails are left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.stats
+
+from dpalgos.declared_units import unit_of_bounds
+from dpalgos.errors import InputError
+from dpalgos.forecast.guesses import Guesses
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.design import FormulaDesign
+from dpalgos.typing import FloatArray
+
+# What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
+# league's tables of which `data.collections.league.developed_on` says so.
+_POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
+_POSITION_OF_COUNT = (-3.0, 1.0)
+_POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
+_LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
+_LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
+_LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
+_LEAST_SHARE = 0.01
+_LOG_ROWS = (0.5, 1.0)  # correlations as of so many random rows per column, beyond one
+_LOG_EFFECT = 0.7  # beyond the normal law: few effects are large
+_LOGIT_EXPLAINED = {"": (0.0, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)}
+# How far the truth lies from what is stated under [guesses], and from the units of columns.
+_LOGIT_MEAN, _LOGIT_CENTER = 0.05, 0.2
+_LOG_STD, _LOG_SCALE = 0.1, 0.3
+_STATED_ROWS = 50  # per column, of which stated correlations are as sure as
+_STATED_EXPLAINED = 0.3  # on the logit scale
+_STATED_EFFECT = 0.35  # of the effects' root mean square
+
+_LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
+_FEWEST_RANKED, _STANDS_OUT = 8, 2.0  # tables; standard errors of a rank correlation
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsualEvents:
+    """Rate and explained share of logistic regressions for which no guess is stated."""
+
+    rate: tuple[float, float]  # mean and standard deviation of its logit
+    rare: float  # the share of tables in which an event may be rare; most forecasts then include 1 %
+    explained: tuple[float, float]  # of the logit of the share that covariates explain
+
+
+PREDICTED_EVENTS = UsualEvents(rate=(-1.4, 1.7), rare=0.4, explained=(0.7, 1.3))
+# An analysis that is planned with a target estimates small effects, and knows that its event is not rare.
+STUDIED_EVENTS = UsualEvents(rate=(-1.0, 1.0), rare=0.0, explained=(-1.5, 1.0))
+
+_SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
+# Standard deviation of what the linear predictor leaves to chance, on its own scale.
+_FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+_SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
+_NEAR_ZERO = 0.1  # of the upper bound
+
+
+def table_count(count: int, n_rows: int) -> int:
+    """Return how many tables to simulate: fewer if they have many rows."""
+    return min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_rows))
+
+
+def matters_most(drawn: Sequence[Mapping[str, float]], widths: FloatArray) -> str:
+    """Return the guess whose uncertainty decides most of the half-widths (tables,); "" if none stands out.
+
+    By rank correlation: no interval counts as the widest.
+    """
+    ranks = scipy.stats.rankdata(np.nan_to_num(widths, nan=np.inf))
+    if len(drawn) < _FEWEST_RANKED or not np.ptp(ranks):
+        return ""
+    columns = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
+    by_guess = {
+        name: abs(np.corrcoef(scipy.stats.rankdata(values), ranks)[0, 1])
+        for name, values in columns.items()
+        if np.ptp(values)
+    }
+    name = max(by_guess, key=lambda each: by_guess[each], default="")
+    return name if name and by_guess[name] > _STANDS_OUT / np.sqrt(len(drawn)) else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedTable:
+    """Synthetic rows, and the random quantities of their distribution by the guess that would fix each."""
+
+    rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
+    table: dict[str, FloatArray]  # covariates, with indicators of categories; the response
+    drawn: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSimulator:
+    """The declarations and guesses of a table, from which rows are simulated."""
+
+    declared: Declared  # covariates; of a formula, the columns on its right
+    response: str = ""
+    response_column: NumberColumn | None = None
+    event: tuple[Any, Any] | None = None  # levels of a response that is a category, for 0 and 1
+    family: str = ""  # of a generalized linear model; empty for others
+    guesses: Guesses
+    offset: str = ""  # the covariate that enters the linear predictor unscaled
+    formula: FormulaDesign | None = None  # by which covariates are computed
+    events: UsualEvents = PREDICTED_EVENTS
+
+    @property
+    def numbers(self) -> dict[str, NumberColumn]:
+        """The covariates that are numbers."""
+        return {name: each for name, each in self.declared.items() if isinstance(each, NumberColumn)}
+
+    @property
+    def categories(self) -> dict[str, tuple[Any, ...]]:
+        """The covariates that have levels, with these."""
+        return {name: each.levels for name, each in self.declared.items() if isinstance(each, CategoryColumn)}
+
+    @property
+    def _event_name(self) -> str:
+        """The name under which the mean of the response is guessed."""
+        return f"{self.response}={self.event[1]}" if self.event else self.response
+
+    @property
+    def _is_skewed(self) -> bool:
+        """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
+        column = self.response_column
+        return bool(self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper)
+
+    def left_open(self) -> tuple[str, ...]:
+        """Return the names of guesses that are not stated and would narrow a forecast."""
+        guesses, response = self.guesses, self.response
+        numbers = [*self.numbers, *([self._event_name] if response and self.family != "multinomial" else [])]
+        used = {
+            "correlation": len(self.declared) > 1,
+            "explained": bool(response),
+            "effects": bool(response),
+        }
+        unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
+        for entry, names in (("mean", numbers), ("std", numbers), ("shares", list(self.categories))):
+            missing = [name for name in names if name not in getattr(guesses, entry)]
+            if missing:
+                listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
+                unknown.append(f"{entry} of {listed}")
+        return tuple(unknown)
+
+    def draw(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> SimulatedTable:
+        """Return synthetic rows; ``users`` (n_rows,) are their user ids, if any."""
+        care = _LOG_CARE * rng.standard_normal()
+        columns, correlation = self._latent(n_rows, users, rng)
+        latent, drawn = iter(columns), {"correlation": correlation}
+        table, rows = dict[str, Any](), dict[str, Any]()
+        for name, column in self.numbers.items():
+            mean, std = self._moments(name, column, _POSITION, care, rng)
+            drawn |= {f"mean of {name}": mean, f"std of {name}": std}
+            table[name] = rows[name] = _beta(column, mean, std, next(latent))
+        for name, levels in self.categories.items():
+            codes = self._codes(name, len(levels), next(latent), rng)
+            drawn[f"shares of {name}"] = float(np.bincount(codes, minlength=len(levels)).min())
+            table.update({f"{name}={level}": (codes == k) * 1.0 for k, level in enumerate(levels) if k})
+            rows[name] = np.array(levels, dtype=object)[codes]
+        if self.formula:
+            table = {name: each for name, each in self.formula.values(rows).items() if name != self.response}
+        if self.response_column is not None:
+            position = _POSITION_OF_COUNT if self._is_skewed or self.family == "poisson" else _POSITION
+            if self.family == "logistic":
+                is_rare = rng.random() < self.events.rare
+                position = _POSITION_OF_RARE_EVENT if is_rare else self.events.rate
+            moments = self._moments(self.response, self.response_column, position, care, rng)
+            drawn[f"mean of {self._event_name}"] = moments[0]
+            if self.family != "logistic":
+                drawn[f"std of {self.response}"] = moments[1]
+            values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
+            table[self.response] = values
+            rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+        return SimulatedTable(rows=rows, table=table, drawn=drawn)
+
+    def _latent(
+        self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[FloatArray, float]:
+        """Return standard normals (k, n), correlated nearly as guessed, and their largest correlation."""
+        index = {name: j for j, name in enumerate([*self.numbers, *self.categories])}
+        k = len(index)
+        matrix = np.full((k, k), self.guesses.correlation)
+        np.fill_diagonal(matrix, 1.0)
+        for one, other, value in self.guesses.correlations:
+            if one in index and other in index:
+                matrix[index[one], index[other]] = matrix[index[other], index[one]] = value
+        levels, axes = np.linalg.eigh(matrix)
+        is_stated = "correlation" in self.guesses.model_fields_set
+        per_column = _STATED_ROWS if is_stated else 1 + rng.lognormal(*_LOG_ROWS)
+        root = axes * np.sqrt(np.maximum(levels, 0)) @ rng.standard_normal((k, 1 + round(k * per_column)))
+        root /= np.linalg.norm(root, axis=1, keepdims=True)
+        correlations = root @ root.T
+        levels, axes = np.linalg.eigh(correlations)
+        noise = _noise(k, n_rows, users, self.guesses.within_users, rng)
+        largest = float(np.abs(correlations - np.eye(k)).max())
+        return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise), largest
+
+    def _moments(
+        self,
+        name: str,
+        column: NumberColumn,
+        position: tuple[float, float],
+        care: float,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """Return a mean and a standard deviation that are near to what is stated, if anything is."""
+        low, width, guesses = column.lower, column.upper - column.lower, self.guesses
+        (center, scale), is_event = column.unit, column is self.response_column and self.family == "logistic"
+        has_units = (
+            not is_event  # nobody stated its units
+            and name != self.offset
+            and (center, scale) != unit_of_bounds(column.lower, column.upper)
+        )
+        key = self._event_name if name == self.response else name
+        mean = guesses.means.get(key, center if has_units else None)
+        std = guesses.std.get(name, scale if has_units else None)
+        if mean is not None and low < mean < column.upper:
+            position = (
+                scipy.special.logit((mean - low) / width),
+                _LOGIT_MEAN if name in guesses.mean else _LOGIT_CENTER,
+            )
+        elif name in guesses.mean:
+            raise InputError(
+                f"guesses.mean of {name!r} must lie between its bounds {low:g} and "
+                f"{column.upper:g}, got {mean:g}; correct it"
+            )
+        share = float(scipy.special.expit(rng.normal(*position)))
+        most = width * np.sqrt(share * (1 - share))
+        if std is not None:
+            std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
+        elif width == 1 and low == round(low):  # two values, most likely
+            std = most
+        else:
+            std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
+        return low + share * width, float(min(std, most))
+
+    def _codes(
+        self, name: str, n_categories: int, scores: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        shares = np.exp(_LOG_SHARE * rng.standard_normal(n_categories))
+        shares[0] *= np.exp(_LOG_FIRST)
+        shares = np.maximum(shares / shares.sum(), _LEAST_SHARE)
+        if name in self.guesses.shares:
+            shares = np.array(self.guesses.shares[name])
+        return np.searchsorted(np.cumsum(shares / shares.sum())[:-1], scipy.special.ndtr(scores))
+
+    def _effects(self, names: Sequence[str], rng: np.random.Generator) -> np.ndarray:
+        """Return how much the response changes with a standard deviation of each covariate."""
+        z = rng.standard_normal(len(names))
+        if not self.guesses.effects:
+            return z * np.exp(_LOG_EFFECT * rng.standard_normal(len(names)))
+        effects = np.array([self.guesses.effects.get(name, 0.0) for name in names])
+        return np.asarray(effects + _STATED_EFFECT * np.sqrt(np.mean(effects**2)) * z)
+
+    def _responses(
+        self,
+        column: NumberColumn,
+        moments: tuple[float, float],
+        covariates: Mapping[str, np.ndarray],
+        users: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, float]:
+        """Return responses, and the share of their variance that the covariates explain."""
+        offset: np.ndarray | float = covariates[self.offset] if self.offset else 0.0
+        covariates = {name: values for name, values in covariates.items() if name != self.offset}
+        X = np.column_stack(list(covariates.values()))
+        Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
+        index = Z @ self._effects(list(covariates), rng)
+        index /= max(float(np.std(index)), 1e-12)
+        odds = _LOGIT_EXPLAINED.get(self.family, self.events.explained)
+        if "explained" in self.guesses.model_fields_set:
+            odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
+        share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments
+        u = _FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
+        u = u + offset - np.mean(offset)
+        if self.family == "multinomial":
+            directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
+            utilities = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
+            return np.asarray(np.argmax(utilities, axis=1), dtype=float), float(share)
+        if self.family == "logistic":
+            shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
+            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float), float(share)
+        if self.family == "poisson":
+            rates = np.exp(u)
+            rates *= mean / rates.mean()
+            # What the deviation has beyond the rates' own and Poisson's is spread of people of one rate.
+            beyond = (std**2 - mean - rates.var()) / float((rates**2).mean())
+            if beyond > 0:
+                rates *= rng.gamma(1 / beyond, beyond, len(u))
+            return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float), float(
+                share
+            )
+        noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
+        z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
+        y = mean + std * z
+        if self._is_skewed:
+            spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
+            y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
+        return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
+
+
+def _noise(
+    k: int, n_rows: int, users: np.ndarray | None, within: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return standard normals, (k, n_rows), of which a user's rows have a part in common."""
+    independent = rng.standard_normal((k, n_rows))
+    if users is None:
+        return independent
+    common = rng.standard_normal((k, int(users.max()) + 1))[:, users]
+    return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
+
+
+def _beta(column: NumberColumn, mean: float, std: float, scores: np.ndarray) -> np.ndarray:
+    """Return values with normal scores of the beta law on a column's bounds, or of both bounds."""
+    width = column.upper - column.lower
+    center, variance = (mean - column.lower) / width, (std / width) ** 2
+    if variance >= 0.999 * center * (1 - center):
+        return np.where(scores > scipy.special.ndtri(1 - center), column.upper, column.lower)
+    total = center * (1 - center) / variance - 1
+    a, b = center * total, (1 - center) * total
+    below, above = _SCORES[_SCORES < 0], _SCORES[_SCORES >= 0]
+    lower = scipy.special.betaincinv(a, b, scipy.special.ndtr(below))
+    upper = scipy.special.betainccinv(a, b, scipy.special.ndtr(-above))
+    quantiles = np.concatenate([lower, upper])
+    return np.asarray(column.lower + width * np.interp(scores, _SCORES, quantiles))

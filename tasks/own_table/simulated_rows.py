@@ -1,0 +1,75 @@
+"""Synthetic rows of a table from the declarations of its columns."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from data.columns import Column
+from dpalgos.forecast.guesses import Guesses as PlainGuesses
+from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.design import FormulaDesign
+from tasks.file_schema import Strict
+from tasks.own_table.analyst_table import AnalystTable
+
+
+class Guesses(Strict, PlainGuesses):
+    """An owner's guesses in a study file."""
+
+
+def declared_as(column: Column) -> NumberColumn | CategoryColumn:
+    """Return the declaration of a column, as formulas and simulators need it."""
+    if column.categories:
+        return CategoryColumn(column.categories)
+    return NumberColumn(column.lower, column.upper, column.center, column.scale)
+
+
+def check_guesses(guesses: Guesses, declared: Sequence[Column], others: Sequence[str] = ()) -> Guesses:
+    """Return guesses about declared columns, or ``others``, by column; refuse other names."""
+    names = {name for column in declared for name in (column.name, *column.table_columns)}
+    return guesses.check(
+        {each.name: each.categories for each in declared if each.categories}, names | {*others}
+    )
+
+
+def simulator_of(
+    covariates: Sequence[str],
+    response: str,
+    column: Callable[[str], Column],
+    declared: Sequence[Column] = (),
+    *,
+    guesses: Guesses,
+    formula: FormulaDesign | None = None,
+    **about: Any,
+) -> RowSimulator:
+    """Return the simulator of a table's columns, of which ``declared`` are its owner's."""
+    guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response])])
+    covariates = formula.reading.right if formula else covariates
+    groups = [
+        each for each in declared if each.categories and {each.name, *each.table_columns} & set(covariates)
+    ]
+    indicators = {name for each in groups for name in (each.name, *each.table_columns)}
+    numbers = {name: declared_as(column(name)) for name in covariates if name not in indicators}
+    last = declared_as(column(response)) if response else None
+    return RowSimulator(
+        declared=numbers | {each.name: declared_as(each) for each in groups},
+        response=response,
+        response_column=last if isinstance(last, NumberColumn) else None,
+        guesses=guesses,
+        formula=formula,
+        **about,
+    )
+
+
+def simulated_table(
+    simulator: RowSimulator, n_units: int, table: AnalystTable | None, rng: np.random.Generator
+) -> SimulatedTable:
+    """Return synthetic rows of so many rows or users of a table, one user after another."""
+    if table is None or table.users is None:
+        return simulator.draw(n_units, None, rng)
+    n_rows = max(n_units, round(n_units * table.rows / table.users))
+    users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
+    drawn, order = simulator.draw(n_rows, users, rng), np.argsort(users, kind="stable")
+    columns = {name: values[order] for name, values in (drawn.table | {table.user_id: users}).items()}
+    return SimulatedTable(rows=columns, table=columns, drawn=drawn.drawn)
