@@ -171,6 +171,7 @@ def audit_estimator(
     n_trials: int = 100_000,
     n_features: int = 3,
     hardened: bool = False,
+    people: bool = False,
     progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
@@ -179,9 +180,11 @@ def audit_estimator(
     About as many runs are made to choose the neighbors. ``progress`` is called with the number of runs begun
     so far. ``keywords`` are ε, δ, the calibration, public bounds and settings. Missing bounds and settings
     are those of the catalog's example. If ``hardened``, the noise is that of releases about real people,
-    drawn run by run.
+    drawn run by run. If ``people``, the neighbors are all rows of one person.
     """
-    estimator = get_estimator(name)
+    estimator = get_estimator(name).for_unit(people=people)
+    if people and estimator.relation is not Relation.USER:
+        raise InputError(f"people must be False for {name}, which protects a row, got True")
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.

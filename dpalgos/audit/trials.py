@@ -304,6 +304,8 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
     """Return the pairs of neighbors that an audit tries."""
     neighbors = _witness_pairs(estimator, params, n_features, rng)
+    if estimator.relation is Relation.USER and estimator.takes_people:
+        neighbors += [_with_more_rows(pair) for pair in [*neighbors, *_far_pairs(n_features)]]
     if estimator.relation is not Relation.USER:
         neighbors += _far_pairs(n_features)
     if estimator.relation is Relation.LOCAL:
@@ -363,6 +365,12 @@ def _far_pairs(d: int) -> list[Pair]:
         Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
         Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
     ]
+
+
+def _with_more_rows(pair: Pair) -> Pair:
+    """Return a pair of persons, the first of whom has each row three times."""
+    y = None if pair.y is None else np.repeat(pair.y, 3)
+    return dataclasses.replace(pair, label=f"{pair.label}, three times", X=np.repeat(pair.X, 3, axis=0), y=y)
 
 
 def _far_people(d: int) -> list[Pair]:

@@ -21,7 +21,12 @@ _HARDENED_TRIALS = 2000  # one after the other, too
 _SHAPE = {"columns": "--columns", "label": "--label", "mu": "--mu"}
 _OTHERS = {
     "an estimator": _SHAPE,
-    "a mechanism by --callable": {"interval": "--interval", "param": "--param", "hardened": "--hardened"},
+    "a mechanism by --callable": {
+        "interval": "--interval",
+        "param": "--param",
+        "hardened": "--hardened",
+        "people": "--people",
+    },
 }
 
 
@@ -51,6 +56,7 @@ def audit(
     hardened: Annotated[
         bool, flag("--hardened", "Attack the floating-point-safe noise of releases.")
     ] = False,
+    people: Annotated[bool, flag("--people", "Attack one person with all their rows.")] = False,
     foreign: Annotated[
         str | None, option("MODULE:FUNCTION", "Function of a table and a seed, to attack.", "--callable")
     ] = None,
@@ -75,7 +81,7 @@ def audit(
         assert estimator
         settings = {**_settings(param or []), **({} if interval is None else {"interval": interval})}
         usual = _HARDENED_TRIALS if hardened else _TRIALS
-        options = {**claim, "n_trials": trials or usual, "hardened": hardened}
+        options = {**claim, "n_trials": trials or usual, "hardened": hardened, "people": people}
         violated = _audit_estimator(estimator, settings, seed, as_json, **options)
     else:
         table = {"n_rows": _ROWS, "n_columns": columns, "bound": 1.0, "label": label}

@@ -133,3 +133,11 @@ def test_the_plan_of_an_estimator_is_printed(command_line):
         ["dp_mean", *numbers, "--family", "x"],
     ):
         assert command_line("estimators", *arguments)[0] == 2
+
+
+def test_an_audit_attacks_a_person_with_all_rows(command_line):
+    status, out, _ = command_line("audit", "box_mean", "--people", "--trials", "1000")
+    assert status == 0
+    assert "no violation" in out
+    status, _, err = command_line("audit", "adassp", "--people", "--trials", "1000")
+    assert (status, "adassp" in err) == (2, True)
