@@ -1,17 +1,21 @@
 """Synthetic rows of a table from the declarations of its columns."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from data.columns import Column
 from dpalgos.forecast.guesses import Guesses as PlainGuesses
-from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
+
+if TYPE_CHECKING:
+    from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
 
 
 class Guesses(Strict, PlainGuesses):
@@ -44,6 +48,8 @@ def simulator_of(
     **about: Any,
 ) -> RowSimulator:
     """Return the simulator of a table's columns, of which ``declared`` are its owner's."""
+    from dpalgos.forecast.simulated_rows import RowSimulator
+
     guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response])])
     covariates = formula.reading.right if formula else covariates
     groups = [
@@ -72,4 +78,6 @@ def simulated_table(
     users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
     drawn, order = simulator.draw(n_rows, users, rng), np.argsort(users, kind="stable")
     columns = {name: values[order] for name, values in (drawn.table | {table.user_id: users}).items()}
+    from dpalgos.forecast.simulated_rows import SimulatedTable
+
     return SimulatedTable(rows=columns, table=columns, drawn=drawn.drawn)

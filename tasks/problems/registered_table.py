@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from data.prepare.table_design import (
     table_bytes,
 )
 from data.store.references import DatasetRef, read_table
-from dpalgos.forecast.simulated_rows import RowSimulator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
@@ -29,6 +28,9 @@ from tasks.own_table.file_units import FileUnits, file_units
 from tasks.own_table.simulated_rows import Guesses, simulated_table, simulator_of
 from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
+
+if TYPE_CHECKING:
+    from dpalgos.forecast.simulated_rows import RowSimulator
 
 
 class RegisteredTable(DatasetSource, ABC):
@@ -188,7 +190,7 @@ class RegisteredTable(DatasetSource, ABC):
         simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False))
 
-    def simulator(self, guesses: Guesses) -> RowSimulator:
+    def simulator(self, guesses: Guesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")

@@ -21,7 +21,6 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.kinds import measure_of
-from tasks.report import league_facts
 from tasks.run.datasets import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
@@ -107,7 +106,11 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
     data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
     settings = [options.profile, options.reps or spec.replicates[options.profile], options.seed]
     shows_others = measure_of(spec.head_panel.problem).layout == "league_page"
-    others = [sha256_file(league_facts.STORED)] if shows_others and league_facts.STORED.exists() else []
+    others = []
+    if shows_others:
+        from tasks.report import league_facts
+
+        others = [sha256_file(league_facts.STORED)] if league_facts.STORED.exists() else []
     return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *others, of_page=True)
 
 
