@@ -20,7 +20,11 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
-RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio"}  # family → the meaning of exp(coefficient)
+RATIOS = {
+    "logistic": "odds_ratio",
+    "poisson": "rate_ratio",
+    "hazard": "hazard_ratio",
+}  # family → the meaning of exp(coefficient)
 SIGN_NOT_KNOWN = "sign not known"
 NO_INTERVAL = "no interval"
 COLUMNS = ("term", "estimate", "std_error", "ci_low", "ci_high", "statistic", "p_value", "note")

@@ -14,8 +14,9 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
 
     H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
 
-Without noise, these are the limits of the complementary log-log transform. H and s are those of at least one
-event. Limits also fall with time: each is extended to the largest one after it, or the smallest before it.
+Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
+event in the first period. Limits also fall with time: each is extended to the largest one after it, or the
+smallest before it.
 A period is hidden if fewer persons are at risk than five standard deviations of the noise of their number.
 
 The logrank test compares E with what the hazard of all groups together predicts. Its covariance is the
@@ -100,8 +101,9 @@ class _LifeTable:
         """Return lower and upper pointwise limits of S, (K,) each."""
         sampling, noise = (np.diag(each) for each in self.errors)
         H = -np.log(self.survival)
-        least = np.maximum(H, 1 / self.exposed)  # as if there were one event at least
-        relative = np.sqrt(np.maximum(sampling, least / self.exposed)) / least
+        one = 1 / self.exposed[0]  # H, and the standard error, of one event in the first period
+        least = np.maximum(H, one)
+        relative = np.maximum(np.sqrt(sampling), one) / least
         above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
         below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
         above = np.maximum.accumulate(above)

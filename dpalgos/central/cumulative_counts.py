@@ -60,6 +60,12 @@ def strategy(chain: int, n_cells: int) -> FloatArray:
     return np.where(in_chain, first[np.where(in_chain, below, 0)], 0.0)
 
 
+def noise_covariance(chain: int, noise_std: float) -> FloatArray:
+    """Return the covariance of the noise in the counts of a full chain, (chain, chain)."""
+    inverse = np.linalg.inv(strategy(chain, chain))
+    return np.asarray(noise_std**2 * inverse @ inverse.T)
+
+
 @lru_cache(maxsize=64)
 def farthest_cells(chain: int, n_cells: int) -> tuple[int, int, float]:
     """Return two cells whose columns of A are farthest apart, and their distance; the cell −1 is none."""

@@ -1,5 +1,6 @@
-"""Regressions by formula on a data frame: ``ols``, ``logit`` and ``poisson``."""
+"""Regressions by formula on a data frame: ``ols``, ``logit``, ``poisson`` and ``phreg``; survival curves."""
 
 from dpalgos.formula.fit import FormulaResult, logit, ols, poisson
+from dpalgos.formula.survival import SurvivalResult, phreg, survival
 
-__all__ = ["FormulaResult", "logit", "ols", "poisson"]
+__all__ = ["FormulaResult", "SurvivalResult", "logit", "ols", "phreg", "poisson", "survival"]

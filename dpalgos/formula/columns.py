@@ -19,12 +19,16 @@ _QUANTILES = 4096
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A declared numeric column: its public bounds, and its public units if they are stated."""
+    """A declared numeric column: its public bounds, and its public units if they are stated.
+
+    A column of times to an event may have ``periods``, its public cut points.
+    """
 
     lower: float
     upper: float
     center: float | None = None
     scale: float | None = None
+    periods: tuple[float, ...] = ()
 
     @property
     def unit(self) -> tuple[float, float]:

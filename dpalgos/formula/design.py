@@ -30,6 +30,7 @@ from dpalgos.formula.code import (
     rows_for,
 )
 from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.typing import FloatArray
 
 _MOST_COLUMNS = 2_000
@@ -62,7 +63,8 @@ class FormulaDesign:
     """A formula with declarations.
 
     Names of ``terms`` are those of statsmodels. ``back`` (k, m) maps an estimate in the m fitted columns to
-    the coefficients of the k terms. An offset is the first fitted column, a ``constant`` the last.
+    the coefficients of the k terms. An offset is the first fitted column, a ``constant`` the last. If the
+    response is a time to an event (``survival``), the reading and the columns are those of person-periods.
     """
 
     reading: Reading
@@ -76,9 +78,15 @@ class FormulaDesign:
     references: Mapping[str, Any]  # category → its reference level
     response: SideColumn | None
     offset: SideColumn | None
+    survival: SurvivalTime | None = None
 
     def __reduce__(self) -> Any:
-        return design_of, (self.reading.formula, dict(self.declared))
+        return design_of, (self.reading.formula, dict(self.source))
+
+    @property
+    def source(self) -> Declared:
+        """The declared columns of rows of data: persons, if the response is a time to an event."""
+        return self.survival.declared if self.survival else self.declared
 
     @property
     def formula(self) -> str:
@@ -91,7 +99,7 @@ class FormulaDesign:
     @property
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it needs."""
-        return tuple(self.declared)
+        return tuple(self.source)
 
     @property
     def derived_response(self) -> str:
@@ -128,7 +136,7 @@ class FormulaDesign:
         """Everything that determines its columns, as plain data."""
         columns = {
             name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
-            for name, each in sorted(self.declared.items())
+            for name, each in sorted({**self.declared, **self.source}.items())
         }
         exact, reading = self.reading.names.canonical, self.reading
         codes = {
@@ -173,7 +181,10 @@ class FormulaDesign:
         """The formula and its declared columns as plain data; :func:`design_of_declaration` reads it."""
         return {
             "formula": self.formula,
-            "columns": {name: asdict(each) for name, each in self.declared.items()},
+            "columns": {
+                name: {key: value for key, value in asdict(each).items() if value != ()}
+                for name, each in self.source.items()
+            },
         }
 
     def shift(self, center: float) -> FloatArray | float:
@@ -190,9 +201,11 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         Names the part of the formula and the public alternative.
     """
     reading = read_declared(formula, declared)
-    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
     if not any(reading.terms):
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
+    if survival := SurvivalTime.of(reading, declared):
+        reading, declared = survival.of_periods(reading), survival.columns
+    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
     columns = {name: declared[name] for name in used}
     terms = in_order(reading, columns)
     rows = rows_for(0, columns)
@@ -227,6 +240,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         references=_references(code),
         response=_side(reading.response, reading, columns, rows) if reading.response else None,
         offset=offset,
+        survival=survival,
     )
 
 
