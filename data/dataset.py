@@ -217,6 +217,13 @@ class Derived(Protocol):
     def described(self) -> Mapping[str, Any]:
         """Everything that determines their values, as plain data."""
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of a time to an event, if it is their response."""
+
+    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Return the rows that they are computed from, and the row of the file of each; None if the same."""
+
     def values(self, rows: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return their values (n,) by name, from numbers and the levels of categories."""
 

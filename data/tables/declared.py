@@ -99,6 +99,8 @@ class DeclaredTable:
     repairs: tuple[Repair, ...]  # how many were left out, and why
     clipped: tuple[Repair, ...]  # rows with a clipped number, by column
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
+    # The row of the table of each row of a formula's columns, if its response is a time to an event.
+    persons: npt.NDArray[np.int64] | None = None
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
@@ -148,10 +150,12 @@ def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None
             table[column.name] = column_values
         else:
             table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
-    _derive(declaration, values, table, sides)
+    persons = _derive(declaration, values, table, sides)
     if ids:
         table[user_id] = np.unique(ids.codes()[is_complete], return_inverse=True)[1]
-    return DeclaredTable(table=table, is_complete=is_complete, repairs=repairs, clipped=clipped, sides=sides)
+    return DeclaredTable(
+        table=table, is_complete=is_complete, repairs=repairs, clipped=clipped, sides=sides, persons=persons
+    )
 
 
 def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
@@ -266,18 +270,27 @@ def _derive(
     values: Mapping[str, npt.NDArray[np.float64]],
     table: dict[str, npt.NDArray[Any]],
     sides: dict[str, npt.NDArray[np.int8]],
-) -> None:
-    """Add the columns that are computed from others; one of a moved number counts as moved."""
+) -> npt.NDArray[np.int64] | None:
+    """Add the columns that are computed from others; one of a moved number counts as moved.
+
+    Columns of a time to an event have rows of person-periods; their persons are returned.
+    """
+    persons: npt.NDArray[np.int64] | None = None
     levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
     for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
         used = {name: values[name] for name in derived.uses if name in values}
         rows = {
             name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
         }
-        table.update(derived.values(rows))
+        for time in set(derived.times) & set(sides):  # a person followed for longer is censored there
+            rows[time] = np.where(sides[time] > 0, np.inf, rows[time])
+        expanded, persons = derived.of_rows(rows)
+        table.update(derived.values(expanded))
         for column, sources in derived.sources.items():
             if is_clipped := [sides[name] != 0 for name in sources if name in sides]:
-                sides[column] = np.any(is_clipped, axis=0).astype(np.int8)
+                moved = np.any(is_clipped, axis=0).astype(np.int8)
+                sides[column] = moved if persons is None else moved[persons]
+    return persons
 
 
 def _filled(

@@ -31,7 +31,7 @@ from dpalgos.formula.code import (
 )
 from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.survival_time import SurvivalTime
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _MOST_COLUMNS = 2_000
 _WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show which terms are identified, and do not move a center
@@ -104,7 +104,9 @@ class FormulaDesign:
     @property
     def derived_response(self) -> str:
         """The name of a response that is computed from declared columns, or ""."""
-        return "" if self.response is None or self.response.column else f"~ {self.response.name}"
+        if self.response is None or (self.response.column and not self.survival):
+            return ""
+        return f"~ {self.response.name}"
 
     @property
     def response_column(self) -> str:
@@ -130,6 +132,15 @@ class FormulaDesign:
         if self.response and self.derived_response and set(self.reading.left) <= set(rows):
             columns[self.derived_response] = self.response.values(rows)
         return columns
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of a time to an event, if it is the response."""
+        return tuple(filter(None, [self.survival.start, self.survival.time])) if self.survival else ()
+
+    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], IntArray | None]:
+        """Return rows of person-periods and the row of data of each; the rows and None without a time."""
+        return self.survival.expand(rows) if self.survival else (rows, None)
 
     @property
     def described(self) -> dict[str, Any]:

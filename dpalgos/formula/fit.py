@@ -281,10 +281,10 @@ def fit_design(
             f"formula: offset({name}) is for logistic and Poisson regressions; in a linear one, subtract it "
             f"from the response, I({response.name} - {name})"
         )
-    rows = declared_rows(frame, design.source)
+    rows: Mapping[str, Any] = declared_rows(frame, design.source)
     is_clipped = _clipped_rows(frame, design, rows)
-    if design.survival:
-        rows, persons = design.survival.expand(rows)
+    rows, persons = design.of_rows(rows)
+    if persons is not None:
         is_clipped = is_clipped[persons]
         user_ids = persons if user_ids is None else user_ids[persons]
     units = (response.center, response.scale) if family == "gaussian" else (0.0, 1.0)

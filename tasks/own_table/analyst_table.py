@@ -39,6 +39,7 @@ class AnalystColumn(Strict):
     scale: Annotated[Number, Field(gt=0)] | None = None
     impute: Number | str | None = None  # a public constant in the place of missing cells
     missing: tuple[Text, ...] = ()  # what stands for a missing cell, e.g. "?"; a category never does
+    periods: tuple[Number, ...] = ()  # public cut points of a time to an event
 
     @model_validator(mode="before")
     @classmethod
@@ -183,6 +184,8 @@ class DerivedColumn(AnalystColumn):
     @property
     def uses(self) -> tuple[str, ...]:
         reading = self.derived.reading
+        if self.derived.survival:
+            return self.derived.uses
         return reading.left if self.name == self.derived.derived_response else reading.right
 
 

@@ -3,6 +3,7 @@
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import FormulaDesign, design_of
+from dpalgos.formula.survival_time import checked_periods
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
@@ -35,4 +36,5 @@ def _declaration(column: AnalystColumn) -> NumberColumn | CategoryColumn:
         return CategoryColumn(column.categories)
     assert column.lower is not None
     assert column.upper is not None
-    return NumberColumn(column.lower, column.upper, column.center, column.scale)
+    cuts = checked_periods(column.periods) if column.periods else ()
+    return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts)

@@ -191,6 +191,10 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
     if config.columns.x or config.columns.y not in (None, response):
         raise SpecError("columns must leave x and y to the formula, got both; take one out")
     columns = config.columns.model_copy(update={"x": design.covariates, "y": response})
+    if design.survival:
+        n_periods = len(design.survival.labels)
+        of_people = {"person_weight": "rows", "max_rows": n_periods * (1 + bool(columns.user_id))}
+        config = config.model_copy(update={"params": {"family": "poisson", **of_people, **config.params}})
     own = own.model_copy(update={"data": table})
     return own, config.model_copy(update={"columns": columns})
 

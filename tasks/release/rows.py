@@ -99,12 +99,35 @@ def table_as_declared(
             'release means of groups by a formula such as "age ~ region"'
         )
     users = read.table[design.user_id] if design.user_id else None
-    X, clipped = design.rows(read.table), _clipped_sides(read, design)
+    if read.persons is not None:
+        return _person_periods(read, design, units, users)
+    X, clipped = design.rows(read.table), _clipped_sides(read, design, read.is_complete)
     if design.response is None:
         return ReleaseRows(X=X, y=None, users=users, units=units, design=design, clipped=clipped)
     rows, y = np.zeros((len(read.is_complete), X.shape[1])), np.zeros(len(read.is_complete))
     rows[read.is_complete], y[read.is_complete] = X, design.response.values(read.table)
     return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, clipped=clipped)
+
+
+def _person_periods(
+    read: DeclaredTable, design: RowDesign, units: FileUnits, users: np.ndarray | None
+) -> ReleaseRows:
+    """Return rows of person-periods; a person who was left out for a missing value has a row of zeros."""
+    assert read.persons is not None
+    assert design.response is not None
+    left_out = np.flatnonzero(~read.is_complete)
+    ids = np.flatnonzero(read.is_complete) if users is None else users
+    used = np.repeat([True, False], [len(read.persons), len(left_out)])
+    rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
+    rows[used], y[used] = design.rows(read.table), design.response.values(read.table)
+    return ReleaseRows(
+        X=rows,
+        y=y,
+        users=np.concatenate([ids[read.persons], left_out]),
+        units=units,
+        design=design,
+        clipped=_clipped_sides(read, design, used),
+    )
 
 
 def units_as_declared(
@@ -175,15 +198,15 @@ def _file_units(
     )
 
 
-def _clipped_sides(read: DeclaredTable, design: RowDesign) -> np.ndarray | None:
+def _clipped_sides(read: DeclaredTable, design: RowDesign, used: np.ndarray) -> np.ndarray | None:
     """Return which cells of X and y were clipped to a bound, (n, …), or None if none was."""
     more = [AT_CENTERS, design.response.name] if design.response else []
     columns = [*design.names, *more]
     if not set(columns) & set(read.sides):
         return None
-    clipped = np.zeros((len(read.is_complete), len(columns)), dtype=np.int8)
+    clipped = np.zeros((len(used), len(columns)), dtype=np.int8)
     for j, name in enumerate(columns):
-        clipped[read.is_complete, j] = read.sides.get(name, 0)
+        clipped[used, j] = read.sides.get(name, 0)
     return clipped
 
 
