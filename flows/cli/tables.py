@@ -45,6 +45,9 @@ def table(
             "Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
         ),
     ] = None,
+    by: Annotated[
+        str, given.option("CATEGORY", "Category of the formulas; a row of means for each level, spends no ε.")
+    ] = "",
     force: given.Force = False,
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
@@ -52,6 +55,7 @@ def table(
     from tasks.report.coefficients import (
         nested_record,
         read_record,
+        record_by_group,
         table_format,
         text_of,
         write_table,
@@ -66,6 +70,8 @@ def table(
     contents = [read_record(record) for record in existing]
     if models:
         contents = [nested_record(each, formula) for each in contents for formula in formulas]
+    if by:
+        contents = [record_by_group(each, by) for each in contents]
     if methods:
         typer.echo(methods_of(contents))
         return

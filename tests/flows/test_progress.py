@@ -10,6 +10,7 @@ def test_the_time_left_comes_from_the_work_of_computed_blocks_since_they_were_su
     futures = [Mock(state=Mock(), result=lambda k=k: k) for k in range(len(names))]
     for future, name in zip(futures, names, strict=True):
         future.state.name = name
+        future.state.is_completed.return_value = True
     monkeypatch.setattr("prefect.futures.as_completed", lambda futures: iter(futures))
     monkeypatch.setattr(progress, "time", Mock(monotonic=lambda: 130.0))
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)

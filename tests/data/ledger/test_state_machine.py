@@ -32,6 +32,7 @@ class Ledgers(RuleBasedStateMachine):
         self.ledger = Ledger(self.home)
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.contents, self.reserved, self.backup = {}, set(), None
+        self.n_added = 0  # a reserve that was given back stays in the chain
 
     @rule(name=st.sampled_from(NAMES))
     def open(self, name):
@@ -87,6 +88,7 @@ class Ledgers(RuleBasedStateMachine):
         """Note charges: their content has no other name, and their name no other content unless allowed."""
         assert self.bound.get(content, name) == name
         assert content in self.bound or name not in self.bound.values() or new
+        self.n_added += len(charges)
         self.charged |= dict.fromkeys(charges, name)
         self.contents |= dict.fromkeys(charges, content)
 
@@ -154,7 +156,7 @@ class Ledgers(RuleBasedStateMachine):
             assert self.backup == self.known()
 
     def known(self):
-        return dict(self.charged), dict(self.answers), set(self.opened), set(self.reserved)
+        return dict(self.charged), dict(self.answers), set(self.opened), set(self.reserved), self.n_added
 
     @invariant()
     def nothing_is_forgotten(self):
