@@ -35,6 +35,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    weights: object = None,
     budget: Budget | None = None,
     **keywords: Any,
 ) -> Result:
@@ -57,8 +58,10 @@ def estimate(
     row_mask : (n, R) bool array, optional
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
-        The user of every row, for estimators whose unit of privacy is the user: whole numbers, or text. Two
-        spellings are two users.
+        The user of every row, for estimators that protect users with all their rows: whole numbers, or text.
+        Two spellings are two users.
+    weights : (n,) array_like, optional
+        The weight of every row, for estimators that take ``max_weight``. Weights are private.
     budget : Budget, optional
         Counts this estimate with others, and withholds an estimate that would exceed it. Estimates of one
         budget never share noise.
@@ -87,9 +90,12 @@ def estimate(
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
     generators = replicate_generators(rng, replicates)
-    sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids)
+    sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights)
+    estimator = estimator.for_unit(people=sample.user_codes is not None)
     if user_ids is not None:
         _check_unit(estimator)
+    if weights is not None and not estimator.takes_people:
+        raise InputError(f"weights must be left out for {name}, which does not take them")
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)

@@ -54,12 +54,15 @@ class Form:
         Whether its events prove anything at all; False for printed steps without sufficient noise.
     in_memory : bool
         Whether the form needs all rows in memory; None: same as the estimator.
+    of_people : bool
+        Whether the form protects people with all their rows.
     """
 
     keywords: Mapping[str, Any]
     calibrations: tuple[str, ...] = ("tight",)
     protected: bool = True
     in_memory: bool | None = None
+    of_people: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +104,8 @@ class Estimator:
         Whether it needs all rows in memory; if not, it also accepts streamed blocks of rows.
     one_replicate : bool
         Whether the function takes one replicate, because its steps depend on released numbers.
+    takes_people : bool
+        Whether it also protects people with all their rows, if data come with user ids, and takes weights.
     no_interval : str
         The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
@@ -131,6 +136,7 @@ class Estimator:
     check_data: DataCheck | None = None
     in_memory: bool = False
     one_replicate: bool = False
+    takes_people: bool = False
     no_interval: str = ""
     no_release: str = ""
     order: int = 1000
@@ -155,10 +161,15 @@ class Estimator:
                     calibrations=form.calibrations,
                     protected=form.protected,
                     in_memory=self.in_memory if form.in_memory is None else form.in_memory,
+                    relation=Relation.USER if form.of_people else self.relation,
                 )
                 for name, form in self.forms.items()
             ),
         ]
+
+    def for_unit(self, *, people: bool) -> "Estimator":
+        """Return the estimator as it protects rows, or people with all their rows if it can."""
+        return replace(self, relation=Relation.USER) if people and self.takes_people else self
 
     @property
     def has_interval(self) -> bool:

@@ -24,6 +24,7 @@ from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import UnitParams
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
@@ -51,13 +52,13 @@ def rehearse_release(
     """Plan one private release from data of a public shape.
 
     ``keywords`` are ``epsilon``, ``delta`` and the estimator's public ones; ``calibration`` is always
-    ``"tight"``. ``n_users`` is public as well, and needed if whole users are protected. If rows will be
+    ``"tight"``. ``n_users`` is public as well, and given if whole users are protected. If rows will be
     ``streamed``, an estimator that needs them in memory is refused.
     """
-    estimator = releasable(name, keywords)
+    estimator = releasable(name, keywords).for_unit(people=n_users is not None)
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    made_up = made_up_rows(estimator, n_rows, n_features, n_users, streamed)
+    made_up = made_up_rows(estimator, params, n_rows, n_features, n_users, streamed)
     rehearsal = secure_transcript(estimator, made_up)
     run_estimator(estimator, made_up, params, rehearsal)
     calibrated = rehearsal.events
@@ -103,6 +104,8 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
 def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
     """Refuse unsuitable data without quoting a value; to be called before the charge."""
     check_users(estimator, sample)
+    if isinstance(params, UnitParams):
+        params.check_units(sample)
     if estimator.check_data is not None:
         estimator.check_data(sample, params)
 
@@ -123,7 +126,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
 
 
 def made_up_rows(
-    estimator: Estimator, n_rows: int, n_features: int, n_users: int | None, streamed: bool
+    estimator: Estimator, params: Params, n_rows: int, n_features: int, n_users: int | None, streamed: bool
 ) -> Sample:
     """Return synthetic rows of the planned shape; their number decides how a budget is spent."""
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
@@ -135,11 +138,12 @@ def made_up_rows(
     X = rng.uniform(-1, 1, (n, n_features))
     # Every model admits the responses 0 and 1.
     y = None if estimator.task == "mean" else rng.integers(0, 2, n)
+    weights = None if getattr(params, "max_weight", None) is None else np.ones(n)
     if streamed:
         pieces = [X if y is None else (X, y)]
-        made_up = Sample(StreamedRows(lambda: pieces, n))
+        made_up = Sample(StreamedRows(lambda: pieces, n), user_ids=ids, row_weights=weights)
     else:
-        made_up = Sample(X, y, user_ids=ids)
+        made_up = Sample(X, y, user_ids=ids, row_weights=weights)
         check_users(estimator, made_up)
     if ids is None:
         made_up.n_rows = np.full(1, float(n_rows))

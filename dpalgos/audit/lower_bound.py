@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon, exact_mu
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import Relation, UnprotectedEvent
 from dpalgos.api import build_params
 from dpalgos.audit.distinguishers import Discriminant, all_scores
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
@@ -223,7 +223,8 @@ def audit(
 
     trials = Trials(estimator, params, rng, noise)
     if hardened is not None:
-        plan = rehearse_release(estimator.name, 1, n_features, hardened, n_users=2)
+        n_users = 2 if estimator.relation is Relation.USER else None
+        plan = rehearse_release(estimator.name, 1, n_features, hardened, n_users=n_users)
         trials = HardenedTrials(estimator, params, rng, noise, plan.inflation)
     audited = _Audit(trials, bounds)
     candidates = pairs(estimator, params, n_features, rng)

@@ -81,7 +81,7 @@ class Rows(ABC):
     def array(self) -> FloatArray:
         """Return all rows, or refuse if they are not in memory."""
 
-    def taken(self, chosen: BoolArray) -> "HeldRows":
+    def taken(self, chosen: BoolArray | IntArray) -> "HeldRows":
         """Return some of the rows (n,), which are not validated again; refused if they are streamed."""
         return HeldRows.trusted(self.array()[chosen], self.largest)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,9 @@ class Group:
 
     ``weights`` (n_group, R_group), or (n_group, 1), are 1 where a replicate uses a row, else 0. ``offset``
     (n_group, 1) is a part of the rows' linear predictors that has no coefficient.
+
+    ``units`` is the unit of privacy of each row, as an index or a slice of all units. ``unit_weights``
+    (n_group,) is the weight of each row in its unit (:mod:`dpalgos.rows.units`), None if it is 1.
     """
 
     replicates: slice
@@ -21,6 +24,20 @@ class Group:
     y: FloatArray
     weights: FloatArray
     offset: FloatArray | float = 0.0
+    units: slice | IntArray | None = None
+    unit_weights: FloatArray | None = None
+
+    def weighted(self, values: FloatArray) -> FloatArray:
+        """Return values (n_group, …) of rows, multiplied by the weights of rows."""
+        if self.unit_weights is None:
+            return values
+        return np.asarray(values.T * self.unit_weights).T
+
+    def total(self, chosen: BoolArray) -> float:
+        """Return the sum of the weights of the chosen rows (n_group,)."""
+        if self.unit_weights is None:
+            return float(np.count_nonzero(chosen))
+        return float(self.unit_weights[chosen].sum())
 
     def shifted(self, products: FloatArray) -> FloatArray:
         """Return products of rows with coefficients, with the offset."""

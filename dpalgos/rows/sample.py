@@ -8,7 +8,7 @@ replicates whose (rows × replicates) arrays stay in the processor's cache; and
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,21 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that the cache holds two more of their size
 _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a group of its own
 Bounds = tuple[float, float] | None
+
+
+class PrivacyUnits(NamedTuple):
+    """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
+
+    ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
+    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end.
+    """
+
+    codes: IntArray | None
+    weights: FloatArray
+    n_units: float
+    starts: IntArray | None = None
+
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -53,6 +68,8 @@ class Sample:
         R.
     user_ids : (n,) array_like of whole numbers or text, optional
         The user of every row, for estimators that protect whole users.
+    row_weights : (n,) array_like, optional
+        The private weight of every row, for estimators that take weights.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
     public_groups : (m,) array of int, optional
@@ -76,11 +93,13 @@ class Sample:
         row_mask: object = None,
         n_replicates: int = 1,
         user_ids: object = None,
+        row_weights: object = None,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: IntArray | None = None,
     ) -> None:
         self.offset_bounds: Bounds = None
+        self.units: PrivacyUnits | None = None
         self.leaves_out_unused_rows = False
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
@@ -96,6 +115,11 @@ class Sample:
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
         self.user_codes = None if user_ids is None else user_codes(user_ids, n)
+        self.row_weights = None if row_weights is None else _finite_vector("weights", row_weights)
+        if self.row_weights is not None and len(self.row_weights) != n:
+            raise InputError(
+                f"weights must have one entry per row of X, got {len(self.row_weights)} entries for {n} rows"
+            )
 
     @cached_property
     def X(self) -> FloatArray:
@@ -126,11 +150,11 @@ class Sample:
     def derived(
         self,
         *,
-        rows: BoolArray | None = None,
+        rows: BoolArray | IntArray | None = None,
         row_mask: BoolArray | None = None,
         n_replicates: int | None = None,
     ) -> "Sample":
-        """Return a sample of the same data, or of the ``rows`` (n,) of it, without validating again.
+        """Return a sample of the same data, or of some ``rows`` of it, without validating again.
 
         By default, it has no ``row_mask``, and as many replicates as this sample.
         """
@@ -143,8 +167,10 @@ class Sample:
         copy._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
         copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
         copy.row_mask = row_mask
-        codes = self.user_codes
-        copy.user_codes = codes if codes is None or rows is None else codes[rows]
+        copy.units = self.units
+        for name in ("user_codes", "row_weights"):
+            values = getattr(self, name)
+            setattr(copy, name, values if values is None or rows is None else values[rows])
         return copy
 
     def for_replicate(self, r: int) -> "Sample":
@@ -163,11 +189,35 @@ class Sample:
             one.planned_users = self.planned_users
         return one
 
+    def with_units(self, units: PrivacyUnits, planned: float) -> "Sample":
+        """Return the same rows of one replicate in units of privacy; ``planned`` counts those of the plan."""
+        copy = self._same()
+        copy.units, copy.n_rows, copy.planned_rows = units, np.array([units.n_units]), planned
+        return copy
+
+    def with_total(self, total: float) -> "Sample":
+        """Return the same rows with a released sum of weights in place of the number of units."""
+        copy = self._same()
+        copy.n_rows = np.array([total])
+        return copy
+
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
-        copy = self.derived(row_mask=self.row_mask)
-        copy.offset_bounds, copy.n_rows, copy.planned_rows = bounds, self.n_rows, self.planned_rows
+        copy = self._same()
+        copy.offset_bounds = bounds
         return copy
+
+    def _same(self) -> "Sample":
+        copy = self.derived(row_mask=self.row_mask)
+        copy.n_rows, copy.planned_rows = self.n_rows, self.planned_rows
+        if self.user_codes is not None:
+            copy.n_users, copy.planned_users = self.n_users, self.planned_users
+        return copy
+
+    @property
+    def has_shared_units(self) -> bool:
+        """Whether units of privacy may have several rows."""
+        return self.units is not None and self.units.codes is not None
 
     @property
     def n_features(self) -> int:
@@ -208,7 +258,7 @@ class Sample:
     def n_users(self) -> IntArray:
         """Number of users of each replicate, (R,)."""
         masks = [slice(None)] if self.row_mask is None else self.row_mask.T
-        counts = [len(np.unique(self._codes[rows])) for rows in masks]
+        counts = [np.count_nonzero(np.bincount(self._codes[rows])) for rows in masks]
         return np.broadcast_to(counts, (self.n_replicates,))
 
     @cached_property
@@ -299,11 +349,13 @@ class Sample:
         for start in range(0, self.n_replicates, step):
             replicates = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
-                yield Group(replicates, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
+                yield self._group(
+                    replicates, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None))
+                )
                 continue
             used = np.flatnonzero(self.row_mask[:, replicates].any(axis=1))
             weights = self.row_mask[used, replicates].astype(float, order="F")
-            yield Group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
+            yield self._group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
 
     def map_groups(self, function: Callable[[Group], T], *, all_replicates: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`row_blocks`."""
@@ -330,7 +382,7 @@ class Sample:
     @property
     def _partitions(self) -> PartitionedRows | None:
         """The rows, if they are partitioned and nothing lies next to them."""
-        alone = self._held_y is None and self.row_mask is None and self.moved is None
+        alone = all(each is None for each in (self._held_y, self.row_mask, self.moved, self.units))
         return self.rows if alone and isinstance(self.rows, PartitionedRows) else None
 
     def row_blocks(self) -> Iterator[Group]:
@@ -339,8 +391,9 @@ class Sample:
         if not isinstance(self.rows, StreamedRows):
             weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
             y = np.zeros(len(self.X)) if self.y is None else self.y
-            yield Group(everybody, slice(None), self.X, y, weights, self.offset_of(slice(None)))
+            yield self._group(everybody, slice(None), self.X, y, weights, self.offset_of(slice(None)))
             return
+        rows: slice | IntArray
         for rows, block, streamed_y in self.rows.pieces():
             X = block.astype(np.float64, copy=False)
             responses = streamed_y if self._held_y is None else self._held_y[rows]
@@ -348,8 +401,23 @@ class Sample:
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
             if self.leaves_out_unused_rows and self.row_mask is not None:
                 used = self.row_mask[rows, 0]
-                X, y, weights = X[used], y[used], weights[used]
-            yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
+                X, y, weights, rows = X[used], y[used], weights[used], np.arange(rows.start, rows.stop)[used]
+            yield self._group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
+
+    def _group(
+        self,
+        replicates: slice,
+        rows: slice | IntArray,
+        X: FloatArray,
+        y: FloatArray,
+        weights: FloatArray,
+        offset: FloatArray | float,
+    ) -> Group:
+        units, own = rows, None
+        if self.units is not None:
+            units = rows if self.units.codes is None else self.units.codes[rows]
+            own = self.units.weights[rows]
+        return Group(replicates, rows, X, y, weights, offset, units, own)
 
     @cached_property
     def float_mask(self) -> FloatArray | None:

@@ -88,16 +88,29 @@ class UserRows:
         if self.largest <= n_rows:
             return self
         codes = np.repeat(np.arange(self.n_users), self.n_rows)
-        position = np.arange(len(codes)) - self._starts[codes]
-        # The first numbers of the generator are the same however many are drawn.
-        order = np.lexsort((np.random.default_rng(0).random(self.largest)[position], codes))
-        kept = np.sort(order[position < n_rows])
+        kept = np.flatnonzero(public_positions(codes) < n_rows)
         return UserRows(self.X[kept], None if self._y is None else self._y[kept], codes[kept])
 
     @cached_property
     def largest(self) -> int:
         """Rows of the user who has most."""
         return int(self.n_rows.max())
+
+
+def public_positions(codes: IntArray) -> IntArray:
+    """Return the place of each row among its user's rows, (n,), in an order by public random numbers.
+
+    It depends on no value and on no other user.
+    """
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(codes)])
+    place: IntArray = np.arange(len(codes)) - np.repeat(starts, sizes)
+    # The first numbers of the generator are the same however many are drawn.
+    drawn = np.random.default_rng(0).random(int(sizes.max()))[place]
+    positions: IntArray = np.empty(len(codes), dtype=np.int64)
+    positions[order[np.lexsort((drawn, codes[order]))]] = place
+    return positions
 
 
 def user_codes(user_ids: object, n_rows: int) -> IntArray:

@@ -261,12 +261,14 @@ def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
     Where no release can be planned, by ε and δ alone.
     """
     items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
+    table = spec.analyst_table
+    n_users = best.n if table and table.user_id else None
     plan = _planned(
-        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=best.n, steps=best.steps
+        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=n_users, steps=best.steps
     )
     delta = delta_at(spec.headline.delta, best.n)
     if plan is None:
-        return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
+        return risk_of_budget(best.epsilon, delta, "row" if n_users is None else "user")
     return risk_of_events(plan.events, delta)
 
 

@@ -81,13 +81,15 @@ class RegisteredTable(DatasetSource, ABC):
         """Refuse settings that cannot be, and private estimators that protect another unit than declared."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
-        if self.family and self.user_id:
-            raise ValueError(f"family must be left out where whole users are protected, got {self.family!r}")
         for name in estimators if self.analyst_table else ():
-            estimator = dpalgos.get_estimator(name)
+            estimator = dpalgos.get_estimator(name).for_unit(people=bool(self.user_id))
             if estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
                 declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
-                remedy = "take one of user_level_*" if self.user_id else "declare user_id in [data]"
+                remedy = (
+                    "take one of preconditioned_* or user_level_*"
+                    if self.user_id
+                    else "declare user_id in [data]"
+                )
                 raise ValueError(
                     f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
                     f"{estimator.unit_of_privacy}; {remedy}, or another estimator"

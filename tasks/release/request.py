@@ -166,7 +166,7 @@ def complete_request(
             "that does not come from the data"
         )
     config = _with_coefficients(config, path)
-    private = releasable(estimator, config.params)
+    private = releasable(estimator, config.params).for_unit(people=bool(config.columns.user_id))
     _check_columns(private, config.columns)
     return ReleaseRequest(
         estimator=private,

@@ -46,7 +46,9 @@ def released(estimator, calibration, monkeypatch, d=3):
         return noisy
 
     monkeypatch.setattr(Spend, "__call__", spend_and_record)
-    X = np.random.default_rng(0).uniform(-1, 1, (200, d))
+    # A budget of people by rows is planned for a third of them.
+    n = 1600 if estimator.form.startswith("people") else 200
+    X = np.random.default_rng(0).uniform(-1, 1, (n, d))
     return answered(estimator, calibration, X, X[:, 0]).events, spent
 
 

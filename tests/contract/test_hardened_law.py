@@ -34,7 +34,8 @@ def sample_of(estimator, n=200, n_replicates=1, other=None):
 
 @cache
 def rehearsed(estimator, n):
-    return rehearse_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n // 2)
+    n_users = n // 2 if estimator.relation is kinds.Relation.USER else None
+    return rehearse_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n_users)
 
 
 def planned(estimator, n=200):

@@ -92,6 +92,7 @@ from dpalgos.central.preconditioned.queries import (
     WhiteRows,
     clipped_moments,
     joined_rows,
+    mean_of,
     mean_response,
     n_rows_of,
     row_norms,
@@ -106,6 +107,7 @@ from dpalgos.central.preconditioned.releases import (
     ROWS_ABOVE,
     SCORES_ABOVE,
     STEP,
+    WEIGHT,
 )
 from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
 from dpalgos.interval import FEW, Interval
@@ -116,11 +118,12 @@ from dpalgos.params import choice, count
 from dpalgos.release.spend import Allowance, Noisy, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(RegressionIntervalParams):
+class PreconditionedParams(RegressionIntervalParams, UnitParams):
     """Keywords of :func:`preconditioned_regression`."""
 
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
@@ -152,6 +155,14 @@ _INTERVALS = {
     "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
 }
 
+_BY_ROWS = {"person_weight": "rows", "max_rows": 2}
+_PEOPLE = {
+    "people": Form(keywords={"intercept": True}, of_people=True),
+    "people, interval": Form(keywords={"interval": 0.95}, of_people=True),
+    "people by rows": Form(keywords=_BY_ROWS, of_people=True),
+    "people by rows, interval": Form(keywords={"interval": 0.95, **_BY_ROWS}, of_people=True),
+}
+
 
 @register(
     title="Preconditioned regression",
@@ -162,7 +173,8 @@ _INTERVALS = {
     "bounds: it finds them privately.",
     calibrations=("tight",),
     releases=RELEASES,
-    forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS},
+    forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS, **_PEOPLE},
+    takes_people=True,
     one_replicate=True,
     public="with few rows: units in which columns and response are of order one",
 )
@@ -189,7 +201,9 @@ def preconditioned_regression(
         "constant, offset": Form(keywords={"intercept": True, "offset_bounds": (-1.0, 0.5)}),
         **_INTERVALS,
         "interval, offset": Form(keywords={"interval": 0.95, "offset_bounds": (-1.0, 0.5)}),
+        **_PEOPLE,
     },
+    takes_people=True,
     one_replicate=True,
     public="units in which columns are of order one; n_classes where the family has classes",
 )
@@ -204,7 +218,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
 def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
     sample.check_response()
-    family, d, n_rows = params.family_object(), sample.n_features, n_rows_of(sample)
+    sample = params.with_units(sample)
+    family, d = params.family_object(), sample.n_features
     plan = plan_of(
         gaussian_mu(params.epsilon, params.delta),
         sample.planned_rows,
@@ -213,10 +228,15 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         intercept=params.intercept,
         has_offset=sample.offset_bounds is not None,
         for_interval=params.interval is not None,
+        has_private_total=params.has_private_total,
     )
+    spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
+    if WEIGHT in spend:
+        sample = _with_released_total(spend, sample)
+        plan = replace(plan, size=plan.mu * n_rows_of(sample))
+    n_rows = n_rows_of(sample)
     if family.is_bounded:
         plan = replace(plan, score_threshold=public_threshold(plan.mu, n_rows, d))
-    spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
     start, offset, mean = _start(spend, sample, family, plan, intercept=params.intercept)
     if plan.intercept_only:
         return _intercept_only(spend, params, transcript, start, mean)
@@ -263,6 +283,14 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
     coef = rows.coef(estimate)
     return coef if stand_out else np.append(np.zeros(d - 1), coef[-1])
+
+
+def _with_released_total(spend: Spend, sample: Sample) -> Sample:
+    """Release the mean weight of units, at least its noise; return the sample with the sum of weights."""
+    count = n_rows_of(sample)
+    released = spend(WEIGHT, mean_of(sample, lambda group: np.ones(len(group.X))), 1.0, count)
+    mean = min(max(float(released.value), float(released.std), 1 / count), 1.0)
+    return sample.with_total(mean * count)
 
 
 def _intercept_only(

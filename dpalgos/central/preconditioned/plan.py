@@ -30,6 +30,7 @@ from dpalgos.central.preconditioned.releases import (
     SCORES_ABOVE,
     STEP,
     UNITS,
+    WEIGHT,
 )
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Release
@@ -41,9 +42,9 @@ _ENOUGH, _ENOUGH_PER_ROOT = 140.0, 100.0  # the nμ from which the origin is rel
 
 # Shares of μ². A share (needed/nμ)² is cut to a minimum and a maximum.
 _MEAN_SHARE, _CUT_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
-_RATE_SHARE = 30.0, 0.01, 0.1
+_RATE_SHARE, _WEIGHT_SHARE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _ORIGIN_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.008, 0.008)}
-_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
+_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25, WEIGHT: 0.25}  # of ε, among those that are released
 _MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
 _ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same, for searches of thresholds
 _MEAN_STD = 0.15  # noise in a mean, in units
@@ -142,16 +143,18 @@ def plan_of(
     intercept: bool,
     has_offset: bool = False,
     for_interval: bool = False,
+    has_private_total: bool = False,
 ) -> FitPlan:
-    """Return how the budget is spent."""
+    """Return how the budget is spent; ``has_private_total`` tells that the sum of weights is released."""
     size, root = mu * n_rows, float(np.sqrt(d))
+    first = {WEIGHT: _share(size, *_WEIGHT_SHARE)} if has_private_total else {}
     if intercept and size < tuning_of(family).few_rows * np.sqrt(d + 1):
-        parts = [CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
+        parts = [*first, CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
         total = sum(_ALONE[part] for part in parts)
         shares = {part: _ALONE[part] / total for part in parts}
         return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
     if family.is_linear and not intercept and size < _NO_INTERCEPT * root:
-        return _few_rows(mu, size, d, for_interval=for_interval)
+        return _few_rows(mu, size, d, first, for_interval=for_interval)
     times: dict[Release, int] = {}
     shares = {}
     if family.is_linear:
@@ -160,6 +163,7 @@ def plan_of(
         shares, times = _intercept(size, d, family, has_offset=has_offset)
     elif family.has_counts:
         shares, times = {RESPONSES_ABOVE: _START_SHARE}, {RESPONSES_ABOVE: counts_needed(N_RESPONSES)}
+    shares = first | {part: share * (1 - sum(first.values())) for part, share in shares.items()}
     left = 1 - sum(shares.values())
     shares |= {MOMENTS: left * _MOMENT_SHARE, ROWS_ABOVE: left * _ROW_SHARE}
     if not family.is_bounded:
@@ -184,13 +188,15 @@ def plan_of(
     )
 
 
-def _few_rows(mu: float, size: float, d: int, *, for_interval: bool) -> FitPlan:
+def _few_rows(
+    mu: float, size: float, d: int, first: Mapping[Release, float], *, for_interval: bool
+) -> FitPlan:
     """Return the plan of a linear model of few rows: five steps at public thresholds.
 
     Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
     """
     return FitPlan(
-        shares={MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS},
+        shares={**first, MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS - sum(first.values())},
         times={STEP: _FEW_STEPS},
         size=size,
         mu=mu,

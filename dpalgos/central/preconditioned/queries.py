@@ -1,7 +1,9 @@
 """Every function that reads a row. Each returns a mean or a count in which one row is clipped to a bound.
 
 A function here takes rows and numbers that are public or were released before. Its docstring states how much
-one row can contribute. The bound holds for any finite row that validation admits, up to 10⁶⁰ in magnitude:
+one row can contribute. If rows have weights in units of privacy (:mod:`dpalgos.rows.units`), the same bound
+holds for a unit, and counts are sums of weights. The bound holds for any finite row that validation admits,
+up to 10⁶⁰ in magnitude:
 
 - Linear predictors are cut to ±138 before an exponential is taken: e^138 is about 10⁶⁰
   (:mod:`dpalgos.models.families`).
@@ -10,9 +12,11 @@ one row can contribute. The bound holds for any finite row that validation admit
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy
 
 from dpalgos.models.families import Family
 from dpalgos.rows.clipping import clip_factor, row_lengths
@@ -20,22 +24,26 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+T = TypeVar("T")
+
 _MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
 _CACHED_ROWS = 2**12
 
 
-class Norms(NamedTuple):
+class Norms:
     """Lengths of vectors, one per row."""
 
-    lengths: Grouped[FloatArray]
+    def __init__(self, lengths: Grouped[FloatArray]) -> None:
+        self.lengths = lengths
 
     def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
         """Return a function: index of a threshold (m,) → how many lengths exceed it. A row moves it by 1."""
         if self.lengths.pairs is not None:
-            return lambda k: float(self.lengths.sum(lambda _, own: np.count_nonzero(own > thresholds[k])))
+            return lambda k: float(self.lengths.sum(lambda group, own: group.total(own > thresholds[k])))
 
-        def bins(_: Group, lengths: FloatArray) -> IntArray:
-            return np.bincount(np.searchsorted(thresholds, lengths), minlength=len(thresholds) + 1)
+        def bins(group: Group, lengths: FloatArray) -> Any:
+            places = np.searchsorted(thresholds, lengths)
+            return np.bincount(places, weights=group.unit_weights, minlength=len(thresholds) + 1)
 
         above = self.lengths.sum(bins)[::-1].cumsum()[-2::-1]
         return lambda k: float(above[k])
@@ -52,13 +60,13 @@ class Norms(NamedTuple):
             relative = lengths / threshold
             if (is_extreme := sample.clipped_rows(group)) is not None:
                 relative = np.where(is_extreme, np.inf, relative)
-            return np.array([np.count_nonzero(relative > size) for size in sizes], dtype=float)
+            return np.array([group.total(relative > size) for size in sizes])
 
         return np.asarray(self.lengths.sum(above) / n_rows_of(sample))
 
 
 def n_rows_of(sample: Sample) -> float:
-    """Return the public number of rows of a sample of one replicate."""
+    """Return the public number of units of a sample of one replicate, or their released sum of weights."""
     return float(sample.n_rows[0])
 
 
@@ -75,7 +83,11 @@ def joined_rows(sample: Sample, *, with_response: bool) -> Grouped[FloatArray]:
 def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
     """Return the norms ‖z'B‖ of rows z in coordinates B (p, p)."""
     return Norms(
-        rows.map(lambda _, Z: np.concatenate([row_lengths(block @ coordinates) for block in _blocks(Z)]))
+        rows.map(
+            lambda group, Z: np.concatenate(
+                [row_lengths(_product(group, block, coordinates)) for block, _ in _blocks(group, Z)]
+            )
+        )
     )
 
 
@@ -85,32 +97,70 @@ def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshol
     A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
     """
 
-    def moments(block: FloatArray) -> FloatArray:
-        T = block @ coordinates
-        T *= clip_factor(row_lengths(T), threshold)[:, None]
-        return np.asarray(T.T @ T)
+    def part(group: Group, Z: FloatArray) -> Any:
+        total: Any = 0
+        for block, weights in _blocks(group, Z):
+            T = _product(group, block, coordinates)
+            T *= _times(clip_factor(row_lengths(T), threshold), weights, np.sqrt)[:, None]
+            total = total + T.T @ T
+        return total
 
-    return rows.sum(lambda _, Z: sum(map(moments, _blocks(Z)))) / n_rows_of(rows.sample)
+    return rows.sum(part) / n_rows_of(rows.sample)
 
 
 def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
     """Return the mean of z'B clipped to the norm ``threshold`` C, (p,): 2C/n for the exchange of a row."""
 
-    def total(block: FloatArray) -> FloatArray:
-        T = block @ coordinates
-        return np.asarray(clip_factor(row_lengths(T), threshold) @ T)
+    def part(group: Group, Z: FloatArray) -> Any:
+        total: Any = 0
+        for block, weights in _blocks(group, Z):
+            T = _product(group, block, coordinates)
+            total = total + _times(clip_factor(row_lengths(T), threshold), weights) @ T
+        return total
 
-    return rows.sum(lambda _, Z: sum(map(total, _blocks(Z)))) / n_rows_of(rows.sample)
+    return rows.sum(part) / n_rows_of(rows.sample)
 
 
-def _blocks(Z: FloatArray) -> Iterator[FloatArray]:
-    """Yield a few rows at a time, whose products the processor's cache holds."""
-    return (Z[start : start + _CACHED_ROWS] for start in range(0, len(Z), _CACHED_ROWS))
+def _blocks(group: Group, Z: FloatArray) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+    """Yield a few rows at a time, whose products the processor's cache holds, with their weights."""
+    weights = group.unit_weights
+    for start in range(0, len(Z), _CACHED_ROWS):
+        few = slice(start, start + _CACHED_ROWS)
+        yield Z[few], None if weights is None else weights[few]
+
+
+def _times(
+    factor: FloatArray, weights: FloatArray | None, root: Callable[[FloatArray], FloatArray] = np.asarray
+) -> FloatArray:
+    return factor if weights is None else factor * root(weights)
+
+
+def _product(group: Group, block: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return rows times a matrix (p, k); where units have several rows, each row by itself."""
+    return block @ matrix if group.unit_weights is None else row_products(block, matrix)
+
+
+def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return rows (m, p) times a matrix (p, k), (m, k) by column; no row's numbers depend on another row.
+
+    A matrix product sums its last rows in another order. Then one person's number of rows would change the
+    last bits of what is computed for others.
+    """
+    products = np.zeros((matrix.shape[1], len(rows)))
+    term = np.empty(min(_CACHED_ROWS, len(rows)))
+    for start in range(0, len(rows), _CACHED_ROWS):
+        block = np.ascontiguousarray(rows[start : start + _CACHED_ROWS].T)
+        own, few = products[:, start : start + block.shape[1]], term[: block.shape[1]]
+        for k, sums in enumerate(own):
+            for j, column in enumerate(block):
+                sums += np.multiply(column, matrix[j, k], out=few)
+    return products.T
 
 
 def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
     """Return the mean of bounded values (n,) or (n, k) of rows; the caller states their range."""
-    return sample.map_groups(values).sum(lambda _, own: own.sum(axis=0)) / n_rows_of(sample)
+    total = sample.map_groups(values).sum(lambda group, own: group.weighted(own).sum(axis=0))
+    return total / n_rows_of(sample)
 
 
 def mean_response(sample: Sample, family: Family, largest: float) -> FloatArray:
@@ -149,12 +199,13 @@ def counts_by_place(
     """
     n_places, shift = int(table.max()) + 1, 65 - len(table).bit_length()
 
-    def part(_: Group, values: FloatArray) -> FloatArray:
+    def part(group: Group, values: FloatArray) -> FloatArray:
         counts = np.zeros((len(columns), n_places))
-        for block in _blocks(values):
+        for block, weights in _blocks(group, values):
             for own, column in zip(counts, columns, strict=True):
                 numbers = block[:, column] if center is None else block[:, column] - center * block[:, -2]
-                own += np.bincount(table[numbers.view(np.int64) >> shift], minlength=n_places)
+                places = table[numbers.view(np.int64) >> shift]
+                own += np.bincount(places, weights=weights, minlength=n_places)
         return counts[:, 1:]
 
     return rows.sum(part)
@@ -224,7 +275,8 @@ class WhiteRows:
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, white, whitening)
 
-        return Scores(self, self._groups.map(scores))
+        of_units = self.sample.units is not None and not family.is_bounded
+        return (UnitScores if of_units else Scores)(self, self._groups.map(scores))
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
@@ -241,7 +293,8 @@ class WhiteRows:
         """
 
         def part(group: Group, white: _Prepared) -> FloatArray:
-            T = _rows(group, white, self.whitening) * clip_factor(white.norms, threshold)[:, None]
+            factor = _times(clip_factor(white.norms, threshold), group.unit_weights, np.sqrt)
+            T = _rows(group, white, self.whitening) * factor[:, None]
             return np.asarray(T.T @ T)
 
         return self._groups.sum(part) / n_rows_of(self.sample)
@@ -278,7 +331,7 @@ class Scores:
         """
 
         def part(group: Group, score: _RowScores) -> FloatArray:
-            factor = clip_factor(score.norms, threshold)
+            factor = group.weighted(clip_factor(score.norms, threshold))
             clipped = score.residual * (factor if score.residual.ndim == 1 else factor[:, None])
             return np.asarray(_rows(group, score.row, score.whitening).T @ clipped)
 
@@ -290,11 +343,18 @@ class Scores:
         A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
         """
 
+        def clipped(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
+            factor = score.residual * group.weighted(clip_factor(score.norms, threshold))
+            return factor, _rows(group, score.row, score.whitening)
+
         def part(group: Group, score: _RowScores) -> FloatArray:
-            clipped = score.residual * clip_factor(score.norms, threshold)
-            G = _rows(group, score.row, score.whitening) * clipped[:, None]
+            factor, rows = clipped(group, score)
+            G = rows * factor[:, None]
             return np.asarray(G.T @ G)
 
+        if self.sample.has_shared_units:
+            G = sums_of_units(self._parts, clipped, self.sample.n_features)
+            return np.asarray(G.T @ G) / n_rows_of(self.sample)
         return self._mean(part)
 
     def residual_moments(self, threshold: float) -> FloatArray:
@@ -325,17 +385,122 @@ class Scores:
         """Return each row's part of the curvature of the mean clipped score; not for classes."""
         family = self._rows.family
 
-        def second(_: Group, score: _RowScores) -> _RowCurvature:
+        def second(group: Group, score: _RowScores) -> _RowCurvature:
             weight = family.second_derivative(score.predictor[:, None])[:, 0]
             if family.is_bounded:
                 weight = weight * clip_factor(score.norms, threshold)
-            counts = (score.norms <= threshold) | family.is_bounded
+            counts = (self._lengths(group, score) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.row.norms**2 + 1), counts, score)
 
         return Curvatures(self._rows, self._parts.map(second))
 
+    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
+        """Return the length by which each row is clipped, (n_group,)."""
+        return score.norms
+
     def _mean(self, part: Callable[[Group, _RowScores], FloatArray]) -> FloatArray:
         return self._parts.sum(part) / n_rows_of(self._rows.sample)
+
+
+def sums_of_units(
+    parts: Grouped[T], vectors: Callable[[Group, T], tuple[FloatArray, FloatArray]], n_columns: int
+) -> FloatArray:
+    """Return the sums of factors (n_group,) times vectors (n_group, k) over each unit's rows, (units, k)."""
+    units = parts.sample.units
+    assert units is not None
+    n_units = int(units.n_units) if parts.sample.has_shared_units else len(units.weights)
+    sums = np.zeros((n_units, n_columns))
+    for group, value in parts:
+        factors, rows = vectors(group, value)
+        if units.starts is not None:
+            own = factors, np.arange(len(rows)), units.starts
+            sums += np.asarray(scipy.sparse.csr_array(own, (n_units, len(rows))) @ rows)
+        elif units.codes is not None:
+            codes = units.codes[group.rows]
+            for j in range(n_columns):
+                sums[:, j] += np.bincount(codes, weights=rows[:, j] * factors, minlength=n_units)
+        else:
+            sums[group.units] += rows * factors[:, None]
+    return sums
+
+
+class UnitScores(Scores):
+    """The scores of units, whose responses have no bound: weighted sums of the scores of rows, clipped.
+
+    A unit counts like a row whose score and residual are those sums. If residuals are bounded, scores of rows
+    are clipped instead, which keeps their mean 0: the weighted sum of clipped scores is not longer.
+    """
+
+    @cached_property
+    def _sums(self) -> FloatArray:
+        """The score of each unit, (units, d)."""
+
+        def vectors(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
+            return group.weighted(score.residual), _rows(group, score.row, score.whitening)
+
+        return sums_of_units(self._parts, vectors, self.sample.n_features)
+
+    @cached_property
+    def _residuals(self) -> FloatArray:
+        """The residual of each unit, (units,)."""
+
+        def residuals(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
+            return group.weighted(score.residual), np.ones((len(score.residual), 1))
+
+        return sums_of_units(self._parts, residuals, 1)[:, 0]
+
+    @cached_property
+    def _norms(self) -> FloatArray:
+        return row_lengths(self._sums)
+
+    def norms(self) -> Norms:
+        return UnitNorms(self._parts.sample, self._norms, self._is_moved)
+
+    def clipped_mean(self, threshold: float) -> FloatArray:
+        return np.asarray(self._clipped(threshold).sum(axis=0) / n_rows_of(self.sample))
+
+    def clipped_moments(self, threshold: float) -> FloatArray:
+        G = self._clipped(threshold)
+        return np.asarray(G.T @ G) / n_rows_of(self.sample)
+
+    def residual_moments(self, threshold: float) -> FloatArray:
+        t = np.clip(self._residuals / threshold, -1, 1)
+        return np.array([t.sum(), t @ t]) / n_rows_of(self.sample)
+
+    def far_rows(self, threshold: float) -> FloatArray:
+        sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.sample.n_features))
+        return np.array([float(np.count_nonzero((sizes > threshold) | self._is_moved))])
+
+    def _clipped(self, threshold: float) -> FloatArray:
+        return np.asarray(self._sums * clip_factor(self._norms, threshold)[:, None])
+
+    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
+        return self._norms[group.units]
+
+    @cached_property
+    def _is_moved(self) -> BoolArray:
+        """Whether a unit has a row with a cell that was moved to a public bound, (units,)."""
+
+        def moved(group: Group, _: _RowScores) -> tuple[FloatArray, FloatArray]:
+            cells = self.sample.clipped_rows(group)
+            each = np.zeros(len(group.X)) if cells is None else cells.astype(float)
+            return each, np.ones((len(each), 1))
+
+        return np.asarray(sums_of_units(self._parts, moved, 1)[:, 0] > 0)
+
+
+class UnitNorms(Norms):
+    """Lengths of vectors, one per unit (units,), and whether they count as the largest."""
+
+    def __init__(self, sample: Sample, lengths: FloatArray, is_largest: BoolArray) -> None:
+        self._sample, self._lengths, self._is_largest = sample, lengths, is_largest
+
+    def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
+        return lambda k: float(np.count_nonzero(self._lengths > thresholds[k]))
+
+    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
+        relative = np.where(self._is_largest, np.inf, self._lengths / threshold)
+        return np.array([np.count_nonzero(relative > size) for size in sizes]) / n_rows_of(self._sample)
 
 
 class _RowCurvature(NamedTuple):
@@ -366,9 +531,8 @@ class Curvatures:
         """
 
         def part(group: Group, curvature: _RowCurvature) -> FloatArray:
-            root = np.sqrt(
-                curvature.weight * clip_factor(curvature.norms, threshold) * _counts(curvature, threshold)
-            )
+            factor = clip_factor(curvature.norms, threshold) * _counts(curvature, threshold)
+            root = np.sqrt(curvature.weight * group.weighted(factor))
             U = _rows(group, curvature.score.row, curvature.score.whitening)
             Z = np.column_stack([U * root[:, None], root])
             return np.asarray(Z.T @ Z)
@@ -382,6 +546,8 @@ def _counts(curvature: _RowCurvature, threshold: float) -> BoolArray:
 
 def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
     """Return the rows u (n, d), stored by column, which makes sums over few columns faster."""
+    if group.unit_weights is not None:
+        return np.ascontiguousarray(row_products(group.X, whitening))
     return np.asarray(whitening.T @ group.X.T).T
 
 
@@ -391,7 +557,11 @@ def _rows(group: Group, white: _Prepared, whitening: FloatArray) -> FloatArray:
 
 def _predictor(group: Group, coef: FloatArray) -> FloatArray:
     """Return x'β + offset, (n,) or (n, K)."""
-    products = (coef.T @ group.X.T).T
+    products: FloatArray
+    if group.unit_weights is None:
+        products = (coef.T @ group.X.T).T
+    else:
+        products = row_products(group.X, coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
     if isinstance(group.offset, float):
         return products
     return np.asarray(products + (np.ravel(group.offset) if coef.ndim == 1 else group.offset))

@@ -189,6 +189,7 @@ DISTANCE = Release("rows far from centers", "0.008", count, when=_maybe, witness
 RESPONSES_ABOVE = Release("responses above a level", "up to 0.3", count, when=_maybe, witness=_labels_apart)
 CONSTANT = Release("mean response", "up to 0.6", interval, when=_maybe, witness=_means_apart)
 LOGARITHM = Release("mean logarithm", "0.4 of ε", interval, when=_maybe, witness=_labels_apart)
+WEIGHT = Release("mean weight", "up to 0.05", interval, when=lambda params: params.has_private_total)
 EXPOSURE = Release("mean exposure", "up to 0.05", interval, when=_maybe, witness=_exposure_rows)
 
 # Whitening and steps.
@@ -259,6 +260,7 @@ RELEASES = (
     CONSTANT,
     LOGARITHM,
     EXPOSURE,
+    WEIGHT,
     ROWS_ABOVE,
     MOMENTS,
     SCORES_ABOVE,

@@ -1,0 +1,99 @@
+"""Units of privacy that are not single rows: people with several rows, and rows with weights.
+
+Each query of an estimator is a mean of clipped contributions of rows. A unit contributes the weighted sum of
+its rows' contributions. The weights of a unit's rows lie in [0, 1] and sum to at most 1. The set of clipped
+contributions is convex, and contains 0 where weights may sum to less than 1. Therefore the sensitivities for
+rows hold for units with any number of rows. n is then the public number of units.
+
+With weights w_i, at most w_max, and a unit of m rows, row i weighs
+
+    person_weight="equal":   w_i/(w_max m)
+    person_weight="rows":    w_i/(w_max k), for at most k rows of a unit; other rows weigh 0
+
+Without weights w_i, rows of equal persons weigh 1/m, and a unit weighs 1. In all other cases, the sum of all
+weights is private. It is released, and replaces n in means and sensitivities (:func:`Sample.with_total`).
+
+Bit by bit, what is computed for one unit depends on no other unit. Products with rows are computed column by
+column (:func:`row_products`), since the last rows of a matrix product are summed in another order.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.params import Params, choice, count, positive
+from dpalgos.rows.sample import PrivacyUnits, Sample
+from dpalgos.rows.users import public_positions
+from dpalgos.typing import FloatArray
+
+EQUAL, BY_ROWS = "equal", "rows"
+_PLANNED_WEIGHT = 1 / 3  # the mean weight of units by which a budget is split, where it is private
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitParams(Params):
+    """Keywords of estimators that protect people and take weights."""
+
+    person_weight: str = choice(
+        "with user_ids: 'equal', each person counts once; 'rows', each row counts once, up to max_rows",
+        (EQUAL, BY_ROWS),
+        default=EQUAL,
+    )
+    max_rows: int | None = count(
+        "with person_weight='rows': the public number of rows a person that count", default=None
+    )
+    max_weight: float | None = positive(
+        "with weights: their public maximum, to which larger ones are clipped", default=None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.person_weight == BY_ROWS) != (self.max_rows is not None):
+            raise InputError(
+                f"max_rows must be a number exactly if person_weight='rows', got {self.max_rows!r} with "
+                f"person_weight={self.person_weight!r}; set both or none"
+            )
+
+    @property
+    def has_private_total(self) -> bool:
+        """Whether the sum of all weights is private."""
+        return self.max_weight is not None or self.person_weight == BY_ROWS
+
+    def check_units(self, sample: Sample) -> None:
+        """Refuse a sample without the weights or user ids that the keywords need."""
+        weights_given = sample.row_weights is not None
+        if (self.max_weight is not None) != weights_given:
+            raise InputError(
+                "weights and max_weight, the public maximum of weights, must be given together; "
+                f"got max_weight={self.max_weight!r} and {'' if weights_given else 'no '}weights"
+            )
+        if sample.user_codes is None and self.max_rows is not None:
+            raise InputError("person_weight='rows' needs user_ids, got none; pass the person of every row")
+
+    def with_units(self, sample: Sample) -> Sample:
+        """Return a sample of one replicate whose rows know their unit and their weight, if there are any."""
+        self.check_units(sample)
+        if sample.user_codes is None and sample.row_weights is None:
+            return sample
+        part = _PLANNED_WEIGHT if self.has_private_total else 1.0
+        planned = part * (sample.planned_rows if sample.user_codes is None else sample.planned_users)
+        if sample.user_codes is not None and not sample.rows.streamed:
+            sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
+        n = len(sample.rows)
+        used = np.ones(n, dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
+        weights: FloatArray = np.zeros(n)
+        weights[used] = 1.0
+        if sample.row_weights is not None and self.max_weight is not None:
+            weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
+        if sample.user_codes is None:
+            return sample.with_units(PrivacyUnits(None, weights, float(used.sum())), planned)
+        sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
+        codes = (np.cumsum(sizes > 0) - 1)[sample.user_codes]  # without gaps
+        sizes = sizes[sizes > 0]
+        starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
+        if self.max_rows is None:
+            weights[used] /= sizes[codes[used]]
+        else:
+            weights[used] *= (public_positions(codes[used]) < self.max_rows) / self.max_rows
+        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts), planned)

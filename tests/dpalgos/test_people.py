@@ -1,0 +1,192 @@
+"""People with several rows, and rows with weights, in the preconditioned regressions."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import dpalgos
+from dpalgos.central.preconditioned.queries import WhiteRows, clipped_moments, columns_and_response, mean_of
+from dpalgos.models.families import get_family
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import UnitParams
+from tests.builders import refused
+
+B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
+HIGH = {"epsilon": 1e6, "delta": 1e-6, "intercept": True}
+
+
+def visits(n_people=2000, most=6, seed=0, family="gaussian"):
+    rng = np.random.default_rng(seed)
+    people = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, most + 1, n_people)))
+    X = np.column_stack(
+        [rng.uniform(-1, 1, len(people)), rng.uniform(-1, 1, n_people)[people], np.ones(len(people))]
+    )
+    predictor = X @ [0.5, -0.3, 0.2]
+    y = {
+        "gaussian": lambda: (
+            predictor + rng.uniform(-1, 1, n_people)[people] / 2 + rng.uniform(-1, 1, len(X)) / 2
+        ),
+        "logistic": lambda: (rng.random(len(X)) < 1 / (1 + np.exp(-predictor))).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(predictor)).astype(float),
+    }[family]()
+    return X, y, people
+
+
+def fit(X, y, seed=0, **keywords):
+    with np.errstate(all="ignore"):
+        return dpalgos.estimate(
+            "preconditioned_glm", X, y, rng=np.random.default_rng(seed), **{"family": "gaussian", **keywords}
+        )
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("counting", [{}, {"person_weight": "rows", "max_rows": 6}])
+def test_without_noise_it_is_the_weighted_regression_that_the_keyword_names(family, counting):
+    X, y, people = visits(family=family)
+    weights = np.ones(len(y)) if counting else 1 / np.bincount(people)[people]
+    result = fit(X, y, user_ids=people, family=family, **HIGH, **counting)
+    kinds = {"gaussian": "Gaussian", "logistic": "Binomial", "poisson": "Poisson"}
+    model = sm.GLM(y, X, family=getattr(sm.families, kinds[family])(), var_weights=weights)
+    np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_weights_are_those_of_a_weighted_regression(family):
+    X, y, people = visits(family=family)
+    weights = np.random.default_rng(1).uniform(0.2, 3, len(y))
+    kinds = {"gaussian": "Gaussian", "logistic": "Binomial", "poisson": "Poisson"}
+    for ids, own in ((None, weights), (people, weights / np.bincount(people)[people])):
+        result = fit(X, y, weights=weights, max_weight=3.0, user_ids=ids, family=family, **HIGH)
+        model = sm.GLM(y, X, family=getattr(sm.families, kinds[family])(), var_weights=own)
+        np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
+
+
+def test_weights_are_clipped_to_their_public_maximum():
+    X, y, _ = visits()
+    weights = np.where(np.arange(len(y)) == 5, 1e9, 1.0)
+    weights[7] = -4.0
+    clipped = np.clip(weights, 0, 1)
+    one, other = (fit(X, y, weights=each, max_weight=1.0, **B) for each in (weights, clipped))
+    np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+def test_people_of_one_row_each_are_rows():
+    X, y, _ = visits(3000, most=1)
+    rows, people = fit(X, y, interval=0.95, **B), fit(X, y, interval=0.95, user_ids=np.arange(3000), **B)
+    np.testing.assert_allclose(people.estimate, rows.estimate, rtol=1e-6)
+    np.testing.assert_allclose(people.interval, rows.interval, rtol=1e-6)
+    assert (people.about.unit, people.about.n) == ("user", 3000)
+    assert {event.relation.unit_of_privacy for event in people.events} == {"user"}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_streamed_people_and_their_order_do_not_matter(family):
+    X, y, people = visits(family=family)
+    held = fit(X, y, user_ids=people, interval=0.95, family=family, **B)
+    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
+    streamed = fit(
+        StreamedRows(lambda: pieces, len(X)), None, user_ids=people, interval=0.95, family=family, **B
+    )
+    order = np.random.default_rng(3).permutation(len(X))
+    turned = fit(X[order], y[order], user_ids=people[order], interval=0.95, family=family, **B)
+    for other in (streamed, turned):
+        np.testing.assert_allclose(other.estimate, held.estimate, rtol=1e-6)
+        np.testing.assert_allclose(other.interval, held.interval, rtol=1e-6)
+
+
+def test_masked_people_are_those_whose_rows_are_used():
+    X, y, people = visits()
+    mask = (people % 2 == 0)[:, None]
+    masked = fit(X, y, user_ids=people, row_mask=mask, **B)
+    kept = mask[:, 0]
+    np.testing.assert_array_equal(masked.estimate, fit(X[kept], y[kept], user_ids=people[kept], **B).estimate)
+    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
+    streamed = fit(StreamedRows(lambda: pieces, len(X)), None, user_ids=people, row_mask=mask, **B)
+    np.testing.assert_allclose(streamed.estimate, masked.estimate, rtol=1e-6)
+
+
+def units_of(n_first, family="gaussian", counting=None):
+    """Return the sample in units of people, the first of whom has any number of rows."""
+    X, y, people = visits(300, family=family)
+    others = people != 0
+    rng = np.random.default_rng(n_first)
+    labels = {"gaussian": [-9.0, 9.0], "logistic": [0.0, 1.0], "poisson": [0.0, 90.0]}[family]
+    first = rng.uniform(-9, 9, (n_first, 3)), rng.choice(labels, n_first)
+    sample = Sample(
+        np.vstack([first[0], X[others]]),
+        np.r_[first[1], y[others]],
+        user_ids=np.r_[np.zeros(n_first, dtype=int), people[others]],
+    )
+    return UnitParams(**(counting or {})).with_units(sample)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
+    sums = []
+    for n_first in (1, 2, 5, 4099):
+        sample = units_of(n_first, family)
+        rows = WhiteRows(sample, get_family(family), np.eye(3) + 0.1, np.array([0.1, 0.2, 0.3]))
+        sums.append(rows.at(np.array([0.3, -0.2, 0.1]))._sums[1:])
+    for other in sums[1:]:
+        np.testing.assert_array_equal(other, sums[0])
+
+
+@pytest.mark.parametrize("counting", [{}, {"person_weight": "rows", "max_rows": 3}])
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, counting):
+    """Each query, of a person with few rows and with very many ones, far away."""
+    model, moves = get_family(family), {}
+    for n_first in (1, 2, 60, 3000):
+        sample = units_of(n_first, family, counting)
+        n = 300
+        rows = WhiteRows(sample, model, np.eye(3), np.zeros(3))
+        scores = rows.at(np.array([0.3, -0.2, 0.1]))
+        levels = np.array([0.5, 2.0, 8.0])
+        queries = {
+            "mean": (n * mean_of(sample, lambda group: np.clip(group.y, -1, 1)) / 2, 1),
+            "moments": (n * clipped_moments(columns_and_response(sample), np.eye(4), 2.0), np.sqrt(2) * 4),
+            "white moments": (n * rows.clipped_moments(2.0), np.sqrt(2) * 4),
+            "score": (n * scores.clipped_mean(1.5), 3),
+            "score moments": (n * scores.clipped_moments(1.5), np.sqrt(2) * 1.5**2),
+            "curvature": (n * scores.curvature(1.5).clipped_mean(2.0), np.sqrt(2) * 2),
+            **{f"above {k}": (scores.norms().counts_above(levels)(k), 1) for k in range(3)},
+        }
+        if not model.is_bounded:
+            queries |= {
+                "residual": (n * scores.residual_moments(0.8), 2),
+                "far": (scores.far_rows(1.0), 1),
+                "shares": (np.diff(n * scores.norms().shares_above(1.0, levels)), np.sqrt(2)),
+            }
+        for name, (value, bound) in queries.items():
+            moves.setdefault(name, []).append(np.asarray(value) / bound)
+    for name, values in moves.items():
+        for one in values:
+            for other in values:
+                assert np.linalg.norm(one - other) <= 1 + 1e-9, name
+
+
+def test_at_most_so_many_rows_of_a_person_count():
+    sample = units_of(50, counting={"person_weight": "rows", "max_rows": 3})
+    own = np.bincount(sample.units.codes, weights=sample.units.weights)
+    assert own.max() <= 1 + 1e-12
+    assert own[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("words", "keywords"),
+    [
+        ("max_rows", {"person_weight": "rows"}),
+        ("max_rows", {"max_rows": 3}),
+        ("user_ids", {"person_weight": "rows", "max_rows": 3}),
+        ("max_weight", {"weights": np.ones(100)}),
+        ("max_weight", {"max_weight": 2.0}),
+        ("one entry per row", {"weights": np.ones(7), "max_weight": 2.0}),
+        ("finite", {"weights": np.full(100, np.nan), "max_weight": 2.0}),
+        ("at least two", {"user_ids": np.zeros(100, dtype=int)}),
+    ],
+)
+def test_people_and_weights_that_cannot_be_are_refused(words, keywords):
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    settings = {"epsilon": 1.0, "delta": 1e-6, **keywords}
+    refused(lambda: fit(X, X[:, 0], **settings), dpalgos.InputError, words)
