@@ -30,7 +30,7 @@ from dpalgos.formula.code import (
     rows_for,
 )
 from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
-from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.formula.survival_time import PERIOD, SurvivalTime
 from dpalgos.typing import FloatArray, IntArray
 
 _MOST_COLUMNS = 2_000
@@ -248,7 +248,10 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         sources_of=tuple(sources),
         constant=constant,
         back=back,
-        references=_references(code),
+        references={
+            PERIOD if survival and name == survival.period else name: level
+            for name, level in _references(code).items()
+        },
         response=_side(reading.response, reading, columns, rows) if reading.response else None,
         offset=offset,
         survival=survival,

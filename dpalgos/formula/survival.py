@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
 from dpalgos.central.cumulative_counts import noise_covariance
@@ -18,7 +19,7 @@ from dpalgos.formula.code import INTERCEPT, read_declared
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
-from dpalgos.formula.survival_time import SurvivalTime, checked_periods
+from dpalgos.formula.survival_time import PERIOD, SurvivalTime, checked_periods
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.rows.users import user_codes
@@ -41,6 +42,16 @@ class SurvivalResult(FormulaResult):
         """Return log hazard ratios with their intervals, and hazard ratios; the rest is the baseline."""
         return replace(super().coefficients(names, **others), family=HAZARD)
 
+    @property
+    def model(self) -> ReleasedModel:
+        """The releases, from which further estimates follow."""
+        return replace(super().model, ratios=HAZARD)
+
+    def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
+        """Return a model nested in this one, by a list of terms or a formula; the baseline stays."""
+        is_list = not isinstance(terms, str) and len(self.time.labels) > 1
+        return super().submodel([*terms, PERIOD] if is_list else terms)
+
     def baseline(self) -> Any:
         """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.
 
@@ -52,7 +63,7 @@ class SurvivalResult(FormulaResult):
         terms, time = list(self.design.terms), self.time
         R = np.zeros((len(time.labels), len(terms)))
         R[:, terms.index(INTERCEPT)] = 1.0
-        members = [name for name in self.design.groups.get("period", ()) if name in terms]
+        members = [name for name in self.design.groups.get(PERIOD, ()) if name in terms]
         for k, name in enumerate(members, len(time.labels) - len(members)):
             R[k, terms.index(name)] = 1.0
         found = self.model.t_test((R, np.zeros(len(R))))
@@ -103,6 +114,10 @@ class SurvivalResult(FormulaResult):
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Refuse: a prediction is a curve, :meth:`survival`."""
         raise InputError("predict has no single value of a time to an event; call survival(at=…)")
+
+    def marginal_means(self, name: str, interval: float = 0.95) -> Any:
+        """Refuse: the mean response of a level is a curve, :meth:`survival`."""
+        raise InputError(f"marginal_means has no single value of a time for {name!r}; call survival(at=…)")
 
     def bin_fit(self, frame: Any, **options: Any) -> FormulaResult:
         """Refuse: the fit by deciles protects rows, and persons have several."""

@@ -67,7 +67,7 @@ class SurvivalTime:
         start, time = times[0] if len(times) == 2 else "", columns[times[-1]]
         assert isinstance(time, NumberColumn)
         first = columns[start].lower if start else 0.0  # type: ignore[union-attr]
-        periods = time.periods or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
+        periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
         columns |= {times[-1]: replace(time, periods=periods), event: _event(event, columns[event])}
         return cls(text, start, times[-1], event, periods, columns)
 
@@ -98,8 +98,21 @@ class SurvivalTime:
         columns[self.exposure] = NumberColumn(*exposure_bounds(np.array(self.periods)))
         return columns
 
+    def nested(self, reading: Reading) -> Reading:
+        """Return a nested formula as one of person-periods; it may leave out response and offset."""
+        other = SurvivalTime.of(reading, self.declared)
+        if reading.response and (
+            other is None or (other.start, other.time, other.event) != (self.start, self.time, self.event)
+        ):
+            raise InputError(
+                f"formula must have the response of the release, {self.name}, got "
+                f"{reading.names.spell(reading.response)}; a nested model only leaves out covariates"
+            )
+        own = self.of_periods(reading)
+        return own if reading.offset else replace(own, offset="")
+
     def of_periods(self, reading: Reading) -> Reading:
-        """Return the formula of person-periods; a nested formula may leave out its response."""
+        """Return the formula of person-periods: with the period as a term, and the exposure as offset."""
         names = replace(
             reading.names,
             columns=dict(reading.names.columns),

@@ -13,11 +13,12 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 import dpalgos
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.central.cumulative_counts import farthest_cells, noise_covariance, strategy
-from dpalgos.formula import survival
+from dpalgos.formula import ols, phreg, poisson, survival
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import declared_rows
 from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, exposure_bounds, person_periods
+from tests.builders import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
 CUTS = np.array([0.0, 1.0, 2.0, 4.0])
@@ -226,3 +227,106 @@ def test_the_design_of_person_periods_fits_as_statsmodels_does():
     by_name = dict(zip(design.terms, fitted.params, strict=True))
     assert by_name["arm[T.drug]"] == pytest.approx(cox.params[0], abs=0.02)
     assert by_name["age"] == pytest.approx(cox.params[1], abs=0.001)
+
+
+def fitted(frame, **options):
+    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "periods": [0, 1, 2, 3, 5], "epsilon": 3.0}
+    return phreg("Surv(time, died) ~ arm + age", frame, **{**asked, **BUDGET, **options})
+
+
+def test_hazard_ratios_are_those_of_cox_regression_at_a_large_epsilon():
+    frame = patients(8000)
+    result = fitted(frame, epsilon=1e6)
+    covariates = np.column_stack([frame["arm"] == "drug", frame["age"]])
+    cox = sm.PHReg(frame["time"], covariates, frame["died"]).fit()
+    table = result.table().set_index("term").loc[["arm[T.drug]", "age"]]
+    np.testing.assert_allclose(table["estimate"], cox.params, atol=0.15 * cox.bse.max())
+    np.testing.assert_allclose(table["hazard_ratio"], np.exp(table["estimate"]))
+    for nested in (
+        result.submodel(["arm"]),
+        result.submodel("Surv(time, died) ~ arm"),
+        result.submodel("arm"),
+    ):
+        assert nested.params["arm[T.drug]"] == pytest.approx(cox.params[0], abs=0.05)
+        assert set(nested.terms) == {*result.design.terms} - {"age"}
+    refused(lambda: result.submodel("Surv(age, died) ~ arm"), dpalgos.InputError, "response")
+    hazard = result.baseline().set_index("period")["hazard"] * np.exp(60 * table.loc["age", "estimate"])
+    np.testing.assert_allclose(hazard, 0.2, rtol=0.15)
+    assert result.t_test("arm[T.drug] = 0").pvalue < 1e-6
+    assert "hazard_ratio" in result.submodel(["arm"]).coefficients().columns()
+
+
+def test_survival_at_covariates_has_limits_that_contain_the_truth():
+    at = {"arm": ["placebo", "drug"], "age": [50.0, 70.0]}
+    hazards = 0.2 * np.exp(np.array([0.0, -0.5]) + 0.02 * np.array([-10.0, 10.0]))
+    truth = np.exp(-np.outer(hazards, [1, 2, 3, 5])).ravel()
+    covered = []
+    for seed in range(12):
+        found = fitted(patients(4000, seed), random_state=seed).survival(at)
+        assert (found["ci_low"] <= found["survival"]).all()
+        assert (found["survival"] <= found["ci_high"]).all()
+        covered.append((found["ci_low"] <= truth) & (truth <= found["ci_high"]))
+    assert np.mean(covered) > 0.85
+    assert list(found["time"]) == [1, 2, 3, 5] * 2
+
+
+def test_a_person_with_several_rows_is_one_unit():
+    """Persons who are split at a time, with the same covariates, are the same persons."""
+    frame = patients(3000).assign(start=0.0, person=np.arange(3000))
+    late = frame[frame["time"] > 1.0]
+    first = late.assign(time=1.0, died=0)
+    split = pd.concat([frame[frame["time"] <= 1.0], first, late.assign(start=1.0)])
+    options = {"bounds": {"age": (40, 80), "start": (0, 5)}, "levels": ARMS, "epsilon": 1e6}
+    formula, periods = "Surv(start, time, died) ~ arm + age", [0, 1, 2, 3, 5]
+    found = phreg(formula, split, user="person", periods=periods, max_rows=4, **options, **BUDGET)
+    whole = fitted(frame, epsilon=1e6)
+    assert found.about.n == whole.about.n == 3000
+    np.testing.assert_allclose(found.params, whole.params, atol=0.02)
+
+
+def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():
+    frame = patients(600)
+    result = fitted(frame, epsilon=1.0)
+    assert result.about.n == 600
+    assert result.certified_epsilon <= 1.0
+    assert {event.relation.unit_of_privacy for event in result.events} == {"user"}
+
+
+REFUSED = [
+    ("two levels", "Surv(time, arm) ~ age", {"levels": {"arm": ["a", "b", "c"]}}),
+    ("cannot be a covariate", "Surv(time, died) ~ arm + time", {}),
+    ("different columns", "Surv(time, time) ~ arm", {}),
+    ("different columns", "Surv(log(time), died) ~ arm", {}),
+    ("bounds must have the longest time", "Surv(time, died) ~ arm", {"periods": None}),
+    ("periods must be", "Surv(time, died) ~ arm", {"periods": [0, 2, 1]}),
+    ("periods must be", "Surv(time, died) ~ arm", {"periods": [1]}),
+    ("on its left", "died ~ arm", {"bounds": {"died": (0, 1)}}),
+    ("(40.0, 80.0)", "Surv(time, age) ~ arm", {}),
+    ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
+    ("intercept", "Surv(time, died) ~ 0 + arm", {}),
+    ("not known here", "died ~ Surv(time, arm)", {"bounds": {"died": (0, 1)}}),
+]
+
+
+@pytest.mark.parametrize(("words", "formula", "options"), REFUSED)
+def test_what_is_no_time_to_an_event_is_refused(words, formula, options):
+    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "periods": [0, 1, 5], "epsilon": 1.0, **options}
+    refused(lambda: phreg(formula, patients(100), **asked, **BUDGET), dpalgos.InputError, words)
+
+
+def test_other_regressions_refuse_a_time_and_curves_refuse_covariates():
+    frame, asked = patients(100), {"bounds": {"time": (0, 5), "died": (0, 1), "age": (40, 80)}}
+    for fit in (ols, poisson):
+        refused(
+            lambda fit=fit: fit("Surv(time, died) ~ age", frame, **asked, epsilon=1.0, **BUDGET),
+            dpalgos.InputError,
+            "phreg",
+        )
+    for formula in ("Surv(time, died) ~ age", "Surv(time, died) ~ arm + age", "Surv(age, time, died) ~ arm"):
+        refused(
+            lambda formula=formula: survival(formula, frame, levels=ARMS, **asked, epsilon=1.0, **BUDGET),
+            dpalgos.InputError,
+            "formula",
+        )
+    result = fitted(patients(500))
+    refused(lambda: result.predict(frame), dpalgos.InputError, "survival")
