@@ -12,7 +12,7 @@ from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
 from dpalgos.central.cumulative_counts import noise_covariance
-from dpalgos.coefficients import CoefficientTable, frame_of
+from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT, read_declared
@@ -24,8 +24,6 @@ from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.rows.users import user_codes
 from dpalgos.typing import IntArray
-
-HAZARD = "hazard"  # the family of its coefficient tables
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
