@@ -1,7 +1,7 @@
 """``Surv(time, event)`` in a formula: the columns, the public periods, and rows of person-periods.
 
-A regression of times to an event is a Poisson regression of person-periods, with the logarithm of the
-exposure as offset (Holford 1980; Laird & Olivier 1981). Its formula has the terms of the right side, and the
+A regression of times to an event is a Poisson regression of person-periods. The logarithm of the exposure is
+its offset (Holford 1980; Laird & Olivier 1981). Its formula has the terms of the right side, and the
 period as a category. The names of the three added columns cannot be those of a declared column.
 """
 
