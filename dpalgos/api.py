@@ -94,7 +94,7 @@ def estimate(
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     if user_ids is not None:
         _check_unit(estimator)
-    if weights is not None and not estimator.takes_people:
+    if sample.row_weights is not None and not estimator.takes_people:
         raise InputError(f"weights must be left out for {name}, which does not take them")
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
@@ -161,8 +161,8 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
         return Sample(X, y, n_replicates=n_replicates, **others)
     if X.n_replicates != n_replicates or any(given is not None for given in (y, *others.values())):
         raise InputError(
-            "a Sample brings its own y, row_mask, user_ids and replicates; pass the same replicates, no "
-            "others"
+            "a Sample brings its own y, row_mask, user_ids, weights and replicates; "
+            "pass the same replicates, no others"
         )
     return X
 

@@ -23,7 +23,7 @@ from dpalgos.release.checks import are_levels, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
@@ -206,6 +206,11 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
         Public units of columns: typical values, and typical distances from them.
     interval : float or None, default 0.95
     random_state : int or numpy.random.Generator
+    user : str, optional
+        Column of the person of every row. People are then protected with all their rows, and each counts
+        once. With ``person_weight="rows"`` and ``max_rows``, each row counts once.
+    weights : str, optional
+        Column of private weights of rows; needs ``max_weight``, their public maximum.
     **settings
         Keywords of the estimator.
 
@@ -264,13 +269,13 @@ def fit_design(
     *,
     interval: float | None = 0.95,
     random_state: int | np.random.Generator | None = None,
-    user_ids: IntArray | None = None,
+    user: str | None = None,
+    weights: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Fit a formula's design to the rows of a frame; return the fields of its result.
 
-    ``user_ids`` (n,) are those of the rows. If the response is a time to an event, each row is a person by
-    default.
+    If the response is a time to an event, each row is a person unless ``user`` names their column.
     """
     response = design.response
     if response is None:
@@ -283,10 +288,13 @@ def fit_design(
         )
     rows: Mapping[str, Any] = declared_rows(frame, design.source)
     is_clipped = _clipped_rows(frame, design, rows)
+    user_ids = None if user is None else _column(frame, user, "user")
+    row_weights = None if weights is None else _column(frame, weights, "weights")
     rows, persons = design.of_rows(rows)
     if persons is not None:
         is_clipped = is_clipped[persons]
-        user_ids = persons if user_ids is None else user_ids[persons]
+        user_ids = persons if user_ids is None else np.asarray(unmasked("user", user_ids))[persons]
+        row_weights = None if row_weights is None else np.asarray(unmasked("weights", row_weights))[persons]
     units = (response.center, response.scale) if family == "gaussian" else (0.0, 1.0)
     units = units if design.constant else (0.0, units[1])
     keywords = {
@@ -300,7 +308,7 @@ def fit_design(
     y = (response.values(rows) - units[0]) / units[1]
     X = design.matrix(rows)
     moved = None if interval is None else np.broadcast_to(is_clipped[:, None], X.shape).astype(np.int8)
-    sample = Sample(X, y, moved=moved, user_ids=user_ids)
+    sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=row_weights)
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
@@ -348,6 +356,13 @@ def declared_columns(
     return columns
 
 
+def _column(frame: Any, name: str, where: str) -> Any:
+    try:
+        return frame[name]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
+
+
 def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = None) -> dict[str, Any]:
     """Return declared columns of a frame, or some of them; refuse missing columns.
 
@@ -356,13 +371,7 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
     rows: dict[str, Any] = {}
     for name in columns if names is None else names:
         declared = columns[name]
-        try:
-            column = frame[name]
-        except (KeyError, IndexError, TypeError, ValueError):
-            raise InputError(
-                f"frame must hold column {name!r}; correct the formula, or the column's name"
-            ) from None
-        values = np.asarray(unmasked(f"column {name!r}", column))
+        values = np.asarray(unmasked(f"column {name!r}", _column(frame, name, "the formula")))
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):

@@ -20,10 +20,7 @@ from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
 from dpalgos.formula.survival_time import PERIOD, SurvivalTime, checked_periods
-from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
-from dpalgos.rows.users import user_codes
-from dpalgos.typing import IntArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -146,7 +143,8 @@ def phreg(
     periods : sequence of float, optional
         Public cut points. By default, eight periods of equal length up to the upper bound of the time.
     user : str, optional
-        The column of persons, if they have several rows.
+        The column of persons, if they have several rows. Each has at most ``max_rows`` person-periods, by
+        default twice the number of periods; further ones do not count.
     **options
         Those of :func:`dpalgos.formula.ols`: ``epsilon``, ``delta``, ``bounds``, ``levels``, ….
 
@@ -161,10 +159,8 @@ def phreg(
     """
     design = _design(formula, periods, options)
     n_periods = len(_time_of(design).labels)
-    ids = None if user is None else _codes(frame, user)
-    options.setdefault("max_rows", n_periods if ids is None else 2 * n_periods)
-    fitted = fit_design("poisson", design, frame, user_ids=ids, person_weight="rows", **options)
-    return SurvivalResult(**fitted)
+    options.setdefault("max_rows", n_periods if user is None else 2 * n_periods)
+    return SurvivalResult(**fit_design("poisson", design, frame, user=user, person_weight="rows", **options))
 
 
 def survival(
@@ -263,11 +259,3 @@ def _declared(
     if cuts and isinstance(last := declared[times[-1]], NumberColumn):
         declared[times[-1]] = replace(last, periods=cuts)
     return declared
-
-
-def _codes(frame: Any, user: str) -> IntArray:
-    try:
-        ids = unmasked(f"column {user!r}", frame[user])
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise InputError(f"frame must hold column {user!r}; correct user") from None
-    return user_codes(ids, len(ids))

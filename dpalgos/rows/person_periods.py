@@ -5,8 +5,8 @@ c_0 < … < c_K are public. The rules hold for each person alone:
 
 - An event at a cut point counts in the period before it, a person censored there in the period after it.
 - A person followed beyond c_K is censored there.
-- A person followed for no time, or only before c_0 or after c_K, has one row with the minimum exposure: 1/50 of
-  its period. An event at c_0 counts. So every person has from 1 to K rows.
+- A person followed for no time, or only before c_0 or after c_K, has one row with the minimum exposure, 1/50
+  of its period. An event at c_0 counts. So every person has from 1 to K rows.
 """
 
 from dataclasses import dataclass

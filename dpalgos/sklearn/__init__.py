@@ -23,6 +23,10 @@ interval : float, optional
     Confidence level of intervals, e.g. 0.95; they share the same ε. Estimators without intervals refuse it.
     For regressions and two labels, ``model_`` then gives nested models and tests at no cost
     (:class:`dpalgos.answers.model.ReleasedModel`).
+person_weight, max_rows, max_weight : optional
+    If ``fit`` gets the person of every row as ``user_ids``, a regression protects people with all their rows,
+    and each person counts once. With ``person_weight="rows"`` each row counts once, up to ``max_rows`` a
+    person. ``max_weight`` is the public maximum of ``sample_weight``.
 random_state : int, Generator or None
 budget : dpalgos.Budget, optional
     The budget that counts this fit with others.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,13 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
+from dpalgos.errors import InputError
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
@@ -28,6 +31,7 @@ _OTHERS = (
     *("epsilon", "delta", "random_state", "budget", "fit_intercept", "interval", "levels", "classes"),
     *_UNITS,
 )
+_WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None)
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +39,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *args: Any, **keywords: Any) -> Any:
-        if "sample_weight" in keywords:
+        if "sample_weight" in keywords and "sample_weight" not in signature(fit).parameters:
             raise TypeError(
                 "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
                 "would need more noise; pass X and y only"
@@ -88,6 +92,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         X: FloatArray,
         y: FloatArray | None,
         clipped_cells: Callable[[], IntArray] | None = None,
+        user_ids: object = None,
+        weights: object = None,
         **settings: Any,
     ) -> Result:
         """Return the estimator's result and keep its cost.
@@ -95,14 +101,20 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound.
         """
         check_callers()
+        estimator = get_estimator(self._estimator)
+        for name, values in (("user_ids", user_ids), ("sample_weight", weights)):
+            if values is not None and not estimator.takes_people:
+                raise InputError(f"{name} must be left out for {type(self).__name__}, which does not take it")
         rng = generator_of(self.random_state, in_budget=self.budget is not None)
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
+        public = {name: value for name, value in public.items() if (name, value) not in _WITHOUT_UNITS}
         public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
         moved = clipped_cells() if clipped_cells and self.interval is not None else None
-        sample = Sample(X, y, moved=moved)
+        sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=weights)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
+        self._unit = result.about.unit
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
@@ -151,7 +163,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     def summary(self) -> Summary:
         """Return a table of the released estimates, their cost and the public inputs."""
         coefficients = self._coefficients
-        unit = get_estimator(self._estimator).unit_of_privacy
         settings = {name: value for name, value in self.get_params().items() if value is not None}
         units = [name for name in settings if name in _UNITS]
         public = [
@@ -161,7 +172,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
         remarks = [
-            guarantee_of(unit, self.epsilon, self.delta, self.interval),
+            guarantee_of(self._unit, self.epsilon, self.delta, self.interval),
             self.risk_.sentence,
             f"public: {', '.join(public)}",
             *([self._interval_about] if self._interval_about else []),

@@ -12,8 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.base import PrivateModel, UnitModel
-from dpalgos.sklearn.checked import checked_pair, checked_rows, codes_of, labels_of, plain_numbers
+from dpalgos.sklearn.checked import (
+    checked_pair,
+    checked_rows,
+    codes_of,
+    labels_of,
+    plain_numbers,
+    plain_weights,
+)
 from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
@@ -31,6 +39,9 @@ class _LinearPredictor(UnitModel):
     """A fit with an intercept and one coefficient per column, or per column and class."""
 
     fit_intercept: bool = True
+    person_weight: str = EQUAL
+    max_rows: int | None = None
+    max_weight: float | None = None
 
     def _fit_coef(
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
@@ -114,10 +125,16 @@ class _LinearPredictor(UnitModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
-    def fit(self, X: object, y: object) -> Self:
-        """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release."""
+    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+        """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release.
+
+        ``user_ids`` (n,), the person of every row, protects people with all their rows. ``sample_weight``
+        (n,), private weights, need ``max_weight``.
+        """
         rows, column = checked_pair(self, X, y)
-        self._fit_coef(rows, column, self._response_units())
+        self._fit_coef(
+            rows, column, self._response_units(), user_ids=user_ids, weights=plain_weights(sample_weight)
+        )
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
 
@@ -255,15 +272,15 @@ class DPLogisticRegression(_PrivateClassifier):
     _estimator = "preconditioned_glm"
     _family = "logistic"
 
-    def fit(self, X: object, y: object) -> Self:
-        """Fit to X (n, d) and two labels y (n,)."""
+    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+        """Fit to X (n, d) and two labels y (n,); the rest is as in :class:`DPLinearRegression`."""
         rows, codes = self._codes(X, y)
         if len(self.classes_) != 2:
             raise InputError(
                 f"Only binary classification is supported: y must hold two labels, got {len(self.classes_)} "
                 "classes; take DPMultinomialRegression"
             )
-        self._fit_coef(rows, codes)
+        self._fit_coef(rows, codes, user_ids=user_ids, weights=plain_weights(sample_weight))
         self.coef_, self.intercept_ = self._coef[None, :], np.array([float(self._intercept)])
         return self
 
@@ -288,10 +305,11 @@ class DPMultinomialRegression(_PrivateClassifier):
 
     _estimator = "preconditioned_glm"
 
-    def fit(self, X: object, y: object) -> Self:
-        """Fit to X (n, d) and labels y (n,)."""
+    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+        """Fit to X (n, d) and labels y (n,); the rest is as in :class:`DPLinearRegression`."""
         rows, codes = self._codes(X, y)
-        self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_))
+        units = {"user_ids": user_ids, "weights": plain_weights(sample_weight)}
+        self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_), **units)
         self.coef_ = self._coef.T
         self.intercept_ = np.broadcast_to(self._intercept, (len(self.classes_),)).astype(float)
         return self

@@ -35,11 +35,6 @@ _MODELS = {
     "mean": _Model("means", "mean", "dp_mean"),
     "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean"),
     "user mean": _Model("means in which each user counts once", "mean", "user_level_mean"),
-    "user linear": _Model(
-        "linear regression in which each user counts once",
-        "linear_regression",
-        "user_level_regression",
-    ),
     "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
     "sparse linear": _Model(
         "linear regression on few of the columns",
@@ -309,12 +304,7 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     if user_id and sparsity is not None:
         raise SpecError("--sparsity and --user-id cannot be combined; leave one out")
-    for words, is_given, prefix in (
-        ("--user-id", bool(user_id), "user"),
-        ("--sparsity", sparsity is not None, "sparse"),
-    ):
-        if is_given and f"{prefix} {chosen}" not in _MODELS:
-            raise SpecError(f"{words} is for means and linear regression, got {chosen}; leave it out")
-        if is_given:
-            return f"{prefix} {chosen}"
-    return chosen
+    if sparsity is not None and f"sparse {chosen}" not in _MODELS:
+        raise SpecError(f"--sparsity is for means and linear regression, got {chosen}; leave it out")
+    named = "user mean" if user_id and chosen == "mean" else chosen
+    return named if sparsity is None else f"sparse {chosen}"

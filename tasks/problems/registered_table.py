@@ -66,6 +66,7 @@ class RegisteredTable(DatasetSource, ABC):
             task=self.task,
             family=self.family,
             protected=self.units == "public",
+            of_people=bool(self.user_id),
             has_intercept=self.has_intercept,
             offset=self.covariates[0] if self.offset_bounds else "",
             offset_bounds=self.offset_bounds,

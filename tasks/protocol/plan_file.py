@@ -126,8 +126,8 @@ def _check_tables(path: Path, plan: Plan) -> None:
 def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
     """Return the request that a release file of the question would make at the ε of the plan."""
     user_id, defaults = own.data.user_id, {}
-    if user_id:
-        default = "user_level_mean" if question.mean else "user_level_regression"
+    if user_id and question.mean:
+        default = "user_level_mean"
     elif question.mean:  # next to Gaussian noise, pure ε costs many times as much
         default, defaults = "box_mean", {} if question.estimator else {"noise": "gaussian"}
     else:

@@ -164,7 +164,7 @@ def _replicates(outcomes: list[_Outcome]) -> list[int]:
 
 
 def _labels(cell: Cell, block: Block) -> dict[str, Any]:
-    estimator = dpalgos.get_estimator(cell.estimator)
+    estimator = dpalgos.get_estimator(cell.estimator).for_unit(people=block.problem.traits.of_people)
     return {
         "study": block.replicates.study,
         "panel": cell.panel,

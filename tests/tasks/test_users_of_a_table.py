@@ -1,6 +1,5 @@
 """An analyst's tables of users, whom a study protects whole, and of rates, whose offset is declared."""
 
-import re
 
 import numpy as np
 import pandas as pd
@@ -63,7 +62,7 @@ def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, resp
     assert set(rows[rows["estimator"] == "zero"]["value"] > 0.1) == {True}
     private = rows[rows["privacy_model"] == "user"]
     assert set(private["status"]) <= {"ok", "refused"}
-    assert set(private[private["form"].str.contains("clipped")]["status"]) == {"ok"}
+    assert set(private[private["form"].str.contains("clipped") | bool(response)]["status"]) == {"ok"}
 
 
 def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_path, home):
@@ -98,37 +97,33 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
     ledger.open_dataset("mine", 100.0, 1e-6)
     files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
     asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
-    answer = release(ledger, "user_level_regression", *files, **asked)
+    answer = release(ledger, "preconditioned_regression", *files, **asked)
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.account("mine").charges[0].question.parameters["keywords"]
-    assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
-    assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(1 / 3))
+    charge = ledger.account("mine").charges[0]
+    assert charge.question.parameters["keywords"]["intercept"]
+    assert answer.request.estimator.unit_of_privacy == "user"
 
 
-@pytest.mark.parametrize("form", ["clipped", "winsorized"])
-def test_steps_converge_where_a_column_is_0_or_1(tmp_path, home, monkeypatch, form):
-    """In units of its bounds, its values are ±2: steps of 2/d would swing around the minimum."""
+@pytest.mark.parametrize(("family", "truth"), [("linear", 2.0), ("logistic", 1.0), ("poisson", 0.5)])
+def test_a_release_protects_people_in_every_family(tmp_path, home, monkeypatch, family, truth):
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {"person": range(4000), "age": rng.uniform(20, 85, 4000), "ill": np.arange(4000) % 2}
-    )
-    table["visits"] = 3 + 2 * table.ill + 0.03 * table.age + rng.normal(0, 1, 4000)
-    bounds = {"age": (18, 100), "visits": (-5, 35)}
-    file = initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person")
-    if form == "winsorized":  # as the comment after the entry says
-        text = file.read_text()
-        entry = text[text.index('form = "clipped per user"') : text.index("# For thousands")]
-        changed = re.sub("(?m)^(about|aggregation|curvature_bound) = .*\n", "", entry)
-        changed = changed.replace("clipped per user", form).replace('"sqrt(d)/2"\nr', '"sqrt(d)"\nr')
-        edited(file, entry, changed.replace("n_iterations = 40", "n_iterations = 20"))
-        edited(tmp_path / "mine-release.toml", "clipped per user", form)
+    person = np.repeat(np.arange(4000), rng.integers(1, 5, 4000))
+    table = pd.DataFrame({"person": person, "ill": (person % 2)})
+    predictor = truth * table.ill - 0.5
+    table["visits"] = {
+        "linear": lambda: 3 + predictor + rng.normal(0, 1, len(table)),
+        "logistic": lambda: (rng.random(len(table)) < 1 / (1 + np.exp(-predictor))).astype(int),
+        "poisson": lambda: rng.poisson(np.exp(predictor)),
+    }[family]()
+    bounds = {"ill": (0, 1), **({} if family == "logistic" else {"visits": (-5, 35)})}
+    initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person", family=family)
     ledger = open_ledger(home)
     ledger.open_dataset("mine", 100.0, 1e-6)
-    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
-    answer = release(ledger, "user_level_regression", *files, epsilon=10.0, delta=1e-7)
-    assert answer.estimate["ill"] == pytest.approx(2, abs=0.5)
-    assert answer.estimate["age"] == pytest.approx(0.03, abs=0.02)
+    files, asked = (tmp_path / "table.csv", tmp_path / "mine-release.toml"), {"epsilon": 10.0, "delta": 1e-7}
+    name = "preconditioned_regression" if family == "linear" else "preconditioned_glm"
+    answer = release(ledger, name, *files, **asked, interval=0.95)
+    assert answer.estimate["ill"] == pytest.approx(truth, abs=0.2)
 
 
 FORMULA = "visits ~ age + C(smoker) + exposure(days)"

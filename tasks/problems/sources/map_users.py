@@ -37,7 +37,7 @@ class MapUsers(RegisteredTable):
 
     @property
     def traits(self) -> Traits:
-        return replace(super().traits, size_symbol="m")
+        return replace(super().traits, size_symbol="m", of_people=True)
 
     def n_people(self, n: int) -> None:
         return None

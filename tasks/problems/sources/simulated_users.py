@@ -52,7 +52,7 @@ class GaussianUsers(SimulatedUsers):
     value_bound: Number = 10.0  # what is known of it beforehand: it lies in ± this
 
     source: ClassVar[str] = "Gaussian users"
-    traits: ClassVar[Traits] = Traits(task="mean", size_symbol="m")
+    traits: ClassVar[Traits] = Traits(task="mean", size_symbol="m", of_people=True)
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         super().check(n, task, estimators)
@@ -94,7 +94,9 @@ class UsersOfSigns(SimulatedUsers):
 
     source: ClassVar[str] = "users of signs"
     # E xx' = I
-    traits: ClassVar[Traits] = Traits(task="linear_regression", errors=("excess_risk",), size_symbol="m")
+    traits: ClassVar[Traits] = Traits(
+        task="linear_regression", errors=("excess_risk",), size_symbol="m", of_people=True
+    )
 
     def cost(self, n: int) -> Cost:
         """Return the cost: every step of a fit is a pass over the rows, and phases have their own copies."""
@@ -124,7 +126,9 @@ class UsersWithCandidates(RowSource):
     candidates: Annotated[int, Field(strict=True, ge=2)]
 
     source: ClassVar[str] = "users who toss coins"
-    traits: ClassVar[Traits] = Traits(task="linear_regression", errors=("excess_loss",), size_symbol="m")
+    traits: ClassVar[Traits] = Traits(
+        task="linear_regression", errors=("excess_loss",), size_symbol="m", of_people=True
+    )
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.candidates}
