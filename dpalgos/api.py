@@ -94,7 +94,7 @@ def estimate(
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     if user_ids is not None:
         _check_unit(estimator)
-    if sample.row_weights is not None and not estimator.takes_people:
+    if sample.row_weights is not None and not hasattr(params, "max_weight"):
         raise InputError(f"weights must be left out for {name}, which does not take them")
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
@@ -189,6 +189,12 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
+    if estimator.relation is Relation.USER and estimator.averages_people:
+
+        def of_means(_: int, own: Sample, part: Transcript) -> FloatArray:
+            return np.asarray(estimator.function(own.means_of_users(), params, part))
+
+        return each_replicate(sample, transcript, of_means)
     if estimator.one_replicate:
         return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.private or sample.row_mask is not None:

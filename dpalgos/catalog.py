@@ -105,7 +105,7 @@ class Estimator:
     one_replicate : bool
         Whether the function takes one replicate, because its steps depend on released numbers.
     takes_people : bool
-        Whether it also protects people with all their rows, if data come with user ids, and takes weights.
+        Whether it also protects people with all their rows, if data come with user ids.
     no_interval : str
         The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
@@ -166,6 +166,11 @@ class Estimator:
                 for name, form in self.forms.items()
             ),
         ]
+
+    @property
+    def averages_people(self) -> bool:
+        """Whether people are rows of their own means, for estimators of means that protect people, too."""
+        return self.takes_people and self.task == "mean"
 
     def for_unit(self, *, people: bool) -> "Estimator":
         """Return the estimator as it protects rows, or people with all their rows if it can."""

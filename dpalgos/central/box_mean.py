@@ -152,7 +152,9 @@ def check_width(sample: Sample, params: Any) -> None:
         "gaussian": Form(keywords={"upper": 2.0, "noise": "gaussian"}),
         "interval": Form(keywords={"interval": 0.95}),
         "gaussian interval": Form(keywords={"upper": 2.0, "noise": "gaussian", "interval": 0.95}),
+        "people": Form(keywords={"interval": 0.95}, of_people=True, in_memory=True),
     },
+    takes_people=True,
 )
 def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""

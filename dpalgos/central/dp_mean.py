@@ -103,9 +103,11 @@ MEAN = Release("mean", "the rest", box, witness=opposite_rows)
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True
         ),
         "interval": Form(keywords={"interval": 0.95}),
+        "people": Form(keywords={"interval": 0.95}, of_people=True, in_memory=True),
         "shrunk": Form(keywords={"shrinkage": "james_stein"}, calibrations=("tight", "paper")),
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
+    takes_people=True,
 )
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""

@@ -284,6 +284,21 @@ class Sample:
         """Return whether each row of a group has a clipped cell, (n_group,); None if none has."""
         return None if self.moved is None else np.asarray(self.moved[group.rows].any(axis=1))
 
+    def means_of_users(self) -> "Sample":
+        """Return the means of users' rows as rows, for a sample of one replicate.
+
+        A mean counts as clipped where a row of it was.
+        """
+        order = np.argsort(self._codes, kind="stable")
+        starts = np.flatnonzero(np.r_[True, np.diff(self._codes[order]) != 0])
+        users = self.users
+        sample = Sample.of_vectors(users.means(users.X))
+        if self.moved is not None:
+            sides = self.moved[order]
+            high, low = np.maximum.reduceat(sides, starts), np.minimum.reduceat(sides, starts)
+            sample.moved = np.where(high > 0, high, low)
+        return sample
+
     def check_response(self) -> None:
         """Refuse if there is no y."""
         if not self.responds:

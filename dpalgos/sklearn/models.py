@@ -349,11 +349,12 @@ class DPMean(_PrivateMean, UnitModel):
 
     value_bound: float
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Fit to X (n, d); y is ignored."""
+    def fit(self, X: object, y: object = None, user_ids: object = None) -> Self:
+        """Fit to X (n, d); y is ignored. Each person of ``user_ids`` (n,) counts once."""
         rows = checked_rows(self, X)
         units = self._units_of(rows)
-        answer = self._released(units.apply(rows), None, lambda: units.clipped_sides(rows)).estimate
+        scaled = units.apply(rows)
+        answer = self._released(scaled, None, lambda: units.clipped_sides(rows), user_ids=user_ids).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
                 f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "
@@ -387,7 +388,7 @@ class DPBoundedMean(_PrivateMean):
     lower: object
     upper: object
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Fit to X (n, d); y is ignored."""
-        self.mean_ = self._released(checked_rows(self, X), None).estimate
+    def fit(self, X: object, y: object = None, user_ids: object = None) -> Self:
+        """Fit to X (n, d); y is ignored. Each person of ``user_ids`` (n,) counts once."""
+        self.mean_ = self._released(checked_rows(self, X), None, user_ids=user_ids).estimate
         return self

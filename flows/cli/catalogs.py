@@ -4,12 +4,13 @@ import json
 import logging
 import tomllib
 from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, argument, option, print_rows
+from flows.cli.options import AsJson, argument, flag, option, print_rows
 
 _FLOWS = Path(__file__).resolve().parents[1]
 RELEASE_COLUMNS = ("release", "budget share", "sensitivity", "when")
@@ -43,11 +44,26 @@ def estimators(
     model: Annotated[
         str | None, option("[none|central|local|user]", "Only estimators with this privacy model.")
     ] = None,
+    n: Annotated[int | None, option("N", "Rows (or people): print the plan of releases; needs --d.")] = None,
+    d: Annotated[int | None, option("D", "Columns of that plan, including the intercept.")] = None,
+    epsilon: Annotated[float, option("EPS", "ε of that plan.")] = 1.0,
+    family: Annotated[
+        str, option("NAME", "Family of that plan; default: as in the estimator's example.")
+    ] = "",
+    interval: Annotated[float | None, option("LEVEL", "Confidence level of that plan's intervals.")] = None,
+    people: Annotated[bool, flag("--people", "Plan for people with all their rows.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
 
+    if (n is None) != (d is None) or (n is not None and name is None):
+        raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
+    if name is not None and n is not None and d is not None:
+        settings = {"family": family or None, "interval": interval}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        typer.echo(_plan(name, n, d, epsilon, settings, people=people))
+        return
     if name is not None:
         entry = dpalgos.get_estimator(name)
         if as_json:
@@ -93,6 +109,38 @@ def _explained(row: dict[str, Any]) -> str:
         lines += ["", "releases"]
         lines += [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in table]
     return "\n".join(lines)
+
+
+def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool) -> str:
+    """Return the table of the releases that an estimator plans, with their noise."""
+    import dpalgos
+    from dpalgos.planned import planned_releases
+
+    known = {each["name"] for each in dpalgos.get_estimator(name).to_dict()["parameters"]}
+    constant = {"intercept": True} if "intercept" in known else {}
+    delta = 1 / n**2
+    keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
+    releases, proved = planned_releases(name, n, d, keywords, people=people)
+    cells = [("release", "times", "share", "sensitivity", "noise/sensitivity")]
+    cells += [
+        (
+            one.label,
+            str(one.times),
+            "" if isnan(one.share) else f"{one.share:.4f}",
+            one.sensitivity,
+            one.noise,
+        )
+        for one in releases
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    public = ", ".join(f"{key} = {value}" for key, value in {"n": n, "d": d, **constant, **settings}.items())
+    return "\n".join(
+        [
+            f"{name}: {public}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
+            "r, w and L are thresholds that are public or released before; p is a number of columns.",
+            *(f"  {'  '.join(map(str.ljust, row, widths)).rstrip()}" for row in cells),
+        ]
+    )
 
 
 def release_rows(releases: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:

@@ -190,3 +190,23 @@ def test_people_and_weights_that_cannot_be_are_refused(words, keywords):
     X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
     settings = {"epsilon": 1.0, "delta": 1e-6, **keywords}
     refused(lambda: fit(X, X[:, 0], **settings), dpalgos.InputError, words)
+
+
+@pytest.mark.parametrize("keywords", [{"lower": -1.0, "upper": 1.0}, {"value_bound": 1.0}])
+def test_means_over_people_are_means_of_their_means(keywords):
+    X, _, people = visits()
+    name, budget = "box_mean" if "lower" in keywords else "dp_mean", {"epsilon": 1.0, "delta": 1e-6}
+    means = (
+        np.column_stack([np.bincount(people, weights=column) for column in X.T])
+        / np.bincount(people)[:, None]
+    )
+    rng = np.random.default_rng
+    asked = {**budget, **keywords, "interval": 0.95}
+    of_people = dpalgos.estimate(name, X, user_ids=people, rng=rng(0), **asked)
+    of_means = dpalgos.estimate(name, means, rng=rng(0), **asked)
+    np.testing.assert_allclose(of_people.interval, of_means.interval, rtol=1e-9)
+    assert (of_people.about.unit, of_people.about.n) == ("user", 2000)
+    mask = np.column_stack([people % 2 == 0, people % 3 == 0])
+    masked = dpalgos.estimate(name, X, user_ids=people, row_mask=mask, replicates=2, rng=rng(0), **asked)
+    assert masked.estimate.shape == (3, 2)
+    assert np.abs(masked.estimate.mean(axis=1) - means.mean(axis=0)).max() < 0.1

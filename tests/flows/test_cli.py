@@ -1,6 +1,7 @@
 """Commands as a user types them; ``dpcost audit`` of our estimators and of anybody's mechanism."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -117,3 +118,18 @@ def test_settings_of_a_form_are_audited(command_line, few_runs):
     assert status == 0
     (row,) = json.loads(out)
     assert "shares by size" in row["noise_ratios"]
+
+
+def test_the_plan_of_an_estimator_is_printed(command_line):
+    numbers = ["--n", "5000", "--d", "9"]
+    status, out, err = command_line("estimators", "preconditioned_glm", *numbers, "--family", "logistic")
+    assert (status, err) == (0, "")
+    assert "ε = 1 at" in out
+    assert re.search(r"second moments +1 +0\.0985 +√2 r²/n", out)
+    for arguments in (
+        numbers,
+        ["ols", *numbers],
+        ["dp_mean", "--n", "5"],
+        ["dp_mean", *numbers, "--family", "x"],
+    ):
+        assert command_line("estimators", *arguments)[0] == 2

@@ -1,6 +1,5 @@
 """An analyst's tables of users, whom a study protects whole, and of rates, whose offset is declared."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

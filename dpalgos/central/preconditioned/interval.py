@@ -85,9 +85,8 @@ _FLATTEST = 0.1  # of the mean weight
 _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
 _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
-_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # noise standard deviations
+_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
 _DISPERSED = 1.4  # of counts whose intercept has no interval
-_ALONE = 1.9  # the same, if only this count is tested: a false positive rate of 1/35
 _TINY = float(np.finfo(float).tiny)
 TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
 
@@ -152,7 +151,7 @@ def released_interval(
             far, noise = _far_rows(
                 spend, scores, _residual_threshold(params, scores, curvature, moments.value)
             )
-            shift = shift._replace(gross=np.full(d, far > _ALONE * noise))
+            shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
     released = ReleasedRegression(
         level=params.interval,
         family=family,
@@ -264,7 +263,7 @@ def _intercept_shift(
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     # The mean square with one standard deviation of its noise: overdispersion may hide in it.
     dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
-    skews = scores.has_counts and dispersion > _DISPERSED
+    skews = scores.has_counts and threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
     # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
     lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
@@ -272,7 +271,9 @@ def _intercept_shift(
         moved=one * mean,
         image=np.outer(one, image),
         variance=one * (std**2 + unit**2 * max(float(released.value[1]), 0.0) / n_rows),
-        bias=np.where(one, skewed + hidden, lost * np.abs(coef) if scores.has_counts else 0.0),
+        bias=np.where(
+            one, skewed + hidden + lost * scores.has_counts, lost * np.abs(coef) * scores.has_counts
+        ),
         gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
     )
 

@@ -1,0 +1,85 @@
+"""The releases that an estimator makes for public numbers: n, d, ε, δ and its keywords."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import Event, Relation
+from dpalgos.api import build_params, run_estimator
+from dpalgos.catalog import get_estimator
+from dpalgos.errors import InputError
+from dpalgos.hardened_release import made_up_rows
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+
+
+class PlannedRelease(NamedTuple):
+    """A release of a plan.
+
+    ``share`` is its part of the cost in ρ of zero-concentrated privacy, for all its ``times`` together. Where
+    all noise is Gaussian, this is its part of μ². It is NaN for releases without ρ. ``noise`` is that of one
+    release: the standard deviation over the sensitivity of Gaussian noise, or the ε of other noise.
+    """
+
+    label: str
+    times: int
+    share: float
+    sensitivity: str
+    noise: str
+
+
+def planned_releases(
+    name: str, n: int, d: int, keywords: Mapping[str, Any], *, people: bool = False
+) -> tuple[list[PlannedRelease], float]:
+    """Return the releases of an estimator in order, and the ε that they prove.
+
+    The plan is the run itself, on synthetic rows: its events are those that the accountant composes. Their
+    number and noise never depend on rows.
+
+    Parameters
+    ----------
+    name : str
+    n, d : int
+        The number of rows, or of people, and of columns.
+    keywords : mapping
+        ``epsilon``, ``delta`` and public keywords, which replace those of the estimator's example.
+    people : bool
+        Whether people are protected with all their rows.
+    """
+    estimator = get_estimator(name).for_unit(people=people)
+    if not estimator.private:
+        raise InputError(f"estimator must be a private one, got {name!r}, which makes no releases")
+    params = build_params(estimator, {**estimator.example, **keywords})
+    n_users = n if estimator.relation is Relation.USER else None
+    sample = made_up_rows(estimator, params, n, d, n_users, streamed=False)
+    transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
+    run_estimator(estimator, sample, params, transcript)
+    by_label: dict[str, list[Event]] = {}
+    for event in transcript.events:
+        by_label.setdefault(event.label, []).append(event)
+    formulas = {release.label: release.sensitivity for release in estimator.releases}
+    costs = {label: sum(map(_cost_of, events)) for label, events in by_label.items()}
+    total = sum(costs.values())
+    rows = [
+        PlannedRelease(
+            label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0])
+        )
+        for label, events in by_label.items()
+    ]
+    return rows, certified_epsilon(transcript.events, getattr(params, "delta", 0.0))
+
+
+def _cost_of(event: Event) -> float:
+    try:
+        return float(event.rho)
+    except InputError:  # a release whose cost does not add up with others
+        return float("nan")
+
+
+def _noise_of(event: Event) -> str:
+    multiplier, epsilon = (getattr(event, name, None) for name in ("noise_multiplier", "epsilon"))
+    if multiplier is not None:
+        return f"{float(np.max(multiplier)):.3g}"
+    return "" if epsilon is None else f"ε = {epsilon:.3g}"

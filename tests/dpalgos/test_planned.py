@@ -1,0 +1,40 @@
+"""The printed plan of an estimator is what a run releases."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.planned import planned_releases
+from tests.builders import refused
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-7}
+PRIVATE = [
+    each.name for each in dpalgos.catalog() if each.private and each.privacy_model in ("central", "user")
+]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_estimator_has_a_plan_that_proves_its_budget(name):
+    rows, proved = planned_releases(name, 2000, 3, BUDGET)
+    shares = [row.share for row in rows]
+    assert np.isnan(shares).all() or sum(shares) == pytest.approx(1)
+    assert proved <= 1 + 1e-9
+    assert all(row.sensitivity for row in rows)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("people", [False, True])
+@pytest.mark.parametrize("n", [60, 4000])
+def test_the_plan_is_what_rows_lead_to(family, people, n):
+    keywords = {**BUDGET, "family": family, "intercept": True, "interval": 0.95}
+    rows, _ = planned_releases("preconditioned_glm", n, 3, keywords, people=people)
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.uniform(-1, 1, (n, 2)), np.ones(n)])
+    ids = {"user_ids": np.arange(n)} if people else {}
+    result = dpalgos.estimate("preconditioned_glm", X, rng.integers(0, 2, n), rng=rng, **keywords, **ids)
+    labels = [event.label for event in result.events]
+    assert {row.label: row.times for row in rows} == {label: labels.count(label) for label in labels}
+
+
+def test_an_estimator_without_privacy_has_no_plan():
+    refused(lambda: planned_releases("ols", 100, 3, {}), dpalgos.InputError, "ols")
