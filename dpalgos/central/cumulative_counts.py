@@ -3,7 +3,8 @@
     ĥ = A⁻¹ (A h + noise),   h_j = number of rows whose largest entry, if positive, is in column j
 
 Columns are cells, chain after chain; a chain is ``chain`` cells in order, such as the periods of a study. A
-row counts in one cell: 1 in its column and 0 elsewhere. If all entries are 0 or less, it counts in none.
+row counts in one cell: 1 in its column and 0 elsewhere. If all entries are 0 or less, it counts in none. A
+person with several rows counts in the cell of their mean.
 
     chain ≤ 9    A is the identity: plain counts
     chain > 9    A is, by chain, the square root of the matrix of cumulative sums: a_0 = 1,
@@ -102,7 +103,11 @@ COUNTS = Release("counts by cell", 1.0, cell_sensitivity, witness=_farthest_rows
     example={"chain": 2},
     no_interval="survival curves made of its counts have limits",
     releases=(COUNTS,),
-    forms={"square root": Form(keywords={"chain": 12})},
+    forms={
+        "square root": Form(keywords={"chain": 12}),
+        "people": Form(keywords={"chain": 3}, of_people=True, in_memory=True),
+    },
+    takes_people=True,
 )
 def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript: Transcript) -> FloatArray:
     """Return unbiased counts by cell, (d, R)."""

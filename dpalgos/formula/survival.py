@@ -203,7 +203,8 @@ def survival(
     cells = time.cells(declared_rows(frame, time.declared), group)
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     chain = len(time.periods)
-    found = estimate("cumulative_counts", cells, rng=rng, chain=chain, **options)
+    persons = np.arange(len(cells))  # as in phreg, the unit of a budget is a person
+    found = estimate("cumulative_counts", cells, rng=rng, chain=chain, user_ids=persons, **options)
     return SurvivalCurves(
         counts=found.estimate.reshape(len(levels), 2, chain),
         noise=noise_covariance(chain, float(found.diagnostics["noise_std"][0])),
