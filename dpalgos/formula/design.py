@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import Reading
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
     ROWS,
     Code,
@@ -30,8 +30,10 @@ from dpalgos.formula.code import (
     rows_for,
 )
 from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
-from dpalgos.formula.survival_time import PERIOD, SurvivalTime
 from dpalgos.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:  # imported if a response is a time
+    from dpalgos.formula.survival_time import SurvivalTime
 
 _MOST_COLUMNS = 2_000
 _WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show which terms are identified, and do not move a center
@@ -214,7 +216,12 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     reading = read_declared(formula, declared)
     if not any(reading.terms):
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
-    if survival := SurvivalTime.of(reading, declared):
+    survival = None
+    if reading.response and call_of(reading.response)[0] == SURVIVAL:
+        from dpalgos.formula.survival_time import SurvivalTime
+
+        survival = SurvivalTime.of(reading, declared)
+        assert survival is not None
         reading, declared = survival.of_periods(reading), survival.columns
     used = tuple(dict.fromkeys((*reading.left, *reading.right)))
     columns = {name: declared[name] for name in used}

@@ -14,12 +14,12 @@ from dpalgos.api import estimate
 from dpalgos.central.cumulative_counts import noise_covariance
 from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import SURVIVAL, read_formula
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT, read_declared
-from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
-from dpalgos.formula.survival_time import PERIOD, SurvivalTime, checked_periods
+from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.release.noise_source import generator_of
 
 

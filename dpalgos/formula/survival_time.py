@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 N_PERIODS = 8
-PERIOD = "period"  # its name in terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,22 +175,3 @@ def _event(name: str, declared: NumberColumn | CategoryColumn) -> CategoryColumn
     if len(declared.levels) != 2:
         raise InputError(f"the event {name!r} must have two levels, got {len(declared.levels)}")
     return declared
-
-
-def checked_periods(periods: Any) -> tuple[float, ...]:
-    """Return public cut points as numbers; refuse others."""
-    numbers = np.asarray(periods, dtype=object)
-    try:
-        cuts = np.asarray(numbers, dtype=float)
-    except (TypeError, ValueError):
-        cuts = np.zeros(0)
-    if (
-        cuts.ndim != 1
-        or not 2 <= len(cuts) <= 201
-        or not np.isfinite(cuts).all()
-        or (np.diff(cuts) <= 0).any()
-    ):
-        raise InputError(
-            f"periods must be from 2 to 201 increasing cut points such as [0, 1, 2, 5], got {periods!r}"
-        )
-    return tuple(cuts.tolist())

@@ -1,9 +1,8 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
 from dpalgos.errors import InputError
-from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign, design_of
-from dpalgos.formula.survival_time import checked_periods
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
