@@ -261,10 +261,20 @@ class DeclaredColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """How a CSV file writes numbers: the decimal mark and the thousands separator."""
+    """How a CSV file separates cells and writes numbers."""
 
     decimal: str = ""  # "": a comma where semicolons separate cells, else a point
     thousands: str = ""
+    separator: str = ""  # "": the only one that the header has
+
+    @property
+    def of_numbers(self) -> dict[str, str]:
+        """The marks that decide numbers: text with another separator is the same data."""
+        return {"decimal": self.decimal, "thousands": self.thousands}
+
+    @property
+    def are_plain(self) -> bool:
+        return not (self.decimal or self.thousands)
 
 
 PLAIN = Marks()

@@ -15,7 +15,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 
 
-class PlannedRelease(NamedTuple):
+class PlanLine(NamedTuple):
     """A release of a plan.
 
     ``share`` is its part of the cost in ρ of zero-concentrated privacy, for all its ``times`` together. Where
@@ -32,7 +32,7 @@ class PlannedRelease(NamedTuple):
 
 def planned_releases(
     name: str, n: int, d: int, keywords: Mapping[str, Any], *, people: bool = False
-) -> tuple[list[PlannedRelease], float]:
+) -> tuple[list[PlanLine], float]:
     """Return the releases of an estimator in order, and the ε that they prove.
 
     The plan is the run itself, on synthetic rows: its events are those that the accountant composes. Their
@@ -63,9 +63,7 @@ def planned_releases(
     costs = {label: sum(map(_cost_of, events)) for label, events in by_label.items()}
     total = sum(costs.values())
     rows = [
-        PlannedRelease(
-            label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0])
-        )
+        PlanLine(label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0]))
         for label, events in by_label.items()
     ]
     return rows, certified_epsilon(transcript.events, getattr(params, "delta", 0.0))

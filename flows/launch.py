@@ -23,12 +23,12 @@ from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
 from flows.studies.find_study import find_study
-from flows.studies.results import finished_report, folder_of_run, tell
+from flows.studies.results import finished_report, folder_of_run, print_headline
 from tasks.cache import is_any_again
-from tasks.errors import MENDABLE, SpecError
+from tasks.errors import USER_ERRORS, SpecError
 from tasks.report.manifest import MANIFEST
 from tasks.report.write import write_index
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tasks.run_options import RunOptions
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
@@ -155,7 +155,7 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
         made = read_json(page.with_name(MANIFEST))["blocks"]
         say(f"{blocks(sum(made.values()))}, all from the cache")
         write_index(page.parents[1])
-        tell(page)
+        print_headline(page)
     return ()
 
 
@@ -237,8 +237,7 @@ def _check_table(study: str, options: RunOptions) -> None:
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
         check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
     table = analyst_parquet(spec.name, spec.analyst_table)
-    for note in spec.capped([table]).not_run.values():
-        say(f"note: {note}")
+    spec.check_sizes(table)
     known = known_as(open_ledger(home()), Path(spec.analyst_table.path), spec.analyst_table.marks)
     if known not in ("", spec.name):
         say(f"note: the ledger has the rows of {spec.name} as {known!r}; releases are charged there")
@@ -249,7 +248,7 @@ def _full_disk_told() -> Iterator[None]:
     """Report a full disk as the cause of an error, because neither Prefect nor its server does."""
     try:
         yield
-    except MENDABLE:
+    except USER_ERRORS:
         raise
     except Exception:
         if folder := full_disk(home()):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from data.store.folders import LOCK, account, private_folder, require_local_disk, require_own_home
-from flows.progress import log_in_run, say
+from flows.progress import log_in_run, say, start_clock
 
 _HELD: set[Path] = set()  # homes whose run lock this process holds
 
@@ -18,6 +18,7 @@ def exclusive_run(home: Path) -> Iterator[None]:
     if home.resolve() in _HELD:
         yield
         return
+    start_clock()
     waits = f"is using {home}; waiting for it to end"
 
     def tell(holder: str) -> None:

@@ -13,6 +13,13 @@ T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES = 5.0
 _counts = {"stored": 0, "all": 0}  # of the blocks of the current run
+_run_began = time.monotonic()
+
+
+def start_clock() -> None:
+    """Start the clock of a run, which includes reading and preparing its data."""
+    global _run_began
+    _run_began = time.monotonic()
 
 
 def stored_blocks() -> str:
@@ -22,11 +29,11 @@ def stored_blocks() -> str:
     return f"{_counts['stored']} of {blocks(_counts['all'])} are stored"
 
 
-def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], began: float) -> list[T]:
+def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submitted: float) -> list[T]:
     """Wait until all blocks have ended, and return their results, or raise an error.
 
-    Show how many are done, and the time left, from the computed part of the work. ``began`` is the time
-    (`time.monotonic`) at which the blocks were submitted.
+    Show how many are done, the time since the run began, and the time left. The time left follows from the
+    computed part of the work since the blocks were ``submitted`` (a `time.monotonic`).
     """
     from prefect.futures import as_completed
     from tqdm import tqdm
@@ -45,17 +52,17 @@ def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], began
         else:
             computed += work_of[future]
         now = time.monotonic()
-        rest = f"about {(now - began) * left / computed:.0f} s left" if computed else ""
+        rest = f"about {(now - submitted) * left / computed:.0f} s left" if computed else ""
         bar.set_postfix_str(rest, refresh=False)
         bar.update()
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
-            line = f"{n_done} of {blocks(n)}, {now - began:.0f} s" + f", {rest}" * bool(rest)
+            line = f"{n_done} of {blocks(n)}, {now - _run_began:.0f} s" + f", {rest}" * bool(rest)
             say(line)
             log_in_run(line)
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
-    took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
+    took = f"{blocks(n)}{found}, {time.monotonic() - _run_began:.0f} s"
     say(f"{blocks(n)}, all from the cache" if n_stored == n else took)
     return [future.result() for future in futures]
 

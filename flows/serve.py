@@ -33,7 +33,7 @@ from flows.local_server import (
     wrong_setting,
 )
 from flows.lock import holder, locked
-from tasks.errors import MENDABLE
+from tasks.errors import USER_ERRORS
 
 PORT = 4200
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
@@ -182,7 +182,7 @@ def _explained(error: Exception) -> str:
     """Return one sentence about why the server ended; for an unexpected error, the traceback."""
     if isinstance(error, OSError) and error.filename:
         return f"cannot use {error.filename}: {error.strerror}; correct that, or set another DPCOST_HOME"
-    if isinstance(error, (ServerError, *MENDABLE)):
+    if isinstance(error, (ServerError, *USER_ERRORS)):
         return str(error)
     if sentence := wrong_setting(error):
         return sentence

@@ -17,10 +17,9 @@ from data.store.folders import home
 from flows.artifacts import attach_report
 from flows.lock import exclusive_run
 from flows.progress import finished, log_in_run, say
-from flows.studies import parameters as given
+from flows.studies import parameters
 from flows.studies.find_study import find_study
-from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
-from flows.studies.scorecard import write_scorecard
+from flows.studies.results import headline_of, print_headline, rebuild_reports, rerun_options
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
 from tasks.blocks import run_blocks
@@ -32,9 +31,9 @@ from tasks.prepare import prepare
 from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
-from tasks.run.tables import Tables, notes_on
+from tasks.run.datasets import Tables, notes_on
 from tasks.run_options import RunOptions, TaskName
-from tasks.study.block import Block
+from tasks.study.expand import Block
 from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
@@ -45,7 +44,7 @@ _STARTED_AGAIN: Any = {"on_crashed": [start_again]}
 
 @flow(name="study", flow_run_name="{study} {options.profile}", task_runner=THREADS, **_STARTED_AGAIN)
 @guarded
-def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
+def study(study: parameters.StudyName, options: RunOptions = parameters.STANDARD) -> Path:
     """Run one study from ingest to report, and return the path of the report.
 
     Args:
@@ -113,16 +112,16 @@ class Begun:
 
 def begin(study: str, options: RunOptions) -> Begun:
     """Ingest and prepare the data of a study, and submit its blocks to the workers."""
-    spec, run = find_study(study), given.run_of(study, options)
-    folder = given.report_folder(spec, options)
-    brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
-    notes = list(notes_on(spec, brought, folder))
+    spec, run = find_study(study), parameters.run_of(study, options)
+    folder = parameters.report_folder(spec, options)
+    found = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
+    notes = list(notes_on(spec, found, folder))
     for note in notes:
         say(f"note: {note}")
     notes = [] if spec.analyst_table else notes  # a team may share the server
     for note in notes:
         log_in_run(note)
-    spec, tables = spec.on(brought)  # unavailable data are left out and named
+    spec, tables = spec.on(found)  # unavailable data are left out and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], panel.name, return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
@@ -152,7 +151,7 @@ def finish(begun: Begun) -> Path:
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
     write_index(begun.folder.parent)
     attach_report(spec, page, headline_of(page), begun.notes)
-    tell(page)
+    print_headline(page)
     return page
 
 
@@ -162,10 +161,10 @@ _study = study
 @flow(name="rerun", flow_run_name="{study}: {task} again", task_runner=THREADS)
 @guarded
 def rerun(
-    study: given.StudyName,
+    study: parameters.StudyName,
     task: TaskName,
-    cell: given.CellKey = None,
-    out: given.Folder = None,
+    cell: parameters.CellKey = None,
+    out: parameters.Folder = None,
     offline: bool = False,
 ) -> Path:
     """Repeat the last run of a study, computing one task, or the block of one cell, again.
@@ -178,42 +177,46 @@ def rerun(
         out: The folder below reports/out that has the last run; reports/out by default.
         offline: No network access.
     """
-    given.check_studies(study)
-    options, command = rerun_options(study, task, cell, given.reports_folder(out), out=out, offline=offline)
-    given.TYPED.set(command)
+    parameters.check_studies(study)
+    options, command = rerun_options(
+        study, task, cell, parameters.reports_folder(out), out=out, offline=offline
+    )
+    parameters.TYPED.set(command)
     with computed_again(task, cell):
         return _study(study, options)
 
 
 @flow(name="report")
 @guarded
-def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  # noqa: B006 (of the form)
+def report(studies: parameters.StudyNames = [], out: parameters.Folder = None) -> Path:  # noqa: B006 (of the form)
     """Write the reports of studies again from stored results, and return the index.
 
     Args:
         studies: The studies; default: all with results.
         out: The folder below reports/out that has them; reports/out by default.
     """
-    given.check_studies(*studies)
+    parameters.check_studies(*studies)
     with exclusive_run(home()):
-        return rebuild_reports(studies or None, given.reports_folder(out))[0]
+        return rebuild_reports(studies or None, parameters.reports_folder(out))[0]
 
 
 @flow(name=SCORECARD)
 @guarded
-def scorecard(out: given.Folder = None) -> Path:
+def scorecard(out: parameters.Folder = None) -> Path:
     """Evaluate every claim on the results in a report folder; return the path of the scorecard.
 
     Args:
         out: The folder below reports/out that has them; reports/out by default.
     """
-    return write_scorecard(given.reports_folder(out, SCORECARD))
+    from flows.studies.scorecard import write_scorecard  # a study needs none of it
+
+    return write_scorecard(parameters.reports_folder(out, SCORECARD))
 
 
 @flow(name="ingest")
 @guarded
 def ingest(
-    datasets: given.Datasets = [],  # noqa: B006 (of the form)
+    datasets: parameters.Datasets = [],  # noqa: B006 (of the form)
     again: bool = False,
     offline: bool = False,
 ) -> list[Path]:

@@ -16,7 +16,7 @@ from tasks.cells import Cell
 from tasks.problems.kinds import modules_of
 from tasks.run import headline
 from tasks.run_options import RunOptions
-from tasks.study.block import Block
+from tasks.study.expand import Block
 from tasks.study.spec import StudySpec
 from tasks.workers import compute, was_killed
 

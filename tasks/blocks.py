@@ -17,8 +17,8 @@ from prefect.states import Completed
 
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
-from tasks.run import block as run
-from tasks.study.block import Block
+from tasks.run import compute as run
+from tasks.study.expand import Block
 from tasks.workers import compute, was_killed
 
 

@@ -93,7 +93,7 @@ _AGAIN: ContextVar[tuple[str, str | None]] = ContextVar("again", default=("", No
 
 @contextmanager
 def computed_again(task: str, cell: str | None = None) -> Iterator[None]:
-    """Let a task compute although its results are stored: all, or what one cell is in."""
+    """Ignore stored results of a task, or of one cell's block."""
     before = _AGAIN.set((task, cell))
     try:
         yield

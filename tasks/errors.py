@@ -22,7 +22,7 @@ NO_MEMORY = (
     "memory is exhausted, or ulimit -v is too low; free some memory, or use fewer --workers or a smaller "
     "study"
 )
-MENDABLE = (InputError, DataError, SpecError)
+USER_ERRORS = (InputError, DataError, SpecError)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,13 +49,13 @@ def without_message(error: BaseException) -> Fault:
 
 
 def guarded(function: Callable[P, T]) -> Callable[P, T]:
-    """Let only mendable errors and faults leave a function, without what they were caused by."""
+    """Re-raise user errors; reduce all others to type and place."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except MENDABLE:
+        except USER_ERRORS:
             raise
         except MemoryError:
             raise SpecError(NO_MEMORY) from None

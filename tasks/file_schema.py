@@ -79,7 +79,7 @@ def read_strictly(path: Path, kind: type[T], what: str) -> T:
 def sentences(error: ValidationError, undeclared: Iterable[str] = ()) -> list[str]:
     """Return each fault of a file as pydantic tells it: the key, what is wrong, and the value that is there.
 
-    Nothing is said of keys that are ``undeclared``, and of what holds one below the tables of the file.
+    Skip faults of ``undeclared`` keys and their tables.
     """
     faults = []
     for each in error.errors():

@@ -11,7 +11,7 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cache import is_again
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.run import tables
+from tasks.run import datasets
 from tasks.workers import compute_here, was_killed
 
 _RETRIES = 2  # of a fetch
@@ -32,7 +32,7 @@ def _may_pass(task: Any, run: Any, state: Any) -> bool:
 def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
     """Fetch a dataset's raw file; on the last try a stand-in takes the place of what cannot be had."""
     last_try = (runtime.task_run.run_count or 1) > _RETRIES
-    raw = tables.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
+    raw = datasets.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
     if not raw.is_stand_in:
         return raw
     why = f"No source has {dataset}, so a stand-in takes its place, or its panels are left out."
@@ -42,19 +42,19 @@ def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
 @task(task_run_name="parquet {raw.dataset}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
     """Convert a raw file to a checked table in the store, unless it is there; a stand-in, in a worker."""
-    key = tables.parquet, raw, stand_in_rows, again or is_again("parquet")
+    key = datasets.parquet, raw, stand_in_rows, again or is_again("parquet")
     return compute_here(*key) if raw.is_stand_in else key[0](*key[1:])
 
 
 @task(task_run_name="parquet {name}", cache_policy=NO_CACHE)
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check an analyst's table against its declarations and store it, unless it is there."""
-    return tables.analyst_parquet(name, analyst_table)
+    return datasets.analyst_parquet(name, analyst_table)
 
 
 def _fetched(dataset: str, offline: bool = False, again: bool = False) -> Any:
     return fetch(dataset, offline, again, return_state=True).result()
 
 
-bring = partial(tables.bring, fetch=_fetched, parquet=parquet, analyst_parquet=analyst_parquet)
-bring_datasets = partial(tables.bring_datasets, fetch=_fetched, parquet=parquet)
+bring = partial(datasets.bring, fetch=_fetched, parquet=parquet, analyst_parquet=analyst_parquet)
+bring_datasets = partial(datasets.bring_datasets, fetch=_fetched, parquet=parquet)

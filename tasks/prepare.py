@@ -11,7 +11,7 @@ from data.store.references import DatasetRef
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
-from tasks.run import block
+from tasks.run import compute
 
 
 @task(task_run_name="prepare {table.name} {panel}", cache_policy=NO_CACHE)
@@ -20,13 +20,13 @@ def prepare(problem: DatasetSource, table: DatasetRef, panel: str) -> Any:
     design = design_of(problem, table)
     if design.is_stored() and not is_again("prepare"):
         return Completed(name="Cached", data=design)
-    block.write_design(design, problem, table)
+    compute.write_design(design, problem, table)
     return design
 
 
 def design_of(problem: DatasetSource, table: DatasetRef) -> CachedFile:
     """Return the file of a problem's prepared dataset."""
     columns = [asdict(column) for column in problem.columns()]
-    code = [block.__name__, *modules_of(problem)]
+    code = [compute.__name__, *modules_of(problem)]
     plain = problem.model_dump(mode="json")
     return result("design", code, table.sha256, plain, columns, suffix=problem.file_type)

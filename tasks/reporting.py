@@ -10,7 +10,7 @@ from tasks.cache import CachedFile, is_again
 from tasks.errors import guarded
 from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest, report_at
 from tasks.report.write import write_report as write
-from tasks.run.tables import Tables
+from tasks.run.datasets import Tables
 from tasks.study.spec import StudySpec
 
 

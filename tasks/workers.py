@@ -25,7 +25,7 @@ from tasks.run.threads import one_blas_thread
 T = TypeVar("T")
 A = TypeVar("A")
 
-_LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound", "dp_accounting"]
+_LOADED = ["tasks.run.compute", "tasks.run.headline", "dpalgos.audit.lower_bound", "dp_accounting"]
 _LONGEST_FOLDER = 70  # bytes of its name: an address has 104 on some systems, of which a socket adds 32
 # Half of the machine's memory is for data.
 _MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -41,7 +41,7 @@ def was_killed(task: Any, task_run: Any, state: Any) -> bool:
 
 
 class Workers:
-    """An executor of so many workers, which is made anew when one of them was killed.
+    """An executor of ``count`` workers; restarted after one dies.
 
     Each worker has its part of the memory; a call that needs more takes the places of several.
     """

@@ -3,11 +3,16 @@
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from data.tables.reading import NumberReader
+from data.tables.sources import parts_of
+from data.tables.streams import StreamedTable
 
 PROJECT = Path(__file__).resolve().parents[1]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"  # with python -c
@@ -32,6 +37,21 @@ def refused(use, error, *named, hidden=()):
     assert not [word for word in hidden if str(word) in sentence], sentence
     assert not hidden or caught.value.__suppress_context__ or caught.value.__context__ is None
     return sentence
+
+
+def load_numbers(source, columns=(), *, watch=None):
+    """Return columns of numbers of a file, as a release without a study file reads them."""
+    reader = NumberReader(source, columns)
+    pieces = [pd.DataFrame(piece) for part in parts_of(source) for piece in reader.pieces(part, watch)]
+    reader.refuse_faults()
+    return pd.concat(pieces, ignore_index=True)
+
+
+def checked(source, columns):
+    """Return a table of numbers whose files were read once."""
+    table = StreamedTable(source, partial(NumberReader, source, columns))
+    table.check(NumberReader(source, columns), lambda _: None)
+    return table
 
 
 def refusals(table):

@@ -52,7 +52,7 @@ assert {"heights", "outliers"} <= set(study_names())
 settings = {"model": "gaussian_mean", "d": 3}
 problem = kinds()["relative_simulation"].source(kind="relative_simulation", **settings)
 relative, absolute = (kinds()[kind].measure.measure for kind in ("relative_simulation", "simulation"))
-assert {"contaminated_mean", "contaminated_intervals"} <= set(kinds())
+assert "contaminated_mean" in kinds()
 n = Replicates(study="mine", panel="one", n=50, first=0, count=1, of=1, seed=1)
 draw, = problem.draws(n, None)
 answer = dpalgos.estimate("sample_mean", draw.sample, rng=rng)

@@ -10,8 +10,8 @@ import pytest
 
 from flows.studies.find_study import find_study
 from tasks.cells import derive_seed
-from tasks.run.block import compute_block
-from tasks.run.tables import fetch, parquet
+from tasks.run.compute import compute_block
+from tasks.run.datasets import fetch, parquet
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112

@@ -101,14 +101,16 @@ def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, 
     assert (tmp_path / ".dpcost" / file).exists() == stays
 
 
-def test_a_release_loads_declared_columns_and_no_study():
-    code = "import sys, tasks.release.release; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
-    ours = [name for name in loaded.stdout.split() if name.partition(".")[0] in PACKAGES]
-    studies = [
-        name for name in ours if name.startswith(("tasks.problems", "data.datasets", "tasks.study.spec"))
-    ]
-    assert studies == []
-    assert len(ours) <= 110
+# What is imported, how many of our modules it loads, and those that it must not load
+LOADED = [("tasks.release.release", 110, ("tasks.problems", "data.datasets", "tasks.study.spec"))]
+LOADED += [("flows.study", 170, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
+
+
+@pytest.mark.parametrize(("name", "most", "others"), LOADED)
+def test_an_import_loads_what_it_needs(name, most, others):
+    code = f"import sys, {name}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split()
+    ours = [each for each in loaded if each.partition(".")[0] in PACKAGES]
+    assert [each for each in ours if each.startswith(others)] == []
+    assert len(ours) <= most

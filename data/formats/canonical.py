@@ -32,6 +32,7 @@ MOMENT = re.compile(
 _BINARY = (
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view),
 )
+_FEW_CELLS = 64
 DURATION = re.compile(r"-?\d+ days?( .*)?", re.ASCII)
 
 
@@ -47,6 +48,21 @@ class Cells:
     def missing(self) -> npt.NDArray[np.bool_]:
         """True for cells that are neither a number nor text."""
         return np.isnan(self.numbers) & (self.texts < 0)
+
+
+class CanonicalBatch:
+    """Rows of a file, with the canonical form of their columns, which is computed once."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.rows = rows
+        self._cells: dict[tuple[str, tuple[str, ...]], Cells] = {}
+
+    def cells(self, name: str, levels: Collection[str] = ()) -> Cells:
+        """Return `canonical_cells` of a column: only levels that also stand for a missing cell matter."""
+        key = name, tuple(level for level in levels if level.strip().lower() in MISSING)
+        if key not in self._cells:
+            self._cells[key] = canonical_cells(self.rows.column(name), key[1])
+        return self._cells[key]
 
 
 def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
@@ -108,10 +124,15 @@ def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
     This includes whole numbers with more bits: their text in single precision is shorter too.
     """
-    mantissa, exponent = np.frexp(numbers)
-    numbers = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent) + 0.0  # -0 becomes 0
-    numbers[np.isnan(numbers)] = np.nan  # one bit pattern of many
-    return numbers
+    size = np.abs(numbers)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = numbers.astype(np.float32).astype(np.float64)
+    if (far := ((size > 1e38) | (size < 1e-37)) & (size > 0)).any():  # outside the range of single precision
+        mantissa, exponent = np.frexp(numbers[far])
+        rounded[far] = np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent)
+    rounded += 0.0  # -0 becomes 0
+    rounded[np.isnan(numbers)] = np.nan  # one bit pattern of many
+    return rounded
 
 
 def _plain_numbers(text: pa.Array) -> npt.NDArray[np.float64] | None:
@@ -121,14 +142,25 @@ def _plain_numbers(text: pa.Array) -> npt.NDArray[np.float64] | None:
     """
     if not (pa.types.is_string(text.type) or pa.types.is_large_string(text.type)):
         return None
-    filled = pc.replace_with_mask(text, pc.equal(text, "").fill_null(False), pa.scalar(None, text.type))
-    try:
-        numbers = filled.cast(pa.float64())
-    except pa.ArrowInvalid:
+    # A cast that fails takes as long as all its errors: a column of text is recognized by a few cells.
+    if len(text) > _FEW_CELLS and _cast(text[:_FEW_CELLS]) is None:
+        return None
+    numbers = _cast(text)
+    if numbers is None:
         return None
     if not pc.all(pc.is_finite(numbers)).as_py() and numbers.null_count < len(numbers):
         return None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _cast(text: pa.Array) -> pa.Array | None:
+    is_empty = pc.equal(text, "")
+    if pc.any(is_empty).as_py():
+        text = pc.if_else(is_empty, pa.scalar(None, text.type), text)
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _text_cells(text: pa.StringArray, levels: Collection[str]) -> Cells:

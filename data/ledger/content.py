@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from data.errors import ContentRefused, LedgerError
-from data.formats.canonical import MISSING, Cells, canonical_cells, comparable, storage_type
+from data.formats.canonical import CanonicalBatch, Cells, comparable, storage_type
 
 VERSION = "2-"
 _LANES = 2  # sums of 64 bits each, with keys of their own
@@ -50,8 +50,10 @@ class Fingerprinter:
         self._rounded = np.zeros(_LANES, dtype=np.uint64)
         self._exact = np.zeros(_LANES, dtype=np.uint64)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, rows: CanonicalBatch | pa.RecordBatch) -> None:
         """Read more rows; refuse columns of one name, of lists or of records."""
+        cells_of = rows if isinstance(rows, CanonicalBatch) else CanonicalBatch(rows)
+        batch = cells_of.rows
         self._names = sorted(batch.schema.names)
         if len(set(self._names)) != len(self._names):
             raise LedgerError("the table's columns must have different names; rename them")
@@ -63,13 +65,14 @@ class Fingerprinter:
         nested = {each.name for each in batch.schema if pa.types.is_nested(storage_type(each.type))}
         compared = [name for name in self._names if name in self._read or name not in nested] or self._names
         for name in compared:
-            column = batch.column(name)
-            cells = _cells(column, name)
+            cells = _cells(cells_of, name)
             rounded += _words(comparable(_with_truths(cells)), cells)
             if name in self._read:
-                levels = [level for level in self._read[name] if level.strip().lower() in MISSING]
-                declared = canonical_cells(column, levels) if levels else cells
-                exact += [*_words(declared.numbers + 0.0, declared), _lost_digits(column, declared)]
+                declared = cells_of.cells(name, self._read[name])
+                exact += [
+                    *_words(declared.numbers + 0.0, declared),
+                    _lost_digits(batch.column(name), declared),
+                ]
         self._rounded += self._row_hashes(rounded, b"rows")
         self._exact += self._row_hashes(exact, b"exact")
         self.n_rows += batch.num_rows
@@ -133,9 +136,9 @@ def other_data(dataset: str) -> ContentRefused:
     )
 
 
-def _cells(column: pa.Array, name: str) -> Cells:
+def _cells(batch: CanonicalBatch, name: str) -> Cells:
     try:
-        return canonical_cells(column)
+        return batch.cells(name)
     except TypeError:
         raise LedgerError(
             f"column {name!r} holds lists or other values that cannot be compared; leave it out of the file"
@@ -153,16 +156,14 @@ def _with_truths(cells: Cells) -> npt.NDArray[np.float64]:
 
 def _words(numbers: npt.NDArray[np.float64], cells: Cells) -> Words:
     """Return two words for each cell of a column, equal only for equal cells."""
-    are_numbers, are_texts = ~np.isnan(numbers), cells.texts >= 0
+    are_texts = (cells.texts >= 0) & np.isnan(numbers) if cells.values else np.zeros(0, dtype=bool)
+    are_numbers = ~np.isnan(numbers)
     first = np.where(are_numbers, numbers, 0.0).view(np.uint64)
     second = np.where(are_numbers, _NUMBER, np.uint64(0))
-    if (are_texts & ~are_numbers).any():
+    if are_texts.any():
         known = b"".join(hashlib.blake2b(v.encode(), digest_size=_TEXT_BYTES).digest() for v in cells.values)
         of_values = np.frombuffer(known, dtype="<u8").reshape(-1, 2)[cells.texts]
-        first, second = (
-            np.where(are_texts & ~are_numbers, of_values[:, k], word)
-            for k, word in enumerate((first, second))
-        )
+        first, second = (np.where(are_texts, of_values[:, k], word) for k, word in enumerate((first, second)))
     return [first, second]
 
 
@@ -170,9 +171,9 @@ def _lost_digits(column: pa.Array, cells: Cells) -> npt.NDArray[np.uint64]:
     """Return a word for the digits of whole numbers that a double does not hold: users' ids may have more."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64))
-    numbers = np.nan_to_num(cells.numbers)
-    if pa.types.is_floating(column.type) or (np.abs(numbers) < 2**53).all():
-        return np.where(np.abs(numbers) < 2**53, numbers, 0.0).astype(np.int64).astype(np.uint64)
+    is_small = np.abs(cells.numbers) < 2**53  # not where there is no number
+    if pa.types.is_floating(column.type) or (is_small | np.isnan(cells.numbers)).all():
+        return np.where(is_small, cells.numbers, 0.0).astype(np.int64).astype(np.uint64)
     of_value = {value: _whole(value) for value in set(column.to_pylist())}
     return np.array([of_value[value] for value in column.to_pylist()], dtype=np.uint64)
 

@@ -120,11 +120,14 @@ def sha256_file(path: Path) -> str:
 
 
 def sha256_files(path: Path) -> str:
-    """Return the sha256 of a file; of a folder, that of the names and checksums of its files."""
+    """Return the sha256 of a file; of a folder, that of the names and checksums of its files at any depth."""
     if not path.is_dir():
         return sha256_file(path)
+    files = {each.relative_to(path): each for each in sorted(path.rglob("*")) if each.is_file()}
     listed = [
-        f"{each.name} {sha256_file(each)}" for each in sorted(path.iterdir()) if each.name[:1] not in "._"
+        f"{name} {sha256_file(each)}"
+        for name, each in files.items()
+        if not any(part[0] in "._" for part in name.parts)
     ]
     return hashlib.sha256("\n".join(listed).encode()).hexdigest()
 

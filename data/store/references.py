@@ -3,9 +3,8 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -14,6 +13,9 @@ from pydantic_core import to_jsonable_python
 from data.errors import CorruptTable
 from data.store.folders import home, sha256_file
 from data.store.shared import bring
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_DROPPED_FRACTION = 0.01
 LEFT_OUT = "left out"
@@ -129,5 +131,7 @@ def verified_path(ref: DatasetRef) -> Path:
     return path
 
 
-def read_table(ref: DatasetRef) -> pd.DataFrame:
+def read_table(ref: DatasetRef) -> "pd.DataFrame":
+    import pandas as pd  # here: requests for releases are checked without it
+
     return pd.DataFrame(pq.ParquetFile(verified_path(ref)).read().to_pandas())

@@ -3,24 +3,23 @@
 No message holds a value or an id, or says how many rows or users are concerned: a server records messages.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
-from data.formats.canonical import Cells, meanings, written_text
+from data.formats.canonical import CanonicalBatch, Cells, meanings, written_text
 from data.store.references import Repair
 from data.tables.marks import FileMarks
-from data.tables.reading import Watch, cells_of, opened_table, require_columns
-from data.tables.sources import Source
+from data.tables.reading import PartReader, Watch, cells_of, opened_table, require_columns
+from data.tables.sources import Part, Source, parts_of
 
 _EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
@@ -44,10 +43,10 @@ class UserIds:
         self._texts: dict[str, int] = {}
         self._has_numbers = self._has_missing = self._has_odd = False
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        require_columns(self._path, batch.schema.names, [self._column], "correct its name")
+    def add(self, batch: CanonicalBatch) -> None:
+        require_columns(self._path, batch.rows.schema.names, [self._column], "correct its name")
         cells = cells_of(self._path, batch, self._column, repr(self._column))
-        text = written_text(batch.column(self._column))
+        text = written_text(batch.rows.column(self._column))
         self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
         are_texts = cells.texts >= 0
@@ -92,15 +91,19 @@ class UserIds:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredTable:
-    """A file's rows as declared."""
+    """Rows of a file as declared: all of them, or a piece."""
 
     table: dict[str, npt.NDArray[Any]]  # the columns of the rows that were kept
     is_complete: npt.NDArray[np.bool_]  # (n,): whether a row of the file is in the table
-    repairs: tuple[Repair, ...]  # how many were left out, and why
-    clipped: tuple[Repair, ...]  # rows with a clipped number, by column
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
+    repairs: tuple[Repair, ...] = ()  # how many were left out, and why
+    clipped: tuple[Repair, ...] = ()  # rows with a clipped number, by column
     # The row of the table of each row of a formula's columns, if its response is a time to an event.
     persons: npt.NDArray[np.int64] | None = None
+
+    def n_rows_of(self, name: str) -> int:
+        """Return the number of rows of a column of the table, or of the file."""
+        return len(self.table[name]) if name in self.table else int(self.is_complete.sum())
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
@@ -109,53 +112,175 @@ def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     with opened_table(path, file_marks) as (names, batches):
         require_columns(path, names, [user_id], "correct its name")
         for batch in map(file_marks.plain, batches):
-            ids.add(batch)
+            ids.add(CanonicalBatch(batch))
     return int(ids.codes().max(initial=-1)) + 1
 
 
-def read_declared(path: Source, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
-    """Read a file in one pass under its declaration, as `declared_to_parquet` stores it."""
-    columns = tuple(column for column in declaration.columns if column.derived is None)
-    user_id = declaration.user_id
-    ids = UserIds(path, user_id) if user_id else None
-    values = _values(path, columns, ids, watch, declaration.marks)
-    n_rows = len(values[columns[0].name])
-    faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
-    clipped, sides = _clipped(columns, values)
-    faults += _undeclared(columns, values)
-    is_complete, repairs = _filled(columns, values)
-    if repairs and declaration.missing == "refuse":
-        faults.append(
-            f"{_listed([repair.reason for repair in repairs])}; correct those rows, use "
-            'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
-            "public constant"
+def read_declared(source: Source, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
+    """Read a table in one pass under its declaration, as `declared_to_parquet` stores it."""
+    reader, user_id = DeclaredReader(source, declaration), declaration.user_id
+    pieces = [piece for part in parts_of(source) for piece in reader.tables(part, watch)]
+    reader.refuse_faults()
+    is_complete = np.concatenate([piece.is_complete for piece in pieces])
+    table = {name: np.concatenate([piece.table[name] for piece in pieces]) for name in pieces[0].table}
+    if reader.ids:
+        table[user_id] = np.unique(reader.ids.codes()[is_complete], return_inverse=True)[1]
+    sides = {
+        name: np.concatenate(
+            [piece.sides.get(name, np.zeros(piece.n_rows_of(name), np.int8)) for piece in pieces]
         )
-    if ids:
-        n_users = int(ids.codes().max()) + 1
-        faults += _other_size("users", n_users, declaration.n_users)
-    if faults:
-        raise DataError(f"{path}: {numbered(faults)}")
-    if not is_complete.any():
-        raise DataError(
-            f"{path}: every row lacks a cell of a declared column; remove empty columns from [[data.columns]]"
-        )
-    sides = {name: column_values[is_complete] for name, column_values in sides.items()}
-    table: dict[str, npt.NDArray[Any]] = {}
-    values = {name: each[is_complete] for name, each in values.items()}
-    for column in columns:
-        column_values = values[column.name]
-        if column.categories:
-            for code, indicator in enumerate(column.table_columns, 1):
-                table[indicator] = (column_values == code).astype(np.float64)
-            table[column.name] = column_values
-        else:
-            table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
-    persons = _derive(declaration, values, table, sides)
-    if ids:
-        table[user_id] = np.unique(ids.codes()[is_complete], return_inverse=True)[1]
+        for name in dict.fromkeys(name for piece in pieces for name in piece.sides)
+    }
+    before = np.cumsum([0, *(piece.is_complete.sum() for piece in pieces)])
+    persons = [each.persons + n for each, n in zip(pieces, before, strict=False) if each.persons is not None]
     return DeclaredTable(
-        table=table, is_complete=is_complete, repairs=repairs, clipped=clipped, sides=sides, persons=persons
+        table=table,
+        is_complete=is_complete,
+        sides=sides,
+        repairs=reader.repairs,
+        clipped=reader.clipped,
+        persons=np.concatenate(persons) if persons else None,
     )
+
+
+class DeclaredReader(PartReader):
+    """Reads a table's files under their declaration: a row is checked, clipped and filled by itself."""
+
+    def __init__(self, source: Source, declaration: Declaration) -> None:
+        super().__init__(source)
+        self._declaration = declaration
+        self._columns = tuple(column for column in declaration.columns if column.derived is None)
+        self.ids = UserIds(source, declaration.user_id) if declaration.user_id else None
+        self._faults: dict[str, set[str]] = defaultdict(set)  # column → its kinds of faults
+        self._clipped, self._missing = Counter[str](), Counter[str]()
+        self._n_rows, self._has_complete = 0, False
+
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """How many rows lack a cell, by the first such column."""
+        named = ((f"blank or NaN in column {each.name}", self._missing[each.name]) for each in self._columns)
+        return tuple(Repair(reason, count) for reason, count in named if count)
+
+    @property
+    def clipped(self) -> tuple[Repair, ...]:
+        """How many rows have a clipped number, by column."""
+        named = ((f"column {each.name}", self._clipped[each.name]) for each in self._columns)
+        return tuple(Repair(reason, count) for reason, count in named if count)
+
+    def tables(self, part: Part, watch: Watch | None = None) -> Iterator[DeclaredTable]:
+        """Yield the rows of a file as declared, piece by piece, until one has a fault."""
+        for values in self._values(part, watch):
+            self._n_rows += len(values[self._columns[0].name])
+            if piece := self._piece(values):
+                self._has_complete |= bool(piece.is_complete.any())
+                yield piece
+
+    def refuse_faults(self) -> None:
+        """Refuse all faults of the rows that were read."""
+        declaration, path = self._declaration, self._source
+        if not self._n_rows:
+            raise DataError(f"{path} has no rows; at least one is needed, check the file")
+        n_rows = declaration.n_rows
+        faults = [] if n_rows is None else _other_size("rows", self._n_rows, n_rows)
+        faults += _undeclared(self._columns, self._faults)
+        if self._lacks_cells:
+            faults.append(
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, use "
+                'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
+                "public constant"
+            )
+        if self.ids:
+            faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
+        if faults:
+            raise DataError(f"{path}: {numbered(faults)}")
+        if not self._has_complete:
+            raise DataError(
+                f"{path}: every row lacks a cell of a declared column; remove empty columns from "
+                "[[data.columns]]"
+            )
+
+    @property
+    def _lacks_cells(self) -> bool:
+        return self._declaration.missing == "refuse" and self._missing.total() > 0
+
+    def _values(self, part: Part, watch: Watch | None) -> Iterator[dict[str, npt.NDArray[np.float64]]]:
+        """Yield columns as numbers, or as numbers of their categories; users' ids are read on the way."""
+        path, columns, file_marks = part.file, self._columns, FileMarks(self._declaration.marks)
+        read = [column.name for column in columns] if not (watch or self.ids) else []
+        with self.opened(part, file_marks, read) as (names, batches):
+            require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+            numbers = [column.name for column in columns if not column.categories]
+            missing = {column.name: column.missing for column in columns}
+            missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
+            for rows in batches:
+                plain = CanonicalBatch(file_marks.plain(rows))
+                batch = plain if plain.rows is rows else CanonicalBatch(rows)
+                if watch:
+                    watch(plain)
+                if self.ids:
+                    self.ids.add(plain)
+                values: dict[str, npt.NDArray[np.float64]] = {}
+                for column in columns:
+                    as_read = batch if column.categories else plain
+                    cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
+                    codes = _codes(cells, column) if column.categories else _numbers(cells)
+                    for marked in _each_of(missing[column.name], cells):
+                        codes[marked] = _MISSING if column.categories else np.nan
+                    if not column.categories:
+                        file_marks.notice(column.name, cells)
+                    values[column.name] = codes
+                yield values
+        file_marks.refuse_unclear(path, numbers)
+
+    def _piece(self, values: dict[str, npt.NDArray[np.float64]]) -> DeclaredTable | None:
+        """Return rows as declared; None once a fault was found."""
+        sides = self._clip(values)
+        for column in self._columns:
+            if kinds := _faults_of(column, values[column.name]):
+                self._faults[column.name] |= kinds
+        is_complete = self._fill(values)
+        if self._faults or self._lacks_cells:
+            return None
+        sides = {name: side[is_complete] for name, side in sides.items()}
+        values = {name: each[is_complete] for name, each in values.items()}
+        table: dict[str, npt.NDArray[Any]] = {}
+        for column in self._columns:
+            column_values = values[column.name]
+            if column.categories:
+                for code, indicator in enumerate(column.table_columns, 1):
+                    table[indicator] = (column_values == code).astype(np.float64)
+                table[column.name] = column_values
+            else:
+                table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
+        persons = _derive(self._declaration, values, table, sides)
+        return DeclaredTable(table=table, is_complete=is_complete, sides=sides, persons=persons)
+
+    def _clip(self, values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, npt.NDArray[np.int8]]:
+        """Clip numbers at the public bounds of columns with `clip`, in place; return the sides by column.
+
+        Infinity is not clipped, since it also stands for text.
+        """
+        sides = {}
+        for column in self._columns:
+            numbers = values[column.name]
+            if column.clip and not column.categories and (outside := _outside(column, numbers)).any():
+                sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
+                numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
+                self._clipped[column.name] += int(outside.sum())
+        return sides
+
+    def _fill(self, values: Mapping[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
+        """Impute missing cells in place; return which rows lack none now."""
+        kept = np.ones(len(next(iter(values.values()))), dtype=bool)
+        for column in self._columns:
+            numbers = values[column.name]
+            gap = numbers == _MISSING if column.categories else np.isnan(numbers)
+            if column.impute is not None:
+                numbers[gap] = column.imputed
+            else:
+                self._missing[column.name] += int((gap & kept).sum())
+                kept &= ~gap
+        return kept
 
 
 def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True) -> str:
@@ -167,39 +292,6 @@ def cut_codes(column: DeclaredColumn, *, below: bool = True, above: bool = True)
     return ", ".join(map(str, [*lower * below, *upper * above]))
 
 
-def _values(
-    path: Source, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
-    pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
-    n_rows, file_marks = 0, FileMarks(marks)
-    with opened_table(path, file_marks) as (names, batches):
-        require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
-        numbers = [column.name for column in columns if not column.categories]
-        missing = {column.name: column.missing for column in columns}
-        missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
-        for batch in batches:
-            n_rows += batch.num_rows
-            plain = file_marks.plain(batch)
-            if watch:
-                watch(plain)
-            if ids:
-                ids.add(plain)
-            for column in columns:
-                as_read = batch if column.categories else plain
-                cells = cells_of(path, as_read, column.name, repr(column.name), _spelled(column))
-                codes = _codes(cells, column) if column.categories else _numbers(cells)
-                for marked in _each_of(missing[column.name], cells):
-                    codes[marked] = _MISSING if column.categories else np.nan
-                if not column.categories:
-                    file_marks.notice(column.name, cells)
-                pieces[column.name].append(codes)
-    file_marks.refuse_unclear(path, numbers)
-    if not n_rows:
-        raise DataError(f"{path} has no rows; at least one is needed, check the file")
-    return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
-
-
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     if counted == declared:
         return []
@@ -209,42 +301,27 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     ]
 
 
-def _clipped(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> tuple[tuple[Repair, ...], dict[str, npt.NDArray[np.int8]]]:
-    """Clip numbers at the public bounds of columns with `clip`, in place; return counts and sides by column.
-
-    Each row is clipped by itself: a row stays a row. Infinity is not clipped, since it also stands for text.
-    """
-    clipped, sides = [], {}
-    for column in columns:
-        if column.clip and not column.categories:
-            numbers = values[column.name]
-            outside = _outside(column, numbers)
-            sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
-            numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
-            if count := int(outside.sum()):
-                clipped.append(Repair(f"column {column.name}", count))
-    return tuple(clipped), {name: side for name, side in sides.items() if side.any()}
+def _faults_of(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> set[str]:
+    """Return what no declaration allows; cells that are missing are another matter."""
+    if column.categories:
+        return {"unlisted"} if (numbers == _UNLISTED).any() else set()
+    finite = numbers[np.isfinite(numbers)]
+    kinds = {"text": np.isinf(numbers), "below": finite < column.lower, "above": finite > column.upper}
+    return {kind for kind, cells in kinds.items() if cells.any()}
 
 
-def _undeclared(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> list[str]:
-    """Return a sentence about what no declaration allows; cells that are missing are another matter."""
+def _undeclared(columns: Sequence[DeclaredColumn], kinds: Mapping[str, Collection[str]]) -> list[str]:
+    """Return a sentence about all cells that no declaration allows."""
     faults = []
     for column in columns:
-        numbers = values[column.name]
-        if column.categories and (numbers == _UNLISTED).any():
+        found = kinds.get(column.name, ())
+        if "unlisted" in found:
             faults.append(f"column {column.name!r} has text outside its categories")
-        if not column.categories and np.isinf(numbers).any():
+        if "text" in found:
             faults.append(f"text, a truth value or infinity in number column {column.name!r}")
-        if not column.categories and _outside(column, numbers).any():
-            sides = {"below": bool((finite := numbers[np.isfinite(numbers)]).min() < column.lower)}
-            sides["above"] = bool(finite.max() > column.upper)
-            codes = (
-                f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column, **sides)) else ""
-            )
+        if "below" in found or "above" in found:
+            cut = cut_codes(column, below="below" in found, above="above" in found)
+            codes = f" (is one of {cut} a code for missing?)" if cut else ""
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
@@ -291,22 +368,6 @@ def _derive(
                 moved = np.any(is_clipped, axis=0).astype(np.int8)
                 sides[column] = moved if persons is None else moved[persons]
     return persons
-
-
-def _filled(
-    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> tuple[npt.NDArray[np.bool_], tuple[Repair, ...]]:
-    """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
-    kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
-    for column in columns:
-        numbers = values[column.name]
-        gap = numbers == _MISSING if column.categories else np.isnan(numbers)
-        if column.impute is not None:
-            numbers[gap] = column.imputed
-        elif count := int((gap & kept).sum()):
-            repairs.append(Repair(f"blank or NaN in column {column.name}", count))
-            kept &= ~gap
-    return kept, tuple(repairs)
 
 
 def _listed(faults: Sequence[str]) -> str:

@@ -32,10 +32,15 @@ class FileMarks:
         self._unclear = set[str]()
         self.set_separator("")
 
+    @property
+    def separator(self) -> str:
+        """The declared separator of cells, or ""."""
+        return self._declared.separator
+
     def set_separator(self, separator: str) -> None:
         """Set what separates cells; "" for a file that stores numbers instead of text."""
         marks = self._declared if separator else PLAIN
-        self._is_declared, self._is_open = marks != PLAIN, marks == PLAIN and separator == ";"
+        self._is_declared, self._is_open = not marks.are_plain, marks.are_plain and separator == ";"
         self._decimal = marks.decimal or ("," if separator == ";" and marks.thousands != "," else ".")
         between = {"": "(?:)", " ": r"[ \x{a0}\x{202f}]"}.get(marks.thousands, re.escape(marks.thousands))
         digits = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"

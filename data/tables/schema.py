@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from data.dataset import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import MOMENT, NUMBER, Cells, storage_type, written_text
+from data.formats.canonical import MOMENT, NUMBER, CanonicalBatch, Cells, storage_type, written_text
 from data.tables.marks import FileMarks, has_words
 from data.tables.reading import cells_of, opened_table
 
@@ -49,24 +49,25 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for batch in map(file_marks.plain, batches):
-            n_rows += batch.num_rows
+        for rows in map(file_marks.plain, batches):
+            batch = CanonicalBatch(rows)
+            n_rows += rows.num_rows
             for name in names:
-                if pa.types.is_nested(storage_type(batch.column(name).type)):
+                if pa.types.is_nested(storage_type(rows.column(name).type)):
                     types[name] = "nested"
                     continue
                 cells = cells_of(path, batch, name, repr(name))
                 file_marks.notice(name, cells)
                 if has_words(cells):
                     words.add(name)
-                type_here = "text" if _is_period(batch.schema.field(name)) else _type_of(cells)
+                type_here = "text" if _is_period(rows.schema.field(name)) else _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
-                if _has_leading_zeros(batch.column(name)):
+                if _has_leading_zeros(rows.column(name)):
                     codes.add(name)
                 are_dates = all(map(_is_date, cells.values)) and not np.isfinite(cells.numbers).any()
-                if not are_dates and not _is_period(batch.schema.field(name)):
+                if not are_dates and not _is_period(rows.schema.field(name)):
                     not_dates.add(name)
-    if marks == PLAIN:
+    if marks.are_plain:
         file_marks.refuse_unclear(path, [name for name in names if name not in words])
     types |= {name: "text" for name in names if file_marks.is_unclear(name)}
     return TableSchema(

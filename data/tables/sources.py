@@ -1,6 +1,8 @@
 """Where a table lies: in a file, in a folder of Parquet files, or at an address of either."""
 
 from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from data.errors import DataError
 from data.store.folders import file_identity
@@ -8,8 +10,16 @@ from data.store.folders import file_identity
 Source = Path | str
 """A path, or an address that fsspec understands, such as ``s3://bucket/table.parquet``."""
 
-
+SUFFIXES = (".csv", ".parquet")
 _SUMMARIES = ("_metadata", "_common_metadata", "_SUCCESS")  # which programs write next to the parts
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Part(NamedTuple):
+    """A file of a table, and the columns that the names of its folders state, such as ``year=2024``."""
+
+    file: Source
+    keys: tuple[tuple[str, str | None], ...] = ()
 
 
 def is_address(source: Source) -> bool:
@@ -17,55 +27,74 @@ def is_address(source: Source) -> bool:
 
 
 def is_folder(source: Source) -> bool:
-    """Return whether a source is a folder; an address stands for one."""
-    return is_address(source) or Path(source).is_dir()
+    """Return whether a source is a folder; an address without the suffix of a file stands for one."""
+    if is_address(source):
+        return PurePosixPath(str(source)).suffix.lower() not in SUFFIXES
+    return Path(source).is_dir()
 
 
-def files_of(folder: Source) -> list[Source]:
-    """Return the Parquet files of a folder by name, without hidden names and summaries."""
-    entries: list[tuple[Source, bool]]
-    if is_address(folder):
-        entries = _at_address(str(folder))
-    else:
-        entries = [(path, path.is_dir()) for path in Path(folder).iterdir()]
-    hidden = [PurePosixPath(source).name for source, inner in entries if inner or _is_parquet(source)]
-    if odd := [name for name in hidden if name[:1] == "_" and name not in _SUMMARIES]:
-        raise DataError(
-            f"{folder} has {odd[0]!r}, and a name with _ in front is no part of a table; rename it, or move "
-            "it away"
-        )
-    visible = [(source, inner) for source, inner in entries if PurePosixPath(source).name[:1] not in "._"]
-    if any(inner for _, inner in visible):
-        raise DataError(
-            f"{folder} has folders inside, and which rows are meant is not clear; keep files only"
-        )
-    if others := [source for source, _ in visible if not _is_parquet(source)]:
-        raise DataError(
-            f"{folder} may hold .parquet files only, since each is a part of the table, got "
-            f"{PurePosixPath(others[0]).name!r}; move it away"
-        )
-    if not visible:
-        raise DataError(f"{folder} has no .parquet files; check the path")
+def parts_of(source: Source) -> list[Part]:
+    """Return a file, or the Parquet files of a folder by name, without hidden names and summaries.
+
+    Folders inside must be named ``column=value`` (Hive partitions).
+    """
+    if not is_folder(source):
+        return [Part(source)]
+    parts = sorted(_parts(source, source), key=lambda part: str(part.file))
+    if not parts:
+        raise DataError(f"{source} has no .parquet files; check the path")
     inodes: dict[tuple[int, int], Path] = {}
-    for path in (Path(str(source).removeprefix("file://")) for source, _ in visible):
+    for path in (Path(str(part.file).removeprefix("file://")) for part in parts):
         if path.exists() and (first := inodes.setdefault(file_identity(path), path)) != path:
             raise DataError(
-                f"{folder} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
+                f"{source} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
                 "count twice; remove one of the two links"
             )
-    return sorted((source for source, _ in visible), key=str)
+    return parts
+
+
+def _parts(folder: Source, top: Source, keys: tuple[tuple[str, str | None], ...] = ()) -> list[Part]:
+    parts: list[Part] = []
+    for source, is_inner in sorted(_listed(folder), key=lambda each: str(each[0])):
+        name = PurePosixPath(source).name
+        if name[:1] in "._":
+            if name[0] == "_" and name not in _SUMMARIES and (is_inner or _is_parquet(source)):
+                raise DataError(
+                    f"{top} has {name!r}, and a name with _ in front is no part of a table; rename it, or "
+                    "move it away"
+                )
+        elif is_inner:
+            column, mark, value = name.partition("=")
+            if not (column and mark):
+                raise DataError(
+                    f"{top} has folders inside, and which rows are meant is not clear, got {name!r}; keep "
+                    "files only, or folders named column=value"
+                )
+            value = unquote(value)
+            parts += _parts(source, top, (*keys, (unquote(column), None if value == _NULL else value)))
+        elif _is_parquet(source):
+            parts.append(Part(source, keys))
+        else:
+            raise DataError(
+                f"{top} may hold .parquet files only, since each is a part of the table, got {name!r}; move "
+                "it away"
+            )
+    return parts
 
 
 def _is_parquet(source: Source) -> bool:
     return str(source).lower().endswith(".parquet")
 
 
-def _at_address(folder: str) -> list[tuple[Source, bool]]:
+def _listed(folder: Source) -> list[tuple[Source, bool]]:
+    """Return what a folder holds, and whether it is a folder."""
+    if not is_address(folder):
+        return [(path, path.is_dir()) for path in Path(folder).iterdir()]
     import fsspec
 
     try:
         system, root = fsspec.core.url_to_fs(folder)
-        listed = system.ls(root, detail=True)
+        listed: list[dict[str, Any]] = system.ls(root, detail=True)
     except Exception as error:  # each file system has its own
         raise DataError(
             f"{folder} cannot be listed ({type(error).__name__}); check the address, its package and "

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.dataset import Declaration
+from data.dataset import Declaration, Marks
 from data.errors import DataError
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
@@ -23,10 +23,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_files(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    metadata = json.dumps(
-        [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
-    )
-    declared = hashlib.sha256(metadata.encode()).hexdigest()
+    declared = hashlib.sha256(json.dumps([name, declaration], default=_plain).encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
@@ -58,3 +55,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     )
     keep_reference(ref)
     return ref
+
+
+def _plain(value: Any) -> Any:
+    return value.of_numbers if isinstance(value, Marks) else getattr(value, "described", None) or vars(value)

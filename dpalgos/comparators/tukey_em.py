@@ -3,7 +3,7 @@
     β_1 … β_m:  least squares on m disjoint parts of the rows (row i is in part i mod m)
     depth of y: the minimum, over coordinates j, of #{i: β_ij ≤ y_j} and #{i: β_ij ≥ y_j}
     Y_τ:        the points of depth at least τ, a box between order statistics;  V_τ its volume;  t = ⌊m/4⌋
-    h:          how many replaced models the volumes are sure to bear (2. below)
+    h:          the number of replaced models at which the check still holds (2. below)
     if h + Laplace(1/ε₁) > log(1/2δ)/ε₁:  β ~ density ∝ exp(ε₀ depth) on Y_t;  else β = 0
 
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). No bounds on rows, responses or coefficients are

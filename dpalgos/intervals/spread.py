@@ -43,7 +43,7 @@ def release_second_moments(
 
 @dataclass(frozen=True)
 class RelativeSquares:
-    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
+    """A function of rows with values ((clip(x) − c)/h)², compared by value, so results are cached."""
 
     middle: tuple[float, ...]
     half: tuple[float, ...]

@@ -17,7 +17,7 @@ increasing rate in log t. This holds for normal, exponential, log-normal, Studen
 Slopes between released levels then bound the slope above them, and T(1) by extrapolation. Four corrections
 make the bound larger:
 
-- noise: shares that bound from above are raised by a standard deviation, others lowered;
+- noise: upper bounds are one standard deviation above the release, lower bounds one below;
 - slope: the slope seen directly over [1/4, 1] is used if it is lower, as with a heavy tail behind a light
   middle. If shares are surely larger than earlier shares predict, they replace that prediction;
 - steepness: no slope above 3 is extrapolated; for p = 1, the mean excess is at least two thirds of a

@@ -16,6 +16,8 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+_ROWS_AT_ONCE = 1 << 15  # whose products need little memory
+
 
 def row_moments(
     sample: Sample,
@@ -34,10 +36,12 @@ def row_moments(
     def of(part: Sample) -> FloatArray:
         total: FloatArray = np.zeros(())
         for group in part.row_blocks():
-            rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
-            y = group.y if response_bound is None else truncate(group.y, response_bound)
-            weights = None if part.row_mask is None else group.weights
-            total = total + _products(np.vstack([rows.T, response_scale * y]), weights)
+            for start in range(0, len(group.X), _ROWS_AT_ONCE):
+                few = slice(start, start + _ROWS_AT_ONCE)
+                rows = group.X[few] if row_bound is None else clip_rows_l2(group.X[few], row_bound)
+                y = group.y[few] if response_bound is None else truncate(group.y[few], response_bound)
+                weights = None if part.row_mask is None else group.weights[few]
+                total = total + _products(np.vstack([rows.T, response_scale * y]), weights)
         return total
 
     key = "row moments", row_bound, response_bound, response_scale

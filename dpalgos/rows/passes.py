@@ -94,7 +94,7 @@ def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
 def _products(
     rows: Rows, same_kind: Sequence[RowSum], few: Few, span: Span
 ) -> list[tuple[IntArray | None, FloatArray]]:
-    """Return which columns the rows of each block are added to (None: all), and what is, (R, K, d)."""
+    """Return column indices (None: all) and products (R, K, d)."""
     mask, dtype, bound = same_kind[0].mask, same_kind[0].dtype, same_kind[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
     every = slice(span[0][0].start, span[-1][0].stop)

@@ -76,7 +76,8 @@ class Sample:
         The groups that these people belong to, 0 … G − 1.
     moved : (n, d) or (n, d + 1) array, optional
         The cells of X and y that were clipped to a public bound before. Values are −1 at the lower bound, 1
-        at the upper bound, else 0. Intervals count them as clipped. Not for streamed rows.
+        at the upper bound, else 0. Intervals count them as clipped. For streamed rows, it may be an object
+        that returns some rows of this array by their indices.
 
     Raises
     ------
@@ -96,7 +97,7 @@ class Sample:
         row_weights: object = None,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
-        moved: IntArray | None = None,
+        moved: Any = None,
     ) -> None:
         self.offset_bounds: Bounds = None
         self.units: PrivacyUnits | None = None

@@ -17,7 +17,7 @@ from tasks.run_options import MAX_TRIALS
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _ROWS = 10  # of the table for --callable
 _HARDENED_TRIALS = 2000  # one after the other, too
-# What has no meaning, by what is audited.
+# Inapplicable options, by kind of audit.
 _SHAPE = {"columns": "--columns", "label": "--label", "mu": "--mu"}
 _OTHERS = {
     "an estimator": _SHAPE,

@@ -28,7 +28,6 @@ def check(
     from tasks.own_table.analyst_table import require_clusters
     from tasks.release.request import checked_request
     from tasks.study.own_data import read_toml
-    from tasks.study.study_file import checked_study
 
     content = read_toml(file)[1]
     if {"plan", "question"} <= set(content):
@@ -40,11 +39,12 @@ def check(
         _, own, faults = checked_request(file)
         table = own.data if own else None
     else:
+        from tasks.study.study_file import checked_study
+
         study, faults = checked_study(file)
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
-    table = study.analyst_table if study else None
     if table and Path(table.path).exists():
         require_clusters(Path(table.path), table)
     typer.echo(f"{file}: complete and valid; no row was read")

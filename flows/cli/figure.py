@@ -8,10 +8,10 @@ import typer
 
 from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli import options as given
+from flows.cli import options
 from flows.progress import say
 
-_FORMATS = given.parser_of(Literal["pdf", "svg", "png"])
+_FORMATS = options.parser_of(Literal["pdf", "svg", "png"])
 
 
 def _inches(text: str) -> float:
@@ -26,18 +26,22 @@ def _inches(text: str) -> float:
 
 
 def figure(
-    study: Annotated[str, given.argument("STUDY", "Study name, or path of a study file; it needs a report.")],
-    form: Annotated[Any, given.option("[pdf|svg|png]", "File format.", "--format", parser=_FORMATS)] = "pdf",
+    study: Annotated[
+        str, options.argument("STUDY", "Study name, or path of a study file; it needs a report.")
+    ],
+    form: Annotated[
+        Any, options.option("[pdf|svg|png]", "File format.", "--format", parser=_FORMATS)
+    ] = "pdf",
     width: Annotated[
-        float, given.option("LENGTH", "Width of the figure, e.g. 3.3in or 8.4cm.", parser=_inches)
+        float, options.option("LENGTH", "Width of the figure, e.g. 3.3in or 8.4cm.", parser=_inches)
     ] = "6.5in",  # type: ignore[assignment]
-    out: Annotated[Path | None, given.option("FILE", "Output file; default: STUDY.FORMAT.")] = None,
-    reports: Annotated[Path | None, given.option("FOLDER", "Report folder; default: reports/out.")] = None,
-    plugins: given.Plugins = None,
-    force: given.Force = False,
+    out: Annotated[Path | None, options.option("FILE", "Output file; default: STUDY.FORMAT.")] = None,
+    reports: Annotated[Path | None, options.option("FOLDER", "Report folder; default: reports/out.")] = None,
+    plugins: options.Plugins = None,
+    force: options.Force = False,
 ) -> None:
     """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
-    given.use_plugins(plugins or [])
+    options.use_plugins(plugins or [])
     from flows.studies.results import stored_page
     from reports.charts.figure import FigureError, draw_figure
     from tasks.errors import SpecError

@@ -73,6 +73,9 @@ def init(
     thousands: Annotated[
         str, option("MARK", "Thousands separator of a CSV file: . , ' or a blank. Default: none.")
     ] = "",
+    separator: Annotated[
+        str, option("MARK", "Separator of a CSV file: , ; | or tab. Default: the only one of its header.")
+    ] = "",
     force: Force = False,
 ) -> None:
     """Write a study file and a release file for your own table, from its column names and types."""
@@ -84,7 +87,7 @@ def init(
 
     files = _files(name)
     check_outputs(files, inputs=[data], force=force)
-    marks = _marks(decimal, thousands)
+    marks = _marks(decimal, thousands, separator)
     found = table_schema(data, marks)
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
@@ -151,7 +154,7 @@ def _files(name: str) -> list[Path]:
     return [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
 
 
-def _marks(decimal: str, thousands: str) -> "Marks":
+def _marks(decimal: str, thousands: str, separator: str) -> "Marks":
     from data.dataset import Marks
     from tasks.errors import SpecError
 
@@ -160,7 +163,9 @@ def _marks(decimal: str, thousands: str) -> "Marks":
             f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
             f"{thousands!r}; say how the file writes numbers"
         )
-    return Marks(decimal, thousands)
+    if separator not in ("", ",", ";", "|", "tab"):
+        raise SpecError(f"--separator must be , ; | or tab, got {separator!r}")
+    return Marks(decimal, thousands, "\t" if separator == "tab" else separator)
 
 
 def _check_size(data: Path, rows: int, users: int | None) -> None:

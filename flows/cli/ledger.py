@@ -59,8 +59,8 @@ def _file_of(study: Path) -> tuple[Path | None, "Marks"]:
     try:
         declared = tomllib.loads(study.read_text(encoding="utf-8"))["data"]
         file = study.parent / declared["path"]
-        marks = Marks(declared.get("decimal", ""), declared.get("thousands", ""))
-        return (file if file.is_file() else None), marks
+        marks = Marks(*(declared.get(name, "") for name in ("decimal", "thousands", "separator")))
+        return (file if file.exists() else None), marks
     except (OSError, ValueError, KeyError, TypeError):
         return None, PLAIN
 

@@ -25,8 +25,8 @@ from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.protocol import protocol_app
+from flows.cli.records import submodel, table
 from flows.cli.release import release
-from flows.cli.tables import submodel, table
 from flows.progress import say
 
 app = typer.Typer(
@@ -146,9 +146,9 @@ def explained(error: Exception) -> tuple[str, int]:
     from httpx import HTTPError
 
     from flows.local_server import wrong_setting
-    from tasks.errors import MENDABLE, NO_MEMORY
+    from tasks.errors import NO_MEMORY, USER_ERRORS
 
-    if isinstance(error, MENDABLE):
+    if isinstance(error, USER_ERRORS):
         return str(error), 2
     if isinstance(error, ServerError):
         return str(error), 1

@@ -15,7 +15,7 @@ import typer
 
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli import options as given
+from flows.cli import options
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
@@ -27,38 +27,42 @@ _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 
 def release(
-    estimator: Annotated[str, given.argument("ESTIMATOR", "Private estimator; see dpcost estimators.")],
-    data: Annotated[str, given.option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
-    config: Annotated[Path, given.option("FILE", "TOML file with [dataset], [columns], [bounds], [params].")],
-    epsilon: given.Epsilon,
-    delta: Annotated[float, given.option("NUMBER", "δ, above 0 and well below 1 / number of rows.")],
+    estimator: Annotated[str, options.argument("ESTIMATOR", "Private estimator; see dpcost estimators.")],
+    data: Annotated[str, options.option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[
+        Path, options.option("FILE", "TOML file with [dataset], [columns], [bounds], [params].")
+    ],
+    epsilon: options.Epsilon,
+    delta: Annotated[float, options.option("NUMBER", "δ, above 0 and well below 1 / number of rows.")],
     interval: Annotated[
         float | None,
-        given.option("NUMBER", "Confidence level of intervals, e.g. 0.95, paid from ε; default: none."),
+        options.option("NUMBER", "Confidence level of intervals, e.g. 0.95, paid from ε; default: none."),
     ] = None,
-    again: Annotated[bool, given.flag("--again", "Charge again after a release that failed.")] = False,
+    again: Annotated[bool, options.flag("--again", "Charge again after a release that failed.")] = False,
     new_content: Annotated[
-        bool, given.flag("--new-content", "Accept changed data; they share this budget.")
+        bool, options.flag("--new-content", "Accept changed data; they share this budget.")
     ] = False,
-    yes: given.Yes = False,
+    yes: options.Yes = False,
     none_expected: Annotated[
         bool,
-        given.flag(
+        options.flag(
             "--none-expected", "Release even if more than 25% of simulated releases have no interval."
         ),
     ] = False,
     record: Annotated[
         Path | None,
-        given.option("FOLDER", "Folder for release.json and release.html, a record to publish."),
+        options.option("FOLDER", "Folder for release.json and release.html, a record to publish."),
     ] = None,
     table: Annotated[
         list[Path] | None,
-        given.option("FILE", "File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable."),
+        options.option(
+            "FILE", "File for the coefficients: .txt, .md, .csv, .tex, .html or .docx. Repeatable."
+        ),
     ] = None,
-    engine: given.Engine = "local",
-    force: given.Force = False,
-    as_json: given.AsJson = False,
-    workers: given.Workers = None,
+    engine: options.Engine = "local",
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    workers: options.Workers = None,
 ) -> None:
     """Make one private release about your own data, charged to the budget of the dataset.
 

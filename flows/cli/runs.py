@@ -11,27 +11,27 @@ from typing import Annotated
 import typer
 
 from data.store.folders import REPORTS, home
-from flows.cli import options as given
+from flows.cli import options
 from flows.progress import say
 from tasks.run_options import DAYS, TASKS, RunOptions
 
 
 def run(
-    studies: Annotated[list[str], given.argument("STUDY", "Study names, or paths of study files.")],
-    engine: given.Engine = "local",
-    plugins: given.Plugins = None,
-    profile: given.ProfileOption = given.DEFAULTS.profile,
-    reps: given.Reps = None,
-    seed: given.Seed = given.DEFAULTS.seed,
-    workers: given.Workers = None,
-    out: given.Out = None,
-    offline: given.Offline = False,
+    studies: Annotated[list[str], options.argument("STUDY", "Study names, or paths of study files.")],
+    engine: options.Engine = "local",
+    plugins: options.Plugins = None,
+    profile: options.ProfileOption = options.DEFAULTS.profile,
+    reps: options.Reps = None,
+    seed: options.Seed = options.DEFAULTS.seed,
+    workers: options.Workers = None,
+    out: options.Out = None,
+    offline: options.Offline = False,
 ) -> None:
     """Run studies from raw data to report."""
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
-    given.use_plugins(plugins or [], engine)
+    options.use_plugins(plugins or [], engine)
     from flows.launch import launch
-    from flows.studies.results import tell
+    from flows.studies.results import print_headline
     from flows.studies.scorecard import folder_of_scorecard, with_evidence, write_scorecard
     from tasks.study.spec import SCORECARD
 
@@ -39,21 +39,21 @@ def run(
     studies = with_evidence(studies)
     if is_judged:
         out = folder_of_scorecard(studies, profile, out)
-    options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
-    index = launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]]))
+    run_options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
+    index = launch(studies, run_options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]]))
     if is_judged:
-        tell(write_scorecard(options.reports.resolve()))
+        print_headline(write_scorecard(run_options.reports.resolve()))
     typer.echo(index)
 
 
 def rerun(
-    study: given.StudyArgument,
-    task: Annotated[str, given.option(f"[{'|'.join(TASKS)}]", "Task to run again.")],
+    study: options.StudyArgument,
+    task: Annotated[str, options.option(f"[{'|'.join(TASKS)}]", "Task to run again.")],
     cell: Annotated[
-        str | None, given.option("KEY", "Cell whose block runs again, with --task run_block; default: all.")
+        str | None, options.option("KEY", "Cell whose block runs again, with --task run_block; default: all.")
     ] = None,
-    out: given.Out = None,
-    offline: given.Offline = False,
+    out: options.Out = None,
+    offline: options.Offline = False,
 ) -> None:
     """Run one task, or the block of one cell, again; the rest comes from the cache."""
     from flows.launch import launch
@@ -61,21 +61,22 @@ def rerun(
     from tasks.cache import computed_again
 
     reports = Path(out or REPORTS).resolve()
-    options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
+    run_options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
     with computed_again(task, cell):
-        typer.echo(launch([study], options, command=command))
+        typer.echo(launch([study], run_options, command=command))
 
 
 def ingest(
-    datasets: Annotated[list[str] | None, given.argument("DATASET", "Dataset names; default: all.")] = None,
+    datasets: Annotated[list[str] | None, options.argument("DATASET", "Dataset names; default: all.")] = None,
     again: Annotated[
-        bool, given.flag("--again", "Download and convert again; stored data are kept if the download fails.")
+        bool,
+        options.flag("--again", "Download and convert again; stored data are kept if the download fails."),
     ] = False,
-    offline: given.Offline = False,
+    offline: options.Offline = False,
 ) -> None:
     """Download datasets, verify them, and convert them to Parquet."""
     from data.store.folders import private_folder
-    from tasks.run.tables import bring_datasets, dropped_rows, fetch
+    from tasks.run.datasets import bring_datasets, dropped_rows, fetch
 
     fetching = partial(fetch, progress=sys.stderr.isatty())
     tables = bring_datasets(datasets or (), fetch=fetching, again=again, offline=offline)
@@ -90,9 +91,9 @@ def ingest(
 
 def report(
     studies: Annotated[
-        list[str] | None, given.argument("STUDY", "Study names; default: all with results.")
+        list[str] | None, options.argument("STUDY", "Study names; default: all with results.")
     ] = None,
-    out: given.Out = None,
+    out: options.Out = None,
 ) -> None:
     """Write reports again from stored results; runs no estimator."""
     from flows.launch import check_index
@@ -106,9 +107,11 @@ def report(
 def compare(
     runs: Annotated[
         list[Path],
-        given.argument("RUN", "Report folders or results.parquet of one study; the first is the reference."),
+        options.argument(
+            "RUN", "Report folders or results.parquet of one study; the first is the reference."
+        ),
     ],
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List differences between runs of a study that exceed their standard errors."""
     from flows.studies.results import compare_runs
@@ -129,7 +132,7 @@ def compare(
         )
 
 
-def status(as_json: given.AsJson = False) -> None:
+def status(as_json: options.AsJson = False) -> None:
     """Show the last runs and the stored results."""
     from data.store.folders import totals
     from flows.history import recent_runs
@@ -150,16 +153,16 @@ def status(as_json: given.AsJson = False) -> None:
 
 
 cache_app = typer.Typer(help="Delete stored results.")
-cache_app.callback(invoke_without_command=True)(given.help_without_command)
+cache_app.callback(invoke_without_command=True)(options.help_without_command)
 
 
 @cache_app.command("prune")
 def cache_prune(
-    everything: Annotated[bool, given.flag("--all", "Also delete current results.")] = False,
+    everything: Annotated[bool, options.flag("--all", "Also delete current results.")] = False,
     days: Annotated[
-        int, given.option("INTEGER", "Days without use after which a result is deleted.", min=0)
+        int, options.option("INTEGER", "Days without use after which a result is deleted.", min=0)
     ] = DAYS,
-    out: given.Out = None,
+    out: options.Out = None,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
     from flows.lock import exclusive_run

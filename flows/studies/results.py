@@ -13,14 +13,13 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.history import last_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
-from flows.studies.scorecard import write_scorecard
 from reports.page import StudyPage
 from reports.results import compare_results
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, report_at
 from tasks.report.write import page_of, write_index, write_report
 from tasks.run.collect import read_results
-from tasks.run.tables import tables_at_hand
+from tasks.run.datasets import stored_tables
 from tasks.run_options import PROFILES, TASKS, RunOptions
 from tasks.study.spec import SCORECARD, StudySpec
 
@@ -60,7 +59,7 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
     folder = folder_of_run(options.reports.resolve(), spec.name, options.profile) / spec.name
     if os.environ.get("PREFECT_API_URL") or not (folder / MANIFEST).exists():
         return None
-    tables_by_name = tables_at_hand(spec, options)
+    tables_by_name = stored_tables(spec, options)
     if tables_by_name is None:
         return None
     full_spec, tables = spec.on(tables_by_name)
@@ -72,7 +71,7 @@ def headline_of(page: Path) -> str:
     return str(read_json(page.with_name(MANIFEST))["page"]["headline"])
 
 
-def tell(page: Path) -> None:
+def print_headline(page: Path) -> None:
     """Say what a report begins with, and where it is."""
     say(f"{headline_of(page)}\nreport: {page}")
 
@@ -130,6 +129,8 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
         write_report(spec, *stored)
     rebuilt = [spec.name for spec in specs]
     if SCORECARD in names:
+        from flows.studies.scorecard import write_scorecard  # a study needs none of it
+
         write_scorecard(folder)
         rebuilt.append(SCORECARD)
     return write_index(folder), rebuilt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
 from reports.results import fitted_slope
-from reports.writing import error_bar, num, setting, slope_text, words
+from reports.writing import error_bar, num, setting, slope_text
 
 _NUMBERS = ("d", "n", "s", "epsilon", "steps")
 _COMPETING = ("form", "estimator")  # columns whose errors are compared in each row
@@ -22,21 +22,17 @@ _COMPETING = ("form", "estimator")  # columns whose errors are compared in each 
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
 ) -> tuple[Section, ...]:
-    """Return the tables of ``content``, those whose rows were run; a paper's numbers are ``printed``."""
+    """Return the tables of ``content``, those whose rows were run."""
     tables = []
     for about in content["tables"]:
-        table = _of_exhibit(about) if about["exhibit"] else _of_results(cells, about, content["printed"])
+        table = _of_results(cells, about) if about["metric"] else _of_lines(about)
         if table is not None:
-            text = about["text"]
-            if about["printed"]:
-                sizes = {int(n) for n in cells.loc[cells["calibration"] != "none", "n"]}
-                text += f" Ours are measured with n = {words(map(setting, sorted(sizes)))}."
-            facts = {"heading": about["title"], "text": text, "table": table}
+            facts = {"heading": about["title"], "text": about["text"], "table": table}
             tables.append(Section("drawing", facts))
     return tuple(tables)
 
 
-def _of_exhibit(about: Mapping[str, Any]) -> PageTable | None:
+def _of_lines(about: Mapping[str, Any]) -> PageTable | None:
     rows = [[_text(each) for each in row] for row in about["content"] if len(row) == len(about["rows"])]
     return PageTable(about["rows"], rows, about["title"]) if rows else None
 
@@ -45,22 +41,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else setting(value) if isinstance(value, int) else num(value)
 
 
-def _printed(numbers: Iterable[Any]) -> pd.DataFrame:
-    """Return what a paper prints as rows of the summary: means, and the numbers in brackets after them."""
-    lines = [(line.delta, line.epsilon, line.s, line.mean, line.spread) for line in numbers]
-    table = pd.DataFrame(lines, columns=["delta_rule", "epsilon", "s", "mean", "se"])
-    table = table.explode(["s", "mean", "se"]).astype({"s": "Int64", "mean": float, "se": float})
-    return table.assign(panel="as printed", name="the paper", form="", calibration="printed")
-
-
-def _of_results(cells: pd.DataFrame, about: Mapping[str, Any], printed: Iterable[Any]) -> PageTable | None:
+def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | None:
     metrics = about["names"] if about["columns"] == "metric" else [about["metric"]]
     rows = cells[cells["metric"].isin(metrics) & cells["mean"].notna()]
     if about["panels"]:
         rows = rows[rows["panel"].isin(about["panels"])]
-    if about["printed"]:
-        rows = pd.concat([rows[rows["role"] != "zero"].fillna({"epsilon": np.inf}), _printed(printed)])
-    elif about["without_privacy"]:
+    if about["without_privacy"]:
         rows = rows[rows["role"] != "zero"].fillna({"epsilon": np.inf})
     else:
         rows = rows[rows["calibration"] != "none"]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
+from reports.error_table import error_table, setting_title
 from reports.exhibits import draw_exhibits
 from reports.page import Section, StudyPage
 from reports.ranking import (
@@ -24,7 +25,6 @@ from reports.ranking import (
     slopes,
 )
 from reports.results import fitted_slope
-from reports.table import error_table, setting_title
 from reports.writing import render_sentence, times
 
 

@@ -15,13 +15,13 @@ from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
+from reports.error_table import failures_of, summary_csv
 from reports.exhibits import is_drawn
 from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page, league
 from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
 from reports.results import summarize
-from reports.table import failures_of, summary_csv
 from reports.writing import render_sentence
 
 LAYOUTS = {

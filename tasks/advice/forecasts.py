@@ -28,7 +28,7 @@ from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
 from tasks.release.spending import spending_of
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tasks.run.threads import one_blas_thread
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec

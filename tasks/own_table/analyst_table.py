@@ -12,7 +12,7 @@ from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from data.formats.canonical import meanings
 from data.tables import sources
-from data.tables.marks import fault_of_code, odd_codes
+from data.tables.marks import FileMarks, fault_of_code, odd_codes
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
@@ -214,7 +214,7 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
 def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
     """Refuse a column of clusters that the file's header lacks; no row is read."""
     if table.clusters not in ("", "none"):
-        with opened_table(path) as (names, _):
+        with opened_table(path, FileMarks(table.marks)) as (names, _):
             require_columns(path, names, [table.clusters], 'correct data.clusters, or write "none"')
 
 
@@ -233,6 +233,8 @@ class AnalystTable(Strict):
     missing_codes: Annotated[tuple[Text, ...], Field(exclude=True)] = ()
     decimal: Literal["", ".", ","] = ""  # the decimal mark; by default a comma between semicolons
     thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
+    # what separates the cells of a CSV file; by default the only mark of its header
+    separator: Annotated[Literal["", ",", ";", "|", "\t"], Field(exclude=True)] = ""
     columns: tuple[AnalystColumn, ...] = Field(min_length=1)
 
     @model_validator(mode="before")
@@ -293,7 +295,7 @@ class AnalystTable(Strict):
     @property
     def marks(self) -> Marks:
         """How the file writes numbers."""
-        return Marks(self.decimal, self.thousands)
+        return Marks(self.decimal, self.thousands, self.separator)
 
     def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
         """Return some columns, and before them those that they are computed from."""

@@ -37,7 +37,8 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def measure_of(problem: RowSource) -> Measure:
-    return kinds()[problem.kind].measure
+    kind = kinds()[problem.kind]
+    return kind.intervals if problem.measure and kind.intervals else kind.measure
 
 
 def modules_of(problem: RowSource, estimators: Iterable[str] = ()) -> list[str]:
@@ -79,7 +80,11 @@ def _type_of(name: str, kind: Kind) -> Any:
     """Return the type of a problem of one kind, in which some settings have another default."""
 
     def with_settings(problem: Any) -> Any:
-        return {**kind.settings, **problem} if isinstance(problem, dict) else problem
+        if not isinstance(problem, dict):
+            return problem
+        if problem.get("measure") and kind.intervals is None:
+            raise ValueError(f"measure must be left out for kind {name!r}, got {problem['measure']!r}")
+        return {**kind.settings, **problem}
 
     return Annotated[kind.source, BeforeValidator(with_settings), Tag(name)]
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from tasks.file_schema import Strict
 from tasks.run_options import Profile
 
 ALL = 10**9  # a batch of all replicates
+Fit = Callable[["Draw", Cell, Replicates], dpalgos.Result]  # returns the estimate of a cell from a draw
+
+
+def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Return the estimate of a cell from all rows of a draw."""
+    seed, count = replicates.seed_of(cell), draw.replicates
+    seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
+    rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
+    return dpalgos.estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,12 +42,17 @@ class Draw:
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
+    fit: Fit = fit_cell
     target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
-    to_signs: np.ndarray | None = None  # (m, k): what it makes of the target has the signs that count
+    to_signs: np.ndarray | None = None  # (m, k): maps the target to the coefficients whose signs are scored
+    classes: np.ndarray | None = None  # (K,) bool: whose contrasts the target has; None: all
     s: int | None = None  # how many entries of the target are of interest, where these are few
     column_names: tuple[str, ...] = ()  # of the sample, where selections are counted
     limits: Mapping[str, float] = field(default_factory=dict)  # metric → a reference value for errors
+    # Excess risks (R,) of estimates (d, R) on other rows; None: they follow from distances to the target.
+    excess: Callable[[np.ndarray], np.ndarray] | None = None
+    judge: Any = None  # what the measure of the kind needs in addition: an attack, or a scale
 
     @property
     def replicates(self) -> int:
@@ -50,10 +64,7 @@ class Draw:
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer on these data: the same again for the same replicates, in any batches."""
-        seed, count = replicates.seed_of(cell), self.replicates
-        seeds = np.random.SeedSequence(seed, n_children_spawned=self.first)
-        rng = replicate_generator(seed, self.first) if count == 1 else np.random.default_rng(seeds)
-        return dpalgos.estimate(cell.estimator, self.sample, rng=rng, replicates=count, **cell.keywords())
+        return self.fit(self, cell, replicates)
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return estimates in the units of the target, (k, K, R), and the target, (k, K, 1)."""
@@ -61,7 +72,15 @@ class Draw:
         # (d, K, R), where K is 1 unless there are classes.
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
         answer = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
-        return answer, self.target.reshape(len(self.target), -1, 1)
+        target = self.target.reshape(len(self.target), -1, 1)
+        if self.classes is None:
+            return answer, target
+        # The answer zero has no classes.
+        answer = np.broadcast_to(answer, (*target.shape[:2], self.replicates))[:, self.classes]
+        target = target[:, self.classes]
+        if len(self.classes) > 1:
+            answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
+        return answer, target
 
     def distances(self, estimate: np.ndarray) -> np.ndarray:
         """Return the ℓ2 distances of estimates to the target, (R,)."""
@@ -70,6 +89,8 @@ class Draw:
 
     def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
         """Return risks above the minimum, (R,): half the squared distances to the target, where E xx' = I."""
+        if self.excess is not None:
+            return self.excess(self.columns(estimate))
         return np.asarray(self.distances(estimate) ** 2 / 2)
 
     def selected(self, estimate: np.ndarray) -> dict[str, int]:
@@ -115,6 +136,7 @@ class RowSource(Strict, ABC):
     """The rows of a panel's replicates: their sizes and costs, and how they are drawn."""
 
     kind: str  # of the problem, a name of `tasks.problems.kinds`
+    measure: Literal["", "intervals"] = ""  # what is measured of estimates; "": the measure of the kind
 
     @property
     @abstractmethod
@@ -220,6 +242,7 @@ class Kind:
     source: type[RowSource]
     measure: Measure
     settings: Mapping[str, Any] = field(default_factory=dict)
+    intervals: Measure | None = None  # with ``measure = "intervals"``, where that has a meaning
 
 
 @dataclass(frozen=True, kw_only=True)

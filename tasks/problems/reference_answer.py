@@ -12,9 +12,8 @@ import numpy as np
 
 import dpalgos
 from dpalgos.models.families import get_family
-from dpalgos.models.risk import Risk, minimize
 from tasks.cells import Cell, Replicates
-from tasks.problems.problem import Draw
+from tasks.problems.problem import Draw, Fit, fit_cell
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,38 +29,22 @@ class ReferenceAnswer:
         return bool(self.columns.all() and self.classes.all())
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PartialDraw(Draw):
-    """Data whose non-private estimate lacks some columns or classes, which then do not count as errors."""
+def fit_without(columns: np.ndarray) -> Fit:
+    """Return the fit by which non-private estimators do without the columns that have no estimate."""
 
-    reference: ReferenceAnswer
-
-    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer; non-private estimators do without the columns that are left out."""
-        columns = self.reference.columns
+    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         if dpalgos.get_estimator(cell.estimator).private or columns.all():
-            return super().answer(cell, replicates)
-        own = self.sample
+            return fit_cell(draw, cell, replicates)
+        own = draw.sample
         sample = dpalgos.Sample(
             own.X[:, columns], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates
         )
-        result = Draw.answer(replace(self, sample=sample), cell, replicates)
+        result = fit_cell(replace(draw, sample=sample), cell, replicates)
         estimate = np.zeros((len(columns), *result.estimate.shape[1:]))
         estimate[columns] = result.estimate
         return replace(result, estimate=estimate)
 
-    def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As for all draws; of classes, only the contrasts that the target has."""
-        classes = self.reference.classes
-        answer, target = super().in_target_units(estimate)
-        # The answer zero has no classes.
-        answer, target = (
-            np.broadcast_to(answer, (*target.shape[:2], self.replicates))[:, classes],
-            target[:, classes],
-        )
-        if len(classes) > 1:
-            answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
-        return answer, target
+    return fit
 
 
 def reference_answer(
@@ -72,6 +55,8 @@ def reference_answer(
     offset_bounds: tuple[float, float] | None = None,
 ) -> ReferenceAnswer:
     """Return the maximum of the likelihood, without the columns and classes that have none."""
+    from dpalgos.models.risk import Risk, minimize  # only likelihoods are maximized
+
     columns = np.ones(X.shape[1], dtype=bool)
     counts = np.bincount(y.astype(int), minlength=n_classes) if n_classes else np.zeros(1, dtype=int)
     classes = counts > 0 if n_classes else np.ones(1, dtype=bool)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from data.dataset import Declaration
+from data.dataset import Declaration, Marks
 from data.formats.canonical import MISSING
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
@@ -116,6 +116,8 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
 
 def _plain(value: Any) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
+    if isinstance(value, Marks):
+        return value.of_numbers
     if isinstance(value, FormulaDesign):
         return hashlib.sha256(canonical_json(_plain(value.described)).encode()).hexdigest()
     if is_dataclass(value) and not isinstance(value, type):

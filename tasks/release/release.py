@@ -17,8 +17,8 @@ import dpalgos
 from data.errors import AnswerLost, DataError
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from data.ledger.charges import PENDING, RESERVED
-from data.tables.reading import PartitionedTable, StreamedTable
-from data.tables.sources import Source
+from data.tables.sources import Source, is_folder
+from data.tables.streams import StreamedTable
 from dpalgos import Sample
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
@@ -265,18 +265,15 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
     shape, table = (rows.n_rows, len(rows.columns)), rows.X
-    if isinstance(table, PartitionedTable | StreamedTable):
+    if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
-            if isinstance(table, PartitionedTable):
-                return plan, Sample(PartitionedRows(table.partitions, map_on_workers))
-            return plan, Sample(StreamedRows(table, rows.n_rows))
+            is_whole = not is_folder(table.source)
+            parts = table.partitions
+            streamed = StreamedRows(*parts[0]) if is_whole else PartitionedRows(parts, map_on_workers)
+            return plan, Sample(streamed, moved=rows.clipped)
         except StreamRefused:
-            if isinstance(table, PartitionedTable):
-                raise SpecError(
-                    f"{name} with these parameters needs all rows in memory, so --data must be one file, "
-                    "got a folder; choose an estimator that passes over the rows, or write them into one file"
-                ) from None
+            pass
     plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
     return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped)

@@ -8,28 +8,23 @@ The release is converted to the units of the file, which is post-processing. Cov
 Therefore the intercept is the estimate where all of them are at their centers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property, partial
+from math import inf
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from data.dataset import PLAIN, Column, Marks
 from data.errors import DataError
+from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredTable, UserIds, read_declared
+from data.tables.declared import DeclaredReader, DeclaredTable, UserIds, read_declared
 from data.tables.marks import FileMarks
-from data.tables.reading import (
-    PartitionedTable,
-    StreamedTable,
-    Watch,
-    load_numbers,
-    n_rows_stated,
-    opened_table,
-)
-from data.tables.sources import Source, is_address, is_folder
+from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, opened_table
+from data.tables.sources import Part, Source
+from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
@@ -44,12 +39,12 @@ from tasks.release.request import ReleaseColumns, ReleaseRequest
 class ReleaseRows:
     """The rows of a file in public units, and how to convert an estimate back."""
 
-    X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
+    X: FloatArray | StreamedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
     design: RowDesign  # how X and y are made from the file
-    clipped: np.ndarray | None = None  # which cells of X and y were clipped at a bound, for `dpalgos.Sample`
+    clipped: "ClippedCells | np.ndarray | None" = None  # None if no cell was clipped at a bound
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
     n_rows: int = 0
@@ -74,6 +69,54 @@ class ReleaseRows:
         return None if self.users is None else int(self.users.max()) + 1
 
 
+class ClippedCells:
+    """Which cells of X and y were clipped at a bound, one bit each, for `dpalgos.Sample`."""
+
+    def __init__(self, design: RowDesign) -> None:
+        more = [AT_CENTERS, design.response.name] if design.response else []
+        self._columns, self._pieces = [*design.names, *more], list[np.ndarray]()
+
+    def add(self, piece: DeclaredTable) -> None:
+        cells = np.zeros((len(piece.is_complete), len(self._columns)), dtype=bool)
+        for j, name in enumerate(self._columns):
+            if name in piece.sides:
+                cells[piece.is_complete, j] = piece.sides[name]
+        self._pieces.append(np.packbits(cells, axis=1))
+
+    @cached_property
+    def _bits(self) -> np.ndarray:
+        return np.concatenate(self._pieces)
+
+    def any(self) -> bool:
+        return bool(self._bits.any())
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """Return the cells of some rows, (m, columns)."""
+        return np.unpackbits(self._bits[rows], axis=1, count=len(self._columns)).astype(bool)
+
+
+class _DesignReader(DeclaredReader):
+    """Reads the columns of X and the response from a table's files, in public units."""
+
+    def __init__(self, source: Source, design: RowDesign) -> None:
+        assert design.declaration is not None
+        super().__init__(source, design.declaration)
+        self._design, self.clipped_cells = design, ClippedCells(design)
+
+    def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
+        for piece in self.tables(part, watch):
+            if watch:  # the first pass
+                self.clipped_cells.add(piece)
+            kept = self._design.rows(piece.table)
+            rows = np.zeros((len(piece.is_complete), kept.shape[1]), order="F")
+            rows[piece.is_complete] = kept
+            numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
+            if response := self._design.response:
+                numbers[response.name] = np.zeros(len(rows))
+                numbers[response.name][piece.is_complete] = response.values(piece.table)
+            yield numbers
+
+
 def table_as_declared(
     path: Source,
     analyst_table: AnalystTable,
@@ -89,44 +132,57 @@ def table_as_declared(
     responses of a generalized linear model (``family``) stay as they are.
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
-    assert design.declaration is not None
     require_clusters(path, analyst_table)
-    read = read_declared(path, design.declaration, watch=watch)
-    if read.repairs and (not columns.y or columns.user_id):
+    if formula and formula.times:
+        return _person_periods(path, design, units, watch)
+    make = partial(_DesignReader, path, design)
+    reader = make()
+    table = StreamedTable(path, make, design.response.name if design.response else "")
+    table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
+    if reader.repairs and (not columns.y or columns.user_id):
         raise DataError(
-            f"{path}: {read.repairs[0].reason}; only regressions on rows can be released without some of "
+            f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, since the number of rows left is private; give the column impute = a public constant, or "
             'release means of groups by a formula such as "age ~ region"'
         )
-    users = read.table[design.user_id] if design.user_id else None
-    if read.persons is not None:
-        return _person_periods(read, design, units, users)
-    X, clipped = design.rows(read.table), _clipped_sides(read, design, read.is_complete)
-    if design.response is None:
-        return ReleaseRows(X=X, y=None, users=users, units=units, design=design, clipped=clipped)
-    rows, y = np.zeros((len(read.is_complete), X.shape[1])), np.zeros(len(read.is_complete))
-    rows[read.is_complete], y[read.is_complete] = X, design.response.values(read.table)
-    return ReleaseRows(X=rows, y=y, users=users, units=units, design=design, clipped=clipped)
+    X, y = table.in_memory() if table.is_held else (table, None)
+    return ReleaseRows(
+        X=X,
+        y=y,
+        users=reader.ids.codes() if reader.ids else None,
+        units=units,
+        design=design,
+        clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
+    )
 
 
-def _person_periods(
-    read: DeclaredTable, design: RowDesign, units: FileUnits, users: np.ndarray | None
-) -> ReleaseRows:
-    """Return rows of person-periods; a person who was left out for a missing value has a row of zeros."""
-    assert read.persons is not None
+def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Watch) -> ReleaseRows:
+    """Return rows of person-periods; a person who is left out for a missing value has a row of zeros."""
+    assert design.declaration is not None
     assert design.response is not None
+    read = read_declared(path, design.declaration, watch=watch)
+    assert read.persons is not None
+    if read.repairs and design.user_id:
+        raise DataError(
+            f"{path}: {read.repairs[0].reason}; persons with several rows cannot be released without some of "
+            "them; give the column impute = a public constant"
+        )
     left_out = np.flatnonzero(~read.is_complete)
-    ids = np.flatnonzero(read.is_complete) if users is None else users
+    ids = read.table[design.user_id] if design.user_id else np.flatnonzero(read.is_complete)
     used = np.repeat([True, False], [len(read.persons), len(left_out)])
     rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
     rows[used], y[used] = design.rows(read.table), design.response.values(read.table)
+    names = [*design.names, AT_CENTERS, design.response.name]
+    clipped = np.zeros((len(used), len(names)), dtype=bool)
+    for j, name in enumerate(names):
+        clipped[used, j] = read.sides.get(name, 0)
     return ReleaseRows(
         X=rows,
         y=y,
         users=np.concatenate([ids[read.persons], left_out]),
         units=units,
         design=design,
-        clipped=_clipped_sides(read, design, used),
+        clipped=clipped if clipped.any() else None,
     )
 
 
@@ -198,18 +254,6 @@ def _file_units(
     )
 
 
-def _clipped_sides(read: DeclaredTable, design: RowDesign, used: np.ndarray) -> np.ndarray | None:
-    """Return which cells of X and y were clipped to a bound, (n, …), or None if none was."""
-    more = [AT_CENTERS, design.response.name] if design.response else []
-    columns = [*design.names, *more]
-    if not set(columns) & set(read.sides):
-        return None
-    clipped = np.zeros((len(used), len(columns)), dtype=np.int8)
-    for j, name in enumerate(columns):
-        clipped[used, j] = read.sides.get(name, 0)
-    return clipped
-
-
 def _single(columns: Sequence[str], name: str) -> str:
     if len(columns) > 1:
         raise SpecError(
@@ -225,14 +269,13 @@ def read_rows(
     request: ReleaseRequest,
     progress: Callable[[int], None] | None = None,
 ) -> ReleaseRows:
-    """Read and check the file once; of a Parquet file without users keep no number."""
+    """Read and check the file once; of a large file without users keep no number."""
     columns, analyst_table = request.columns, request.table
     x, y, user_id = columns.x, columns.y, columns.user_id
-    source = data if is_address(data) else Path(data)
-    ids = UserIds(source, user_id) if user_id and not analyst_table else None
+    ids = UserIds(data, user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
 
-    def watch(batch: pa.RecordBatch) -> None:
+    def watch(batch: CanonicalBatch) -> None:
         reader.add(batch)
         if ids:
             ids.add(batch)
@@ -241,28 +284,20 @@ def read_rows(
 
     if analyst_table:
         model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(source, analyst_table, columns, watch=watch, **model)
+        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
         return _identified(rows, reader)
     design = RowDesign(
         columns=tuple(UnitColumn(name=name) for name in x),
         response=UnitColumn(name=y) if y else None,
         user_id=user_id or "",
     )
+    make = partial(NumberReader, data, columns.xy)
+    table = StreamedTable(data, make, y or "")
+    table.check(make(), watch, inf if user_id else HELD_NUMBERS)
+    X, responses = table.in_memory() if table.is_held else (table, None)
+    users = ids.codes() if ids else None
     units = FileUnits.unchanged(design.names)
-    is_parquet = str(data).lower().endswith(".parquet") and Path(data).is_file()
-    if (is_folder(data) or is_parquet) and not user_id:
-        stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, design.names, y or "")
-        stream.check(watch)
-        return _identified(ReleaseRows(X=stream, units=units, design=design), reader)
-    numbers = load_numbers(data, columns.xy, watch=watch)
-    rows = ReleaseRows(
-        X=design.rows(numbers),
-        y=design.response.values(numbers) if design.response else None,
-        users=ids.codes() if ids else None,
-        units=units,
-        design=design,
-    )
-    return _identified(rows, reader)
+    return _identified(ReleaseRows(X=X, y=responses, users=users, units=units, design=design), reader)
 
 
 def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:

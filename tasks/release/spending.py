@@ -54,12 +54,12 @@ def spent_of(account: Account) -> dict[str, Any]:
 
 
 def why_another(charges: Sequence[Charge], delta: float) -> str:
-    """Say why charges cost another ε together than their ε add up to; empty where they do not."""
+    """Say why charges together cost another ε than the sum of theirs; empty where they do not."""
     total, added = spent_epsilon(charges, delta), sum(charge.epsilon for charge in charges)
     if f"{total:.4g}" == f"{added:.4g}":
         return ""
     return (
-        f"the charges add up to epsilon {added:.4g} and cost {total:.4g} together. They are added in ρ of "
+        f"together they cost ε = {total:.4g} (simple addition: {added:.4g}). They are added in ρ of "
         "zero-concentrated privacy, at the delta of the budget; next to Gaussian noise, pure ε is ρ = ε²/2"
     )
 

@@ -103,13 +103,13 @@ def _sections(
 ) -> Iterator[Section]:
     """Yield the page's own sections, in its order."""
     tables = [
-        {**each.model_dump(), "content": exhibits.get(each.exhibit, {}).get("rows", ())}
+        {**each.model_dump(), "content": each.lines or exhibits.get(each.exhibit, {}).get("rows", ())}
         for each in spec.tables
     ]
     for name, content in exhibits.items():
         if name not in ("classification", *(each["exhibit"] for each in tables)):
             yield Section(name, content)
-    yield Section("tables", {"tables": tables, "printed": spec.printed})
+    yield Section("tables", {"tables": tables})
     notes = (*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values())
     yield Section("trust", {"measured": spec.head_panel.problem.traits.measured, "notes": notes})
     if risk := _risk(_as_ran(spec, results)):

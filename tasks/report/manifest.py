@@ -22,7 +22,7 @@ from dpalgos.accounting.events import Event
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.kinds import measure_of
 from tasks.report import league_facts
-from tasks.run.tables import Tables, earlier_contents
+from tasks.run.datasets import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
@@ -149,7 +149,7 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
         "dpcost": version("dpcost"),
         "commit": commit(),
         "code_sha256": {
-            "computing": code_digest(["tasks.run.block", "tasks.run.collect", *code]),
+            "computing": code_digest(["tasks.run.compute", "tasks.run.collect", *code]),
             "rendering": code_digest(["tasks.report.write", *code], of_page=True),
         },
         "made_of": {"results": results.made_of, "report": report_key(spec, options, tables)},

@@ -9,13 +9,9 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
-from data.store.references import ref_from_dict
 from reports.page import StudyPage
-from reports.pages.index import Entry, render_index
-from reports.render import SCRIPT, page_script
 from reports.results import EXHIBITS
 from tasks.cache import digest
-from tasks.report.build_page import build_page
 from tasks.report.manifest import MANIFEST
 from tasks.study.spec import StudySpec
 
@@ -50,11 +46,11 @@ def write_report(
 
 def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a run, with the panels that ran."""
+    from tasks.report.build_page import build_page
+
     results = pd.read_parquet(results_path)
     left_out = {panel.name for panel in spec.panels} - {p.name for p in spec.panels_at(manifest["profile"])}
     spec = spec.without(left_out | set(manifest.get("not_run", {})))
-    if entry := next((each for each in manifest["data"] if each["name"] == spec.name), None):
-        spec = spec.capped([ref_from_dict(entry)])
     return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 
@@ -68,34 +64,36 @@ def load_exhibits(folder: Path) -> dict[str, Any]:
 
 def write_script(folder: Path) -> None:
     """Write what pages run next to their folders, unless it is there."""
+    from reports.render import SCRIPT, page_script
+
     if _content(folder / SCRIPT) != page_script():
         atomic_write(folder / SCRIPT, page_script())
 
 
 def write_index(out: Path) -> Path:
-    """Write the index page unless it is of these manifests; its owner's alone while a study's folder is."""
+    """Write the index if a manifest changed; private if any folder is."""
+    from reports.pages import index as page
+
     paths, index = sorted(out.glob(f"*/{MANIFEST}")), out / "index.html"
     private = any(not path.parent.stat().st_mode & 0o077 for path in paths)
     contents = {path: _content(path) for path in paths}
     made_of = [private, *(hashlib.sha256(content).hexdigest() for content in contents.values())]
-    mark = f"<!-- {digest([render_index.__module__], 'index', made_of, of_page=True)} -->\n".encode()
+    mark = f"<!-- {digest([page.__name__], 'index', made_of, of_page=True)} -->\n".encode()
     if index.exists() and _content(index).endswith(mark):
         return index
-    entries = [entry for path, content in contents.items() if (entry := entry_of(content, path))]
+    entries = []
+    for path, content in contents.items():
+        study = path.parent.name
+        try:
+            summary = _content(path.with_name("summary.csv"))
+            entries.append(page.Entry.of(study, json.loads(content), summary))
+        except ValueError:
+            _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)
     is_complete = len(entries) == len(paths)  # a damaged manifest is reported each time
-    atomic_write(index, render_index(entries)["index.html"] + (mark if is_complete else b""), private=private)
+    html = page.render_index(entries)["index.html"]
+    atomic_write(index, html + (mark if is_complete else b""), private=private)
     write_script(out)
     return index
-
-
-def entry_of(content: bytes, path: Path) -> Entry | None:
-    """Read a study's entry in the index; None, and a warning, if its manifest or its summary is damaged."""
-    try:
-        return Entry.of(path.parent.name, json.loads(content), _content(path.with_name("summary.csv")))
-    except ValueError:
-        study = path.parent.name
-        _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)
-        return None
 
 
 def _content(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import HeadlineRun, ShowsMore
 from tasks.run.threads import one_blas_thread
-from tasks.study.block import Block
+from tasks.study.expand import Block
 
 
 @guarded

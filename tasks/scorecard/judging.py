@@ -12,9 +12,9 @@ import pandas as pd
 import dpalgos
 from data.store.folders import atomic_write
 from reports.cells import comma
+from reports.error_table import summary_csv
 from reports.pages.scorecard import Judged, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
-from reports.table import summary_csv
 from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
 from tasks.run.collect import read_results

@@ -1,7 +1,7 @@
 """The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -20,7 +20,6 @@ from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
-from tasks.study.block import Block, bundle
 from tasks.study.cron import check_cron
 from tasks.study.estimators import (
     Count,
@@ -31,6 +30,7 @@ from tasks.study.estimators import (
     check_offset,
     with_structure,
 )
+from tasks.study.expand import Block, bundle
 from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
@@ -50,25 +50,6 @@ class Headline(Strict):
     about: str = ""  # the estimator that the study is about, whose line the chart always shows
 
 
-class Printed(Strict):
-    """Numbers printed in a paper, for comparison."""
-
-    delta: DeltaRule
-    epsilon: Number  # inf for the non-private estimator
-    s: tuple[Count, ...]
-    mean: tuple[Number, ...]  # per s, as printed
-    spread: tuple[Number, ...]  # the number in brackets after it
-
-    @model_validator(mode="after")
-    def _as_long(self) -> "Printed":
-        if not len(self.s) == len(self.mean) == len(self.spread):
-            raise ValueError(
-                f"printed.mean and printed.spread need one number per s, got {len(self.mean)} and "
-                f"{len(self.spread)} for {len(self.s)}"
-            )
-        return self
-
-
 class AssumptionSpec(Strict):
     """An assumption of what is public: what, its value, its source."""
 
@@ -82,27 +63,30 @@ class Note(Strict):
 
 
 class TableSpec(Strict):
-    """A table of the page: a metric's means by groups, or the rows of an exhibit."""
+    """A table of the page: a metric's means by groups, the rows of an exhibit, or lines written here."""
 
     title: str
     text: str
     metric: str = ""  # whose means are shown
     panels: tuple[str, ...] = ()  # of which they are; all if left out
     exhibit: str = ""  # or whose rows
-    rows: tuple[str, ...]  # a line for each combination of these columns; of an exhibit, the columns' names
+    lines: tuple[tuple[str | Number, ...], ...] = ()  # or what a paper prints, say
+    rows: tuple[str, ...]  # a line for each combination of these columns; without a metric, their names
     columns: str = ""  # a column for each value of this one
     names: dict[str, str] = Field(default_factory=dict)  # of columns and values
     without_privacy: bool = False  # with errors without privacy, at ε = ∞
-    printed: bool = False  # next to the numbers that a paper prints, and those without privacy
     summaries: tuple[Literal["slope", "at most 1", "geometric mean"], ...] = ()  # over a line's columns
 
     @model_validator(mode="after")
     def _has_one_source(self) -> "TableSpec":
-        if bool(self.metric) == bool(self.exhibit) or bool(self.metric) != bool(self.columns):
+        sources = [name for name in ("metric", "exhibit", "lines") if getattr(self, name)]
+        if len(sources) != 1 or bool(self.metric) != bool(self.columns):
             raise ValueError(
-                f"tables need metric and columns, or exhibit, got metric = {self.metric!r}, columns = "
-                f"{self.columns!r} and exhibit = {self.exhibit!r}"
+                "tables need metric and columns, or exhibit, or lines, got "
+                f"{', '.join([*sources, *['columns'] * bool(self.columns)]) or 'none of them'}"
             )
+        if wrong := [line for line in self.lines if len(line) != len(self.rows)]:
+            raise ValueError(f"lines must have {len(self.rows)} entries, as rows has, got {list(wrong[0])}")
         return self
 
 
@@ -128,7 +112,6 @@ class StudySpec(Strict):
     estimators: tuple[EstimatorSpec, ...] = ()
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
-    printed: tuple[Printed, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     guesses: Guesses = Guesses()
     sha256: str = ""
@@ -265,56 +248,35 @@ class StudySpec(Strict):
     def about(self, dataset: str) -> Dataset:
         return next(problem.about for _, problem in self.panels_on_data() if problem.source == dataset)
 
-    def capped(self, tables: Iterable[DatasetRef]) -> "StudySpec":
-        """Return the study with sizes that its own table has: rows with missing cells may be left out.
-
-        A larger size becomes nine tenths of the rows (or users) that are left, and `not_run` says so.
-        """
-        table = next((each for each in tables if self.analyst_table and each.name == self.name), None)
-        grids = [panel.grid for panel in self.panels if panel.grid] + ([self.grid] if self.grid else [])
-        if table is None or max(n for grid in grids for n in grid.n) <= table.n_units:
-            return self
-        most = table.n_units - table.n_units // 10
-
-        def size(n: int) -> int:
-            return n if n <= table.n_units else most
-
-        def of_grid(grid: Grid | None) -> Grid | None:
-            return grid and grid.model_copy(update={"n": tuple(sorted(set(map(size, grid.n))))})
-
-        unit = self.analyst_table.units[1] if self.analyst_table else "rows"
-        note = (
-            f"Sizes are at most {most:,}, nine tenths of the {table.n_units:,} {unit} that are left without "
-            "missing cells."
-        )
-        panels = (panel.model_copy(update={"grid": of_grid(panel.grid)}) for panel in self.panels)
-        return self.model_copy(
-            update={
-                "grid": of_grid(self.grid),
-                "panels": tuple(panels),
-                "headline": self.headline.model_copy(update={"n": size(self.headline.n)}),
-                "not_run": {**self.not_run, "larger sizes": note},
-            }
-        )
+    def check_sizes(self, table: DatasetRef) -> None:
+        """Refuse sizes above the rows (or users) of its own table that have no missing cells."""
+        largest = max(n for panel in self.panels for n in self.grid_of(panel).n)
+        if self.analyst_table and largest > table.n_units:
+            raise SpecError(
+                f"grid.n must be at most the {table.n_units:,} {self.analyst_table.units[1]} of {self.name} "
+                f"that have no missing cells, got {largest}; take a smaller one, also in [headline]"
+            )
 
     def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
         """Return the panels on a dataset if all of them need the real one, else none."""
         reading = [panel for panel in self.panels if panel.problem.source == dataset]
         return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
 
-    def on(self, brought: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
+    def on(self, tables: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
         """Return the study without the panels whose data cannot be had, and the tables of the others."""
         not_run: dict[str, str] = {}
-        for dataset, raw in brought.items():
+        for dataset, raw in tables.items():
             if not isinstance(raw, DatasetRef):
                 why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
-        tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
+        stored = {name: table for name, table in tables.items() if isinstance(table, DatasetRef)}
+        if own := stored.get(self.name):
+            self.check_sizes(own)
         for one, problem in self.panels_on_data():
-            if (table := tables.get(problem.source)) and (why := problem.lacks(table)):
+            if (table := stored.get(problem.source)) and (why := problem.lacks(table)):
                 not_run[one.name] = f"Panel “{one.name}” did not run, since {why}."
-        return self.without(not_run).model_copy(update={"not_run": not_run}).capped(tables.values()), tables
+        return self.without(not_run).model_copy(update={"not_run": not_run}), stored
 
     def without(self, names: Collection[str]) -> "StudySpec":
         """Return the study without some panels."""

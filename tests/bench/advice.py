@@ -26,7 +26,7 @@ from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.own_table.declared_rows import Guesses
 from tasks.problems.kinds import measure_of
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tasks.study.spec import StudySpec
 from tests.bench.goals import Measurement, shares_held
 from tests.tasks.analyst_tables import initialized

@@ -20,7 +20,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.study.block import Block
+from tasks.study.expand import Block
 from tasks.workers import compute, local_workers
 from tests.bench.goals import Goal, Measurement
 from tests.flows.small_project import Standing

@@ -13,24 +13,31 @@ from reports.results import validate_results
 from tasks.cells import Replicates
 from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import ALL, DatasetSource, Draw
-from tasks.run.block import compute_block
-from tasks.run.tables import fetch, parquet
-from tasks.study.block import Block
+from tasks.run.compute import compute_block
+from tasks.run.datasets import fetch, parquet
+from tasks.study.expand import Block
 from tests.tasks.blocks import measured_of, metrics_of
 
 
 @cache
 def _panels():
-    """Return kind → (its smallest problem, its size, two cells) among all studies."""
+    """Return kind and measure → (the smallest problem, its size, two cells) among all studies."""
     found = {}
     for name in study_names():
         spec = find_study(name)
         for block in spec.blocks("smoke", replicates=3, seed=1):
             problem, n = block.problem, block.replicates.n
-            known = found.get(problem.kind)
+            known = found.get(_name(problem))
             if known is None or problem.cost(n).elements < known[0].cost(known[1]).elements:
-                found[problem.kind] = (problem, n, block.cells[:: max(1, len(block.cells) - 1)])
+                found[_name(problem)] = (problem, n, block.cells[:: max(1, len(block.cells) - 1)])
     return found
+
+
+def _name(problem):
+    return f"{problem.kind} {problem.measure}".strip()
+
+
+_NAMES = sorted([*kinds(), *(f"{name} intervals" for name, kind in kinds().items() if kind.intervals)])
 
 
 @cache
@@ -44,7 +51,7 @@ def tables(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
-@pytest.fixture(params=sorted(kinds()), scope="module")
+@pytest.fixture(params=_NAMES, scope="module")
 def case(request, tables):
     if request.param not in _panels():
         pytest.skip("no shipped study has this kind; the tests of an analyst's own tables run it")
@@ -63,14 +70,14 @@ def case(request, tables):
 
 @pytest.fixture
 def cell(case):
-    return _panels()[case[0].kind][2][0]
+    return _panels()[_name(case[0])][2][0]
 
 
 @pytest.fixture(scope="module")
 def block(case):
     problem, n, _ = case
     about = {"data_source": "stand-in" if isinstance(problem, DatasetSource) else "simulated"}
-    about |= {"work": 1, "n_bytes": 0, "cells": _panels()[problem.kind][2]}
+    about |= {"work": 1, "n_bytes": 0, "cells": _panels()[_name(problem)][2]}
     return Block(replicates=_replicates(n), problem=problem, **about)
 
 

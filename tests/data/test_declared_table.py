@@ -11,13 +11,12 @@ import pytest
 
 from data.dataset import Declaration, DeclaredColumn
 from data.errors import DataError
-from data.formats.canonical import MISSING
+from data.formats.canonical import MISSING, CanonicalBatch
 from data.store.references import read_table
 from data.tables.declared import UserIds
-from data.tables.reading import PartitionedTable, load_numbers
 from data.tables.schema import table_schema
 from data.tables.stored import declared_to_parquet
-from tests.builders import refused
+from tests.builders import checked, load_numbers, refused
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)
 REGION = DeclaredColumn(name="region", categories=("north", "2", "west"))
@@ -108,7 +107,7 @@ def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp
 
 def codes_in_a_release(ids):
     column = UserIds(Path("visits.csv"), "person")
-    column.add(pa.RecordBatch.from_pydict({"person": pa.array(ids)}))
+    column.add(CanonicalBatch(pa.RecordBatch.from_pydict({"person": pa.array(ids)})))
     return column.codes()
 
 
@@ -136,16 +135,14 @@ def test_the_header_says_what_separates_cells(tmp_path, text):
 
 def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
     file = written(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
-    seen: list[pa.RecordBatch] = []
+    seen: list[CanonicalBatch] = []
     load_numbers(file, ["x"], watch=seen.append)
-    assert seen[0].column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
+    assert seen[0].rows.column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
 
 
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):
     for k, rows in enumerate(([], [1.0, 2.0], [])):
         pq.write_table(pa.table({"x": pa.array(rows, pa.float64())}), tmp_path / f"part-{k}.parquet")
-    table = PartitionedTable(tmp_path, ["x"])
-    table.check(lambda _: None)
-    assert [n for _, n in table.partitions] == [2]
+    assert [n for _, n in checked(tmp_path, ["x"]).partitions] == [2]
     (tmp_path / "part-1.parquet").unlink()
-    refused(lambda: PartitionedTable(tmp_path, ["x"]).check(lambda _: None), DataError, "no rows")
+    refused(lambda: checked(tmp_path, ["x"]), DataError, "no rows")

@@ -197,7 +197,6 @@ def test_the_stand_in_says_what_it_is_and_has_the_published_size(name, tmp_path)
 
 N_PEOPLE, N_SNPS = 14, 25
 TEXT = {2: "AA", 1: "AB", 0: "BB", MISSING: "NoCall"}
-CHP = {2: "6", 1: "8", 0: "7", MISSING: "11"}
 
 
 def calls_of(n_snps=N_SNPS, n_people=N_PEOPLE):
@@ -254,7 +253,6 @@ def ingest(dataset, home):
     ("code", "quote", "compress", "n_snps"),
     [
         (TEXT, "", gzip.compress, N_SNPS),
-        (CHP, '"', bytes, N_SNPS),
         (TEXT, '"', bytes, BLOCK_SNPS + 7),
         *((TEXT | {MISSING: absent}, "", bytes, N_SNPS) for absent in ("", "null")),
     ],

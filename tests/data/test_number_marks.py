@@ -7,8 +7,13 @@ from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
+from dpalgos import get_estimator
+from dpalgos.api import build_params
+from tasks.release.design import RowDesign, UnitColumn, question_parameters
 from tests.builders import refused
 
+MEAN = get_estimator("dp_mean")
+PARAMS = build_params(MEAN, {"epsilon": 1.0, "delta": 1e-6, "value_bound": 1.0})
 EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
 
 
@@ -103,3 +108,33 @@ def test_categories_are_compared_as_they_are_written(tmp_path):
     refused(lambda: read(path, other), DataError, "'answers'", "categories")
     coded = DeclaredColumn(name="answers", categories=("1,2", "1.2"), missing=("2,3",))
     np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])
+
+
+HEADERS = [("a,b;c", ";", ["a,b", "c"]), ("a;b,c", ",", ["a;b", "c"]), ("a|b;x", "|", ["a", "b;x"])]
+
+
+@pytest.mark.parametrize(("header", "separator", "names"), HEADERS)
+def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, header, separator, names):
+    path = written(tmp_path, header, separator.join("12"))
+    assert list(table_schema(path, Marks(separator=separator)).types) == names
+    found = read(path, number(names[0]), Marks(separator=separator))
+    np.testing.assert_array_equal(found[names[0]], [1.0])
+
+
+@pytest.mark.parametrize("header", ["a,b;c", "a;b\tc", "a,b\tc", "a|b|c"])
+def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
+    path = written(tmp_path, header, "1;2")
+    for call in (lambda: table_schema(path), lambda: read(path, number("a"))):
+        refused(call, DataError, "separator", "--separator")
+
+
+def test_a_separator_is_no_part_of_what_was_asked():
+    asked = [question_parameters(MEAN, PARAMS, design(mark)) for mark in ("", ";")]
+    assert asked[0] == asked[1]
+    assert asked[0]["rows"]["declaration"]["marks"] == {"decimal": ",", "thousands": ""}
+
+
+def design(separator):
+    marks = Marks(",", separator=separator)
+    declaration = Declaration(columns=(number(),), marks=marks, missing="drop", n_rows=None)
+    return RowDesign(columns=(UnitColumn(name="x"),), declaration=declaration)

@@ -11,10 +11,10 @@ import pytest
 from data.dataset import Declaration, DeclaredColumn
 from data.errors import DataError
 from data.tables.declared import read_declared
-from data.tables.reading import PartitionedTable, load_numbers, opened_table
+from data.tables.reading import opened_table
 from data.tables.schema import table_schema
-from data.tables.sources import files_of
-from tests.builders import refused
+from data.tables.sources import parts_of
+from tests.builders import checked, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
 N = 4
@@ -73,15 +73,15 @@ def test_a_period_is_a_date_that_needs_a_decision(tmp_path):
 def test_rows_are_not_left_out_without_a_word(tmp_path, name):
     written(tmp_path)
     (tmp_path / "_SUCCESS").touch()
-    assert len(files_of(tmp_path)) == 1
+    assert len(parts_of(tmp_path)) == 1
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     pq.write_table(pa.table({"x": [1.0]}), file)
-    refused(lambda: files_of(tmp_path), DataError, name.split("/")[0])
+    refused(lambda: parts_of(tmp_path), DataError, name.split("/")[0])
 
 
 def test_a_file_with_other_columns_is_named(tmp_path):
     written(tmp_path)
     pq.write_table(pa.table({"x": [1.0], "z": [2]}), tmp_path / "zz.parquet")
     refused(lambda: load_numbers(tmp_path, ["x"]), DataError, "zz.parquet")
-    refused(lambda: PartitionedTable(tmp_path, ["x"]).check(lambda _: None), DataError, "zz.parquet")
+    refused(lambda: checked(tmp_path, ["x"]), DataError, "zz.parquet")

@@ -11,6 +11,8 @@ from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from tests.builders import refused
+from tests.contract.moves import largest_moves
+from tests.contract.test_admitted_rows import far_row, recorded
 
 B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
 HIGH = {"epsilon": 1e6, "delta": 1e-6, "intercept": True}
@@ -106,13 +108,14 @@ def test_masked_people_are_those_whose_rows_are_used():
     np.testing.assert_allclose(streamed.estimate, masked.estimate, rtol=1e-6)
 
 
-def units_of(n_first, family="gaussian", counting=None):
-    """Return the sample in units of people, the first of whom has any number of rows."""
+def units_of(n_first, family="gaussian", counting=None, more=0):
+    """Return the sample in units of people, the first of whom has any number of rows; add columns."""
     X, y, people = visits(300, family=family)
+    X = np.column_stack([X, np.random.default_rng(7).uniform(-1, 1, (len(X), more))])
     others = people != 0
     rng = np.random.default_rng(n_first)
     labels = {"gaussian": [-9.0, 9.0], "logistic": [0.0, 1.0], "poisson": [0.0, 90.0]}[family]
-    first = rng.uniform(-9, 9, (n_first, 3)), rng.choice(labels, n_first)
+    first = rng.uniform(-9, 9, (n_first, 3 + more)), rng.choice(labels, n_first)
     sample = Sample(
         np.vstack([first[0], X[others]]),
         np.r_[first[1], y[others]],
@@ -125,9 +128,9 @@ def units_of(n_first, family="gaussian", counting=None):
 def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
     sums = []
     for n_first in (1, 2, 5, 4099):
-        sample = units_of(n_first, family)
-        rows = WhiteRows(sample, get_family(family), np.eye(3) + 0.1, np.array([0.1, 0.2, 0.3]))
-        sums.append(rows.at(np.array([0.3, -0.2, 0.1]))._sums[1:])
+        sample = units_of(n_first, family, more=14)
+        rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
+        sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
     for other in sums[1:]:
         np.testing.assert_array_equal(other, sums[0])
 
@@ -210,3 +213,65 @@ def test_means_over_people_are_means_of_their_means(keywords):
     masked = dpalgos.estimate(name, X, user_ids=people, row_mask=mask, replicates=2, rng=rng(0), **asked)
     assert masked.estimate.shape == (3, 2)
     assert np.abs(masked.estimate.mean(axis=1) - means.mean(axis=0)).max() < 0.1
+
+
+def far_person(rng, n_rows, family):
+    """Return rows of any size, with responses of the family and weights."""
+    rows, responses = zip(*(far_row(rng, 3) for _ in range(n_rows)), strict=True)
+    X, y = np.clip(np.array(rows), -1e60, 1e60), np.clip(np.array(responses), -1e60, 1e60)
+    X[:, -1] = 1.0
+    y = {"gaussian": y, "logistic": (y > 0) * 1.0, "poisson": np.floor(np.abs(y))}[family]
+    return X, y, rng.choice([0.0, 1.0, -3.0, 1e30], n_rows)
+
+
+COUNTING = [{}, {"person_weight": "rows", "max_rows": 4}, {"max_weight": 2.0}]
+
+
+def assert_no_person_shows(rng, family, counting, interval):
+    X, y, people = visits(int(rng.choice([40, 150])), family=family)
+    X[:, -1], others = 1.0, people != 0
+    keywords = {
+        "epsilon": float(rng.choice([0.3, 3.0, 30.0])),
+        "delta": 1e-5,
+        "family": family,
+        "intercept": True,
+    }
+    keywords |= counting | interval
+    estimator = dpalgos.get_estimator("preconditioned_glm").for_unit(people=True)
+    params = estimator.parameters.build(estimator.name, keywords)
+    before = first = None
+    weights = rng.uniform(0, 3, others.sum())
+    for n_rows in rng.choice([1, 2, 7, 60], 2):
+        far_X, far_y, far_weights = far_person(rng, n_rows, family)
+        sample = Sample(
+            np.vstack([far_X, X[others]]),
+            np.r_[far_y, y[others]],
+            user_ids=np.r_[np.zeros(n_rows, dtype=int), people[others]],
+            row_weights=np.r_[far_weights, weights] if "max_weight" in counting else None,
+        )
+        run, answer = recorded(estimator, params, sample, before)
+        if before is not None:
+            np.testing.assert_array_equal(answer, first)
+            moves = largest_moves(before, run)
+            assert max(moves.values()) <= 1 + 1e-9, moves
+        before, first = run, answer
+
+
+@pytest.mark.parametrize(
+    "interval", [{}, {"interval": 0.95}, {"interval": 0.9, "interval_target": "least squares"}]
+)
+@pytest.mark.parametrize("counting", COUNTING)
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_no_person_that_is_admitted_shows(family, counting, interval):
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        assert_no_person_shows(rng, family, counting, interval)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("counting", COUNTING)
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_no_person_that_is_admitted_shows_in_many_tables(family, counting):
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        assert_no_person_shows(rng, family, counting, {"interval": 0.95} if rng.random() < 0.5 else {})

@@ -16,7 +16,7 @@ from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import write_shared
 from tasks.cache import clear_leftovers, prune, result, state_of, stored_results
-from tasks.run.block import table_with_facts
+from tasks.run.compute import table_with_facts
 from tests.builders import refused
 from tests.tasks.blocks import results_table
 
@@ -25,7 +25,7 @@ MADE = {"what": "small public:n=100 · ols", "where": "vm (process 7)", "seconds
 
 
 def stored(name, content=None):
-    made = result("block", ["tasks.run.block"], name)
+    made = result("block", ["tasks.run.compute"], name)
     made.write(content or table_with_facts(results_table([1.0, 2.0]), MADE))
     return made
 
@@ -65,7 +65,7 @@ def test_a_result_that_is_found_counts_as_used(home):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".json"])
 def test_what_does_not_read_is_not_stored(home, damage, suffix):
-    made, arrays = result("design", ["tasks.run.block"], suffix=suffix), io.BytesIO()
+    made, arrays = result("design", ["tasks.run.compute"], suffix=suffix), io.BytesIO()
     np.savez_compressed(arrays, X=np.arange(1000))
     table = table_with_facts(results_table([1.0] * 100), {})
     content = {".parquet": table, ".npz": arrays.getvalue(), ".json": b'{"a": 1}'}[suffix]
@@ -143,7 +143,7 @@ def shared(in_shared_store, home):
 
 
 def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, home):
-    made = result("block", ["tasks.run.block"], "a")
+    made = result("block", ["tasks.run.compute"], "a")
     made.path.unlink()
     assert made.is_stored()
     assert made.path.exists()

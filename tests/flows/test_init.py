@@ -15,8 +15,7 @@ from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
 from tasks.report.build_page import build_page
-from tasks.report.write import page_of
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
 from tests import builders
@@ -206,6 +205,8 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     edited(config, 'name = "?"', 'name = "mine"')
     edited(file, "lower = 200 ", "lower = 0 ")
     assert "'costs'" in " ".join(checked_request(config)[2])
+    edited(config, 'y = "costs"', 'y = "cost"')
+    assert "complete and valid" in command_line("check", config)[1]
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
@@ -223,22 +224,14 @@ def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
         assert "'age'" in refusal(find_study, str(file))
 
 
-def test_sizes_follow_the_rows_that_are_left_and_the_report_says_so(tmp_path, home):
+def test_sizes_above_the_rows_that_are_left_are_refused(tmp_path, home, command_line):
     table = patients(1000)
     table.loc[:199, "age"] = np.nan
     file = study_of_patients(tmp_path, table, response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    spec, stored, results = computed(file, tmp_path)
-    assert max(spec.grid.n) == spec.headline.n == 720 < stored.n_units == 800
-    manifest = manifest_of(spec, stored, results)
-    assert "720" in manifest["not_run"]["larger sizes"]
-    assert pd.read_parquet(results.path)["n"].max() == 720
-    page = page_of(find_study(str(file)), results.path, manifest)[0]
-    (notes,) = [each.facts["notes"] for each in page.sections if each.kind == "trust"]
-    assert any("720" in note and "800" in note for note in notes)
-    whole = study_of_patients(tmp_path, patients(1000), response="cost", name="whole")
-    again, stored, _ = computed(whole, tmp_path)
-    assert again.capped([stored]) is again
+    status, _, err = command_line("run", file, "--profile", "smoke", "--out", tmp_path / "out")
+    assert status == 2
+    assert all(word in err for word in ("grid.n", "at most the 800 rows", "got 900"))
 
 
 def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):
@@ -282,3 +275,30 @@ def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, com
     assert "read the names" in out
     status, _, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
     assert (status, err) == (0, "")
+
+
+def test_a_separator_is_asked_for_and_declared_everywhere(tmp_path, command_line, monkeypatch):
+    open_ledger().open_dataset("other", 1.0, 1e-5)
+    monkeypatch.setattr(Ledger, "contents", lambda _: {"2-" + "0" * 64: "other"})
+    monkeypatch.chdir(tmp_path)
+    table = people(60)[["cost", "age"]].rename(columns={"age": "age;years"})
+    table.to_csv("table.csv", index=False)
+    status, _, err = command_line("init", "mine", "--data", "table.csv")
+    assert (status, "--separator" in err) == (2, True)
+    assert command_line("init", "mine", "--data", "table.csv", "--separator", ",")[0] == 0
+    completed(tmp_path / "mine.toml", (-1e6, 1e6))
+    status, out, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
+    assert (status, err) == (0, "")
+    asked = (
+        "--data",
+        "table.csv",
+        "--config",
+        "mine-release.toml",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-7",
+        "--yes",
+    )
+    status, out, err = command_line("release", "dp_mean", *asked)
+    assert (status, "age;years" in out) == (0, True), err

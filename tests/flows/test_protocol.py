@@ -9,11 +9,11 @@ import pytest
 from small_project import Project, until
 
 import tasks.protocol.prepare
+import tasks.release.release
 from data.ledger import Ledger, open_ledger
-from tasks.advice.releases import simulate_release
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
-from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, written
+from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, rehearse_once, simulate_on_few, written
 
 BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 
@@ -21,8 +21,8 @@ BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    few = lambda request: simulate_release(request, 8)  # noqa: E731
-    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
+    monkeypatch.setattr(tasks.release.release, "rehearse_release", rehearse_once)
     return written(tmp_path, SMALL_N, SMALL)
 
 

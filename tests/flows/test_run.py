@@ -95,7 +95,7 @@ if "-m" not in sys.orig_argv:
         return function(*given, **named)
     module.{function} = killed
 """
-OF_A_BLOCK = {"module": "tasks.run.block", "function": "compute_block"}
+OF_A_BLOCK = {"module": "tasks.run.compute", "function": "compute_block"}
 OF_A_BLOCK["condition"] = "given[0].replicates.n == 100"
 OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimator", "condition": "True"}
 
@@ -122,10 +122,10 @@ def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, sta
 RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
-    import tasks.run.block
+    import tasks.run.compute
     def compute_block(*_):
         raise ValueError("secret 42.5")
-    tasks.run.block.compute_block = compute_block
+    tasks.run.compute.compute_block = compute_block
 """
 
 
@@ -134,7 +134,7 @@ def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project,
     pytest.importorskip("distributed")
     path = patched(project, RAISING)
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
-    assert "dpcost: internal error, ValueError in tasks/run/block.py:" in err
+    assert "dpcost: internal error, ValueError in tasks/run/compute.py:" in err
     assert "PrivacyWarning" not in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
     assert states(project)[0] == ["FAILED"]
@@ -245,13 +245,13 @@ def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project
 
 
 ONE_FAILING = f"""
-import tasks.run.block
-compute_block = tasks.run.block.compute_block
+import tasks.run.compute
+compute_block = tasks.run.compute.compute_block
 def failing(block, *others):
     if block.replicates.study == "small":
         raise ValueError("secret 42.5")
     return compute_block(block, *others)
-tasks.run.block.compute_block = failing
+tasks.run.compute.compute_block = failing
 {DPCOST}
 """
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpalgos
-import tasks.run.block
+import tasks.run.compute
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon, spending
 from flows.studies.find_study import find_study, study_names
 from tasks.problems.problem import DatasetSource
-from tasks.run.tables import fetch, parquet
+from tasks.run.datasets import fetch, parquet
 from tests.independent.accountant import epsilon_of, rho_of
 from tests.tasks.blocks import prepared_data
 
@@ -27,7 +27,7 @@ ROUNDING, GRID = 5e-3, 2e-4
 def events_of(monkeypatch):
     """Events of the cells that were run, by what each was asked; cells side by side have a thread each."""
     found, current = {}, threading.local()
-    run_cell, estimate = tasks.run.block._run_cell, dpalgos.estimate
+    run_cell, estimate = tasks.run.compute._run_cell, dpalgos.estimate
 
     def watched_cell(cell, block, draw):
         current.question = cell.question
@@ -39,14 +39,14 @@ def events_of(monkeypatch):
             found[question] = result.events
         return result
 
-    monkeypatch.setattr(tasks.run.block, "_run_cell", watched_cell)
+    monkeypatch.setattr(tasks.run.compute, "_run_cell", watched_cell)
     monkeypatch.setattr(dpalgos, "estimate", watched_estimate)
     return found
 
 
 def check(block, prepared, events_of):
     """Recompute the ε of every private row of a block; return how many there were."""
-    rows = tasks.run.block.compute_block(block, prepared)
+    rows = tasks.run.compute.compute_block(block, prepared)
     questions = {cell.key: cell.question for cell in block.cells}
     private = rows[(rows["privacy_model"] != "none") & (rows["status"] == "ok")]
     for cell, its_rows in private.groupby("cell"):

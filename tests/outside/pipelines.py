@@ -26,7 +26,7 @@ def home(**variables):
         yield folder
 
 
-def file_of(*inputs, kind="page", module="tasks.run.block"):
+def file_of(*inputs, kind="page", module="tasks.run.compute"):
     return result(kind, [module], *inputs, suffix=".json")
 
 

@@ -24,16 +24,18 @@ import dpalgos
 import dpalgos.formula as private
 from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
+from data.formats.canonical import CanonicalBatch
 from data.formats.plink import open_plink
 from data.ledger.content import Fingerprinter
 from data.tables.declared import UserIds, count_users, read_declared
-from data.tables.reading import load_numbers, opened_table
+from data.tables.reading import opened_table
 from data.tables.schema import table_schema
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.rows.users import user_codes
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMean, DPPoissonRegressor
+from tests.builders import load_numbers
 from tests.outside.pipelines import PIPELINES
 
 REFUSED = DataError, InputError
@@ -142,7 +144,7 @@ def same(*columns):
 
 def released(ids):
     known = UserIds(Path("visits.csv"), "person")
-    known.add(pa.RecordBatch.from_pydict({"person": pa.array(ids)}))
+    known.add(CanonicalBatch(pa.RecordBatch.from_pydict({"person": pa.array(ids)})))
     return np.unique(known.codes()).size
 
 

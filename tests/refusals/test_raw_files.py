@@ -316,8 +316,8 @@ def test_a_question_that_the_data_cannot_answer_is_refused(error, named, use):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_the_raw_archive_of_arrays_is_named_as_unsupported(tmp_path, web, pack):
-    refused(lambda: plink.ingest(plink.served(web, cels(pack)), tmp_path), CorruptSource, "not supported")
+def test_the_raw_archive_of_arrays_is_no_series_matrix(tmp_path, web, pack):
+    refused(lambda: plink.ingest(plink.served(web, cels(pack)), tmp_path), CorruptSource, "series matrix")
 
 
 def source(**changes):

@@ -18,7 +18,7 @@ from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
 from flows.serve import deployments
 from flows.studies.find_study import STUDIES
-from tasks.errors import MENDABLE, SpecError
+from tasks.errors import USER_ERRORS, SpecError
 from tests.builders import people, refused, release_file, words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import edited, initialized, release
@@ -62,7 +62,7 @@ REFUSED = tomllib.loads(Path(__file__).with_name("requests.toml").read_text())
 @pytest.mark.parametrize("row", REFUSED["requests"], ids=str)
 def test_a_refused_request_costs_nothing_and_shows_no_value(ask, home, row):
     asked, *named = row
-    refused(lambda: ask(**asked), MENDABLE, *named, hidden=(SECRET,))
+    refused(lambda: ask(**asked), USER_ERRORS, *named, hidden=(SECRET,))
     assert open_ledger(home).account("people").charges == []
 
 
@@ -80,7 +80,7 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, home, row):
     edited(tmp_path / f"{file}.toml", old, new)
     config, budget = tmp_path / "mine-release.toml", {"epsilon": 0.5, "delta": 1e-7}
     asked = (open_ledger(home), "preconditioned_regression", tmp_path / "table.csv", config)
-    refused(lambda: release(*asked, **budget), MENDABLE, *named)
+    refused(lambda: release(*asked, **budget), USER_ERRORS, *named)
     assert open_ledger(home).account("mine").charges == []
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_request_about_users_costs_nothing(tmp_path, home, ask, ids, cha
     table = pd.read_csv(tmp_path / "people.csv").assign(person=pd.Series(ids))
     table.to_csv(tmp_path / "people.csv", index=False)
     usual = {"y": 'user_id = "person"', "bounds": MEAN_OF_USERS, "estimator": "user_level_mean"}
-    refused(lambda: ask(**{**usual, **changes}), MENDABLE, named, hidden=("Maria",))
+    refused(lambda: ask(**{**usual, **changes}), USER_ERRORS, named, hidden=("Maria",))
     assert open_ledger(home).account("people").charges == []
 
 

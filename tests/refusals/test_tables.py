@@ -14,10 +14,9 @@ from data.ledger.key import load_keys
 from data.store.folders import atomic_write
 from data.store.shared import check_shared_store
 from data.tables.declared import read_declared
-from data.tables.reading import load_numbers
 from data.tables.schema import table_schema
 from data.tables.stored import declared_to_parquet
-from tests.builders import refusals, refused, words
+from tests.builders import load_numbers, refusals, refused, words
 from tests.data.ledger.charging import COST, charged
 from tests.data.ledger.test_content import fingerprint
 

@@ -24,7 +24,7 @@ from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from reports.render import SCRIPT, PageTable, page_script, render_page
 from tasks.report.build_page import build_page
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.builders import CHROMIUM

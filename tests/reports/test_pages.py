@@ -19,6 +19,7 @@ from reports.charts.drawing import CONFIG
 from reports.charts.figure import draw_figure
 from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
 from reports.charts.study import StudyChart
+from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
@@ -27,7 +28,6 @@ from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
-from reports.table import error_table
 from reports.writing import environment, error_bar, num
 from tests.reports.synthetic import entry, replaced
 
@@ -325,14 +325,14 @@ def test_no_two_estimators_of_a_study_share_a_mark():
             assert sorted(marks) == sorted(set(marks)), (name, panel.name)
 
 
-TABLE = {"title": "t", "text": "", "metric": "", "exhibit": "", "printed": False}
+TABLE = {"title": "t", "text": "", "metric": "", "exhibit": ""}
 TABLE |= {"panels": (), "without_privacy": False}
 
 
 def test_a_declared_table_of_some_panels_has_the_errors_without_privacy_at_the_largest_epsilon(results, page):
     about = {**TABLE, "metric": "l2_error", "rows": ("panel", "estimator"), "columns": "epsilon"}
     about |= {"names": {}, "summaries": (), "panels": ("public",), "without_privacy": True}
-    (section,) = draw(page, cells_of(summarize(results), page), None, {"tables": [about], "printed": ()})
+    (section,) = draw(page, cells_of(summarize(results), page), None, {"tables": [about]})
     table = section.facts["table"]
     assert {row[0] for row in table.texts} == {"public"} < set(results["panel"])
     assert table.columns[-1] == "epsilon = ∞"
@@ -350,7 +350,7 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     }
     about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
-    (section,) = draw(page, cells_of(summary, page), None, {"tables": [about], "printed": ()})
+    (section,) = draw(page, cells_of(summary, page), None, {"tables": [about]})
     table = section.facts["table"]
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
     assert table.columns[-3:] == about["summaries"]
@@ -367,7 +367,7 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
     about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
-    page = replaced(page, tables={"tables": [about], "printed": ()})
+    page = replaced(page, tables={"tables": [about]})
     cells = cells_of(summarize(few(results)), page)
     (section,) = draw_exhibits(page, cells, headline_of(cells, page))
     assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
@@ -388,7 +388,7 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
     assert counts == [private.sum(), low.sum()]
     about = {**TABLE, "metric": "coverage", "rows": ("estimator", "code"), "columns": "metric"}
     about |= {"names": {"estimator": "Estimator", "code": "Name", **content}, "summaries": ()}
-    (section,) = draw(page, cells, None, {"tables": [about], "printed": ()})
+    (section,) = draw(page, cells, None, {"tables": [about]})
     rows = {row[1]: row[2:] for row in section.facts["table"].texts}
     assert rows["adassp"] == ["0.900", "0.250", "0.500"]
     assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]

@@ -10,6 +10,7 @@ import pytest
 
 from reports.cells import cells_of
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
+from reports.error_table import error_table
 from reports.page import Axis
 from reports.pages.error_page import headline_sentence, number_to_quote
 from reports.ranking import (
@@ -22,7 +23,6 @@ from reports.ranking import (
     rows_for_the_same,
 )
 from reports.results import summarize
-from reports.table import error_table
 from reports.writing import num, times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")

@@ -19,8 +19,8 @@ from tasks.release.release import Charging
 from tasks.release.request import read_request
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import write_block, write_design
-from tasks.run.tables import analyst_parquet
+from tasks.run.compute import write_block, write_design
+from tasks.run.datasets import analyst_parquet
 from tests.builders import refused
 from tests.tasks.blocks import made_results, result_at, run_of
 
@@ -107,7 +107,7 @@ def computed(file, folder, replicates=2):
     """Ingest and compute a study, smallest and largest size; return its spec, table and results."""
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
-    spec = spec.capped([table])
+    spec.check_sizes(table)
     design, parts = result_at(folder / "design.parquet"), []
     write_design(design, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):

@@ -15,7 +15,7 @@ from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import RunOfStudy, StudyResults
 from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
-from tasks.study.block import Block
+from tasks.study.expand import Block
 
 STEPS = Path(__file__).with_name("steps.toml")  # a study by the number of steps
 
@@ -60,7 +60,7 @@ def prepared_data(problem, table, folder):
 
 
 def result_at(path, *modules):
-    roots = modules or ("tasks.run.block",)
+    roots = modules or ("tasks.run.compute",)
     return CachedFile(str(path), roots, code_digest(roots))
 
 

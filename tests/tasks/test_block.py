@@ -12,7 +12,7 @@ from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
 from tasks.cells import Cell, Replicates, derive_seed
 from tasks.problems.problem import DatasetSource
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}

@@ -15,7 +15,7 @@ from tasks.problems.problem import DatasetSource
 from tests.builders import copied_project, refused
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
-BLOCK = "tasks.run.block"
+BLOCK = "tasks.run.compute"
 
 
 def roots():
@@ -90,7 +90,7 @@ def test_a_plugin_that_another_one_imports_belongs_to_it(copied):
     for content in ("", "X = 1"):
         (folder / "third.py").write_text(content)
         forget()
-        digests.append(code_digest.code_digest(["tasks.run.block", "dpalgos.comparators.first"]))
+        digests.append(code_digest.code_digest(["tasks.run.compute", "dpalgos.comparators.first"]))
     assert digests[0] != digests[1]
     for name in ("first", "second", "third"):
         (folder / f"{name}.py").unlink()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.errors import MENDABLE
+from tasks.errors import USER_ERRORS
 from tests.tasks.analyst_tables import completed, computed, init_study
 
 SECRET = 31337.625  # a number that only the data hold
@@ -88,7 +88,7 @@ def computed_when_mended(file, folder, n_columns):
     for _ in range(n_columns + 1):
         try:
             return computed(file, folder)[2]
-        except MENDABLE as refused:
+        except USER_ERRORS as refused:
             head, *blocks = file.read_text().split("[[data.columns]]\n")
             if constant := re.search(r"^mine has columns that are constant: (.+); leave them", str(refused)):
                 named = ast.literal_eval(f"[{constant[1]}]")
@@ -120,7 +120,7 @@ def outcome(table, folder):
         if table.rng.random() < 0.8:
             file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
         results = computed_when_mended(file, folder, len(table.columns))
-    except MENDABLE as refused:
+    except USER_ERRORS as refused:
         return {str(refused)}
     rows = pd.read_parquet(results.path)
     assert not set(rows["status"]) - {"ok", "refused"}, set(rows["message"])

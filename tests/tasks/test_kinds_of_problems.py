@@ -17,8 +17,8 @@ from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.reference_answer import reference_answer
 from tasks.problems.sources.genotypes import groups_bytes
-from tasks.run.block import compute_block
-from tasks.run.tables import fetch, parquet
+from tasks.run.compute import compute_block
+from tasks.run.datasets import fetch, parquet
 from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of, prepared_data
 
 SNP = find_study("snp")
@@ -227,7 +227,7 @@ def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
     private = [replace(PRIVATE_IHT, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
     cells, prepared = (IHT, *private), labeled_frames()
     beside = compute_block(split_block(cells=cells), prepared)
-    monkeypatch.setattr("tasks.run.block._COLUMNS_PER_FIT", 2401)
+    monkeypatch.setattr("tasks.run.compute._COLUMNS_PER_FIT", 2401)
     alone = compute_block(split_block(cells=cells), prepared)
     left, right = (rows[rows["metric"] == "misclassification"]["value"] for rows in (beside, alone))
     np.testing.assert_allclose(left, right, atol=1e-12)

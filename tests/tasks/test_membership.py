@@ -16,7 +16,7 @@ from reports.results import TRUE_POSITIVE_RATES
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
 from tasks.report.attack_facts import attack_facts
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tests.tasks.blocks import (
     made_answer,
     made_block,
@@ -58,10 +58,10 @@ def test_members_are_who_the_estimator_saw_and_others_are_not(study):
     block = study.blocks("standard", replicates=2, seed=3)[0]
     draws = list(block.problem.draws(block.replicates, None))
     for draw in draws:
-        assert (draw.X[draw.inside[:, 0]] == draw.sample.X).all()
-        assert (draw.inside ^ draw.outside).all()
-        assert not set(map(tuple, draw.X[draw.outside[:, 0]])) & set(map(tuple, draw.sample.X))
-    assert not np.array_equal(draws[0].truth, draws[1].truth)
+        assert (draw.judge.X[draw.judge.inside[:, 0]] == draw.sample.X).all()
+        assert (draw.judge.inside ^ draw.judge.outside).all()
+        assert not set(map(tuple, draw.judge.X[draw.judge.outside[:, 0]])) & set(map(tuple, draw.sample.X))
+    assert not np.array_equal(draws[0].judge.truth, draws[1].judge.truth)
 
 
 def test_a_group_is_traced_through_its_own_frequencies():
@@ -123,7 +123,7 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     y = X @ [1.0, 2.0] + rng.standard_normal(400)
     table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None)
     about = {"response": "median_house_value", "covariates": ("households", "population")}
-    problem = made_problem("interval_resamples", dataset="housing", units="public", **about)
+    problem = made_problem("resamples", measure="intervals", dataset="housing", units="public", **about)
     cell = made_cell("ols", n=300, panel="v", interval=0.95)
     block = made_block(problem, cell, n=300, replicates=60, panel="v", seed=1)
     drawn = list(problem.draws(block.replicates, table))

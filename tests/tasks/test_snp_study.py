@@ -17,7 +17,7 @@ from reports.page import Axis, StudyPage
 from reports.ranking import headline_of
 from reports.results import summarize, validate_results
 from tasks.report.build_page import _limit_guides, _without_signal
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 SNP = find_study("snp")

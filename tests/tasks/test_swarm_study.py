@@ -20,7 +20,7 @@ from reports.page import Axis, StudyPage
 from reports.ranking import headline_of
 from reports.results import summarize
 from tasks.problems.sources.table_splits import MILD_COST
-from tasks.run.block import compute_block
+from tasks.run.compute import compute_block
 from tests.tasks.blocks import made_block, made_cell, prepared_data, results_table
 
 SWARM = find_study("swarm")

@@ -23,9 +23,9 @@ from tasks.cache import result
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index, write_report
-from tasks.run.block import write_block, write_design
+from tasks.run.compute import write_block, write_design
+from tasks.run.datasets import bring, fetch, parquet
 from tasks.run.headline import write_audit, write_exhibits
-from tasks.run.tables import bring, fetch, parquet
 from tasks.run_options import RunOptions
 from tests.tasks.blocks import made_results, result_at, run_of
 
@@ -75,9 +75,9 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
 def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
     problem = find_study("housing").panel("public").problem
-    design = result("design", ["tasks.run.block"], "a design")
+    design = result("design", ["tasks.run.compute"], "a design")
     write_design(design, problem, parquet(raw))
-    rows = result("block", ["tasks.run.block"], "a block")
+    rows = result("block", ["tasks.run.compute"], "a block")
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "elsewhere"))
     write_block(rows, block, design)
     monkeypatch.setenv("DPCOST_HOME", str(home))

@@ -8,7 +8,6 @@ from the means of the rows, each in standard deviations of its column. All error
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,16 +69,9 @@ class RegressionScale:
         yield constant
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ScaledDraw(Draw):
-    """Rows, and the scale of errors on them."""
-
-    scale: MeanScale | RegressionScale
-
-
 def measure_missed(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
-    assert isinstance(draw, ScaledDraw)
-    return {MISSED: np.array([draw.scale.error(coef) for coef in draw.columns(answer.estimate).T])}
+    """Return the errors on the scale of a draw, which is its judge."""
+    return {MISSED: np.array([draw.judge.error(coef) for coef in draw.columns(answer.estimate).T])}
 
 
 EXPLAINED = Measure(measure=measure_missed, metric=lambda traits: MISSED, layout="league_page")

@@ -16,8 +16,8 @@ from tasks.problems.problem import Draw, Measure, Measured, Traits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Candidates(Draw):
-    """Data and an attack on an estimate from them: candidates X, y, of whom the estimator sees some."""
+class Candidates:
+    """An attack on an estimate, the judge of a draw: candidates X, y, of whom the estimator sees some."""
 
     attack: Attack
     truth: np.ndarray  # (d,) or (d, R): what the attack takes as the truth
@@ -29,14 +29,14 @@ class Candidates(Draw):
 
 def measure_scores(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
     """Return each replicate's scores as a column, of members and of others; their sum's ratio; the error."""
-    assert isinstance(draw, Candidates)
-    coef, attack = draw.columns(answer.estimate), draw.attack
-    scores = standardized(attack, draw.X, draw.y, coef)
-    truth = draw.truth if draw.truth.ndim == 2 else draw.truth[:, None]
+    rows: Candidates = draw.judge
+    coef, attack = draw.columns(answer.estimate), rows.attack
+    scores = standardized(attack, rows.X, rows.y, coef)
+    truth = rows.truth if rows.truth.ndim == 2 else rows.truth[:, None]
     return {
-        "members": _chosen(scores, draw.inside),
-        "outsiders": _chosen(scores, draw.outside),
-        "sums": (scores * draw.inside).sum(axis=0) * attack.spread(coef) / attack.unbiased_sum,
+        "members": _chosen(scores, rows.inside),
+        "outsiders": _chosen(scores, rows.outside),
+        "sums": (scores * rows.inside).sum(axis=0) * attack.spread(coef) / attack.unbiased_sum,
         "l2_error": np.linalg.norm(coef - truth, axis=0),
     }
 

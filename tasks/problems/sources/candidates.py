@@ -17,7 +17,7 @@ from dpalgos.audit.tracing import Attack, BoundedMeanAttack, LinearModelAttack, 
 from dpalgos.models.families import get_family
 from tasks.cells import Replicates
 from tasks.problems.measures.membership import MEMBERSHIP, Candidates
-from tasks.problems.problem import ALL, Cost, Kind, Traits
+from tasks.problems.problem import ALL, Cost, Draw, Kind, Traits
 from tasks.problems.sources.genotypes import GenotypeSource
 from tasks.problems.sources.simulated_rows import Simulation
 
@@ -41,16 +41,16 @@ class SimulatedCandidates(Simulation):
     def cost(self, n: int) -> Cost:
         return Cost(elements=2 * n * self.sizes(n)["d"], batch=ALL)
 
-    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Candidates]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one dataset after another; the rows after the first n are not the estimator's."""
         n = replicates.n
         inside = (np.arange(2 * n) < n)[:, None]
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, n, times=2)
             sample = dpalgos.Sample(data.X[:n], None if data.y is None else data.y[:n])
-            candidates: dict[str, Any] = {"X": data.X, "y": data.y, "inside": inside, "outside": ~inside}
-            attack = self._attack_on(data)
-            yield Candidates(sample=sample, first=replicate, attack=attack, truth=data.truth, **candidates)
+            rows: dict[str, Any] = {"X": data.X, "y": data.y, "inside": inside, "outside": ~inside}
+            judge = Candidates(attack=self._attack_on(data), truth=data.truth, **rows)
+            yield Draw(sample=sample, first=replicate, judge=judge)
 
     def _attack_on(self, data: Simulated) -> Attack:
         support = None if self.s is None else data.truth != 0
@@ -97,15 +97,15 @@ class GenotypeCandidates(GenotypeSource):
         with np.load(path) as stored:
             return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
 
-    def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Candidates]:
+    def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Draw]:
         inside, outside, others = draw_roles(len(prepared.X), replicates.n, replicates.row_generators())
         truth = prepared.panel_mean
         if self.truth == "same_population":
             truth = prepared.X.T @ others / others.sum(axis=0)
         sample = dpalgos.Sample(prepared.X, row_mask=inside, n_replicates=replicates.count)
         attack = MeanAttack(mean=truth, noise_std=prepared.panel_std)
-        candidates: dict[str, Any] = {"X": prepared.X, "y": None, "inside": inside, "outside": outside}
-        yield Candidates(sample=sample, first=0, attack=attack, truth=truth, **candidates)
+        rows: dict[str, Any] = {"X": prepared.X, "y": None, "inside": inside, "outside": outside}
+        yield Draw(sample=sample, first=0, judge=Candidates(attack=attack, truth=truth, **rows))
 
 
 KINDS = {

@@ -137,11 +137,7 @@ class SimulatedRows(Simulation):
         return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
 
 
-_LINEAR = {"estimates": "linear_regression"}
-_REPORTS = {"public_rows": 20_000}
 KINDS = {
-    "simulation": Kind(SimulatedRows, ESTIMATION),
-    "local_regression": Kind(SimulatedRows, ESTIMATION, _REPORTS),
-    "interval_simulation": Kind(SimulatedRows, INTERVALS, _LINEAR),
-    "interval_reports": Kind(SimulatedRows, INTERVALS, _REPORTS | _LINEAR),
+    "simulation": Kind(SimulatedRows, ESTIMATION, intervals=INTERVALS),
+    "local_regression": Kind(SimulatedRows, ESTIMATION, {"public_rows": 20_000}, intervals=INTERVALS),
 }

@@ -151,9 +151,7 @@ class UsersWithCandidates(RowSource):
 
 
 KINDS = {
-    "user_simulation": Kind(GaussianUsers, ESTIMATION),
-    "interval_users": Kind(GaussianUsers, INTERVALS),
-    "user_regression_simulation": Kind(UsersOfSigns, ESTIMATION),
-    "interval_user_regression": Kind(UsersOfSigns, INTERVALS),
+    "user_simulation": Kind(GaussianUsers, ESTIMATION, intervals=INTERVALS),
+    "user_regression_simulation": Kind(UsersOfSigns, ESTIMATION, intervals=INTERVALS),
     "user_selection": Kind(UsersWithCandidates, ESTIMATION),
 }

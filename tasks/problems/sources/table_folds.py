@@ -7,7 +7,7 @@ None of that is private. Columns of X are in units of 1/√d: bounds are √d fo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from pydantic import Field
@@ -18,22 +18,20 @@ from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.prediction import PREDICTION, PRINTED
-from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Kind, Traits
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Fit, Kind, Traits, fit_cell
 
 FOLDS = 10
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FoldDraw(Draw):
-    """A fold for each replicate, judged by the rows that it leaves out."""
+def fit_next_to_printed(printed: dict[float, float]) -> Fit:
+    """Return the fit whose answers come with the error that was printed for the cell's ε, if there is one."""
 
-    printed: dict[float, float]  # by ε
+    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        answer = fit_cell(draw, cell, replicates)
+        printed_error = {} if cell.epsilon is None else {PRINTED: printed.get(cell.epsilon)}
+        return replace(answer, diagnostics={**answer.diagnostics, **printed_error})
 
-    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer, with the error that was printed for its ε, if there is one."""
-        answer = super().answer(cell, replicates)
-        printed = {} if cell.epsilon is None else {PRINTED: self.printed.get(cell.epsilon)}
-        return replace(answer, diagnostics={**answer.diagnostics, **printed})
+    return fit
 
 
 class TableFolds(DatasetSource):
@@ -96,7 +94,7 @@ class TableFolds(DatasetSource):
             )
         )
 
-    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[FoldDraw]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         n_rows, numbers = len(prepared.X), np.array(replicates.numbers)
         left_out = n_rows - replicates.n
         rounds = numbers // FOLDS
@@ -107,10 +105,10 @@ class TableFolds(DatasetSource):
         for row, number in zip(mask, numbers, strict=True):
             begin = number % FOLDS * left_out
             row[orders[number // FOLDS - first][begin : begin + left_out]] = False
-        yield FoldDraw(
+        yield Draw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask.T, n_replicates=len(numbers)),
             first=replicates.first,
-            printed=self.printed if self.unit_rows else {},
+            fit=fit_next_to_printed(self.printed if self.unit_rows else {}),
         )
 
 

@@ -1,8 +1,7 @@
 """Random rows or users of a table; the truth is the non-private estimate from all its rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,26 +15,22 @@ from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
-from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
-from tasks.problems.reference_answer import PartialDraw
+from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits, fit_cell
+from tasks.problems.reference_answer import fit_without
 from tasks.problems.registered_table import RegisteredTable
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class UserDraw(Draw):
-    """Rows of users: estimators that take no user ids get rows weighted so that each user counts once."""
-
-    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        if dpalgos.get_estimator(cell.estimator).private:
-            return super().answer(cell, replicates)
-        users, y = self.sample.users, self.sample.y
-        if y is None:
-            rows = dpalgos.Sample(users.means(users.X))
-        else:
-            weights = np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows)
-            root = np.sqrt(weights)
-            rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
-        return Draw.answer(replace(self, sample=rows), cell, replicates)
+def fit_users(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Give each user the weight of one row, for estimators that take no user ids."""
+    if dpalgos.get_estimator(cell.estimator).private:
+        return fit_cell(draw, cell, replicates)
+    users, y = draw.sample.users, draw.sample.y
+    if y is None:
+        rows = dpalgos.Sample(users.means(users.X))
+    else:
+        root = np.sqrt(np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows))
+        rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
+    return fit_cell(replace(draw, sample=rows), cell, replicates)
 
 
 class TableResamples(RegisteredTable):
@@ -83,13 +78,14 @@ class TableSubsamples(RegisteredTable):
         mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
         reference, unit = self.full_answer(prepared), prepared.to_standard
         assert unit is not None
-        draw = Draw if reference.is_whole else partial(PartialDraw, reference=reference)
-        yield draw(
+        yield Draw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
             first=0,
             target=unit @ reference.coef,
             to_target=unit * reference.columns,
             to_signs=self._to_terms(unit),
+            classes=None if reference.is_whole else reference.classes,
+            fit=fit_without(reference.columns),
         )
 
     def _to_terms(self, unit: np.ndarray) -> np.ndarray | None:
@@ -108,7 +104,8 @@ class TableSubsamples(RegisteredTable):
         target, n_users = prepared.to_standard @ self.full_answer(prepared).coef, int(users[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
             drawn = draw_rows(n_users, replicates.n, [rng])[users, 0]
-            yield UserDraw(
+            yield Draw(
+                fit=fit_users,
                 sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
                 first=replicate,
                 target=target,
@@ -145,5 +142,5 @@ class TableSubsamples(RegisteredTable):
 
 KINDS = {
     "subsamples": Kind(TableSubsamples, ESTIMATION),
-    "interval_resamples": Kind(TableResamples, INTERVALS),
+    "resamples": Kind(TableResamples, ESTIMATION, intervals=INTERVALS),
 }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -38,26 +38,24 @@ MILD_COST = {"estimator": "dp_sparse_glm", "baseline": "iht_glm", "factor": 1.25
 _FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SplitDraw(Draw):
-    """Rows of which each replicate's mask says on which to train; the others are for the test."""
+class HeldOutLosses:
+    """Mean squared errors on the rows that a replicate's mask leaves for the test."""
 
-    def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
-        """Return mean squared errors on the test rows less those of least squares on the same rows, (R,)."""
-        return np.asarray(self._losses(self.columns(estimate)) - self._least)
+    def __init__(self, sample: dpalgos.Sample) -> None:
+        assert sample.row_mask is not None
+        self._X, self._y, self._mask = sample.X, sample.response(), sample.row_mask
+
+    def excess(self, coef: np.ndarray) -> np.ndarray:
+        """Return the losses of coefficients (d, R) less those of least squares on the same rows, (R,)."""
+        return np.asarray(self._losses(coef) - self._least)
 
     def _losses(self, coef: np.ndarray) -> np.ndarray:
-        y, mask = self.sample.response(), self.sample.row_mask
-        assert mask is not None
-        squares = (y[:, None] - self.sample.X @ coef) ** 2
-        return np.asarray(squares.mean(axis=0, where=~mask))
+        squares = (self._y[:, None] - self._X @ coef) ** 2
+        return np.asarray(squares.mean(axis=0, where=~self._mask))
 
     @cached_property
     def _least(self) -> np.ndarray:
-        """Mean squared errors of least squares on the same rows, (R,)."""
-        X, y, mask = self.sample.X, self.sample.response(), self.sample.row_mask
-        assert mask is not None
-        fits = [np.linalg.lstsq(X[rows], y[rows], rcond=None)[0] for rows in mask.T]
+        fits = [np.linalg.lstsq(self._X[rows], self._y[rows], rcond=None)[0] for rows in self._mask.T]
         return self._losses(np.stack(fits, axis=1))
 
 
@@ -159,8 +157,10 @@ class TableSplits(RegisteredTable):
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=by_group)
         if self.is_wide:  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
-        yield SplitDraw(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
+        sample = dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count)
+        yield Draw(
+            sample=sample,
+            excess=HeldOutLosses(sample).excess,
             first=replicates.first,
             column_names=prepared.column_names,
         )

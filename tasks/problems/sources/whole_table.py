@@ -1,7 +1,7 @@
 """All rows of a table in every repetition, with new noise; its public bounds are known to estimators."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,24 +10,22 @@ import dpalgos
 from data.collections.league import GROUPS
 from data.prepare.table_design import PreparedTable, Units, public_units
 from tasks.cells import Cell, Replicates
-from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale, ScaledDraw
-from tasks.problems.problem import ALL, Cost, Kind, Traits
+from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale
+from tasks.problems.problem import ALL, Cost, Draw, Fit, Kind, Traits, fit_cell
 from tasks.problems.registered_table import RegisteredTable
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BoundedDraw(ScaledDraw):
-    """Rows with the public bounds of their columns."""
+def fit_within(table: Mapping[str, Any]) -> Fit:
+    """Return the fit in which a table's bounds take the place of the study's keywords of that name."""
+    bounds: dict[str, Any] = {name: tuple(table[name].tolist()) for name in ("lower", "upper")}
+    if table["family"] == "counts":
+        bounds["response_bound"] = table["y_upper"]
 
-    table: Mapping[str, Any]  # rows without a constant, their bounds, the family: for other libraries, too
-
-    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer; the table's bounds take the place of the study's keywords of that name."""
-        bounds: dict[str, Any] = {name: tuple(self.table[name].tolist()) for name in ("lower", "upper")}
-        if self.table["family"] == "counts":
-            bounds["response_bound"] = self.table["y_upper"]
+    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         params = {name: bounds.get(name, value) for name, value in cell.params.items()}
-        return super().answer(replace(cell, params=params), replicates)
+        return fit_cell(draw, replace(cell, params=params), replicates)
+
+    return fit
 
 
 class WholeTable(RegisteredTable):
@@ -54,16 +52,17 @@ class WholeTable(RegisteredTable):
         if n != self.about.n_rows:
             raise ValueError(f"grid.n must be all {self.about.n_rows:,} rows of a table, got {n}; write 'n'")
 
-    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[BoundedDraw]:
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         X, y = prepared.X, prepared.y
-        yield BoundedDraw(
+        yield Draw(
             sample=dpalgos.Sample(X, y, n_replicates=replicates.count),
             first=replicates.first,
-            scale=MeanScale(X) if y is None else RegressionScale(X, y, self.family),
-            table=self._public_table(X, y),
+            judge=MeanScale(X) if y is None else RegressionScale(X, y, self.family),
+            fit=fit_within(self.public_table(X, y)),
         )
 
-    def _public_table(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+    def public_table(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+        """Return rows without a constant, their bounds and the family: for other libraries, too."""
         columns = self.columns()
         centers, scales = public_units(self.about, columns)
         lower, upper = (

@@ -24,7 +24,7 @@ from reports.league import lengthened, rows_of, shortened
 from tasks.cells import Replicates, derive_seed
 from tasks.problems.sources.whole_table import WholeTable
 from tasks.report.manifest import commit
-from tasks.run.tables import fetch, parquet
+from tasks.run.datasets import fetch, parquet
 from tests.bench.league.attack import attack
 from tests.bench.league.libraries import SCRIPTS, Library, proved
 
@@ -39,7 +39,7 @@ def measure(library: Library, epsilons: Sequence[float], repetitions: int) -> It
         for dataset, settings in tables.problems([family]).items():
             problem = WholeTable(kind="whole_table", dataset=dataset, **settings)
             (draw,) = draws(problem, repetitions)
-            library.load(draw.table)
+            library.load(problem.public_table(draw.sample.X, draw.sample.y))
             for title in methods:
                 for epsilon in epsilons:
                     row = {"panel": f"{dataset} {family}", "estimator": title, "epsilon": epsilon}
@@ -56,13 +56,13 @@ def draws(problem: WholeTable, repetitions: int) -> Iterator[Any]:
 
 def fits(library: Library, draw: Any, row: dict[str, Any], repetitions: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each repetition of a fit, or one row with the reason that there is none."""
-    n, named = len(draw.table["X"]), (row["panel"], row["estimator"], row["epsilon"])
+    n, named = len(draw.sample.X), (row["panel"], row["estimator"], row["epsilon"])
     seeds = [derive_seed(SEED, *named, number) % 2**31 for number in range(repetitions)]
     budget = {"epsilon": row["epsilon"], "delta": n**-2.0}
     try:
         found = library.fits(row["estimator"], seeds, **budget)
         replayed = proved(found[0], **budget)
-        errors = [draw.scale.error(np.array(fit["coef"])) for fit in found]
+        errors = [draw.judge.error(np.array(fit["coef"])) for fit in found]
     except InputError as error:
         yield {**row, "replicate": 0, "status": "refused", "message": str(error)}
         return

@@ -19,8 +19,7 @@ from data.formats.canonical import canonical_cells
 from data.ledger import Ledger
 from data.ledger.content import Fingerprinter
 from data.ledger.key import load_keys
-from data.tables.reading import load_numbers
-from tests.builders import refused
+from tests.builders import load_numbers, refused
 
 KEY = b"k" * 32
 

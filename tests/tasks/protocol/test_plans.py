@@ -32,14 +32,23 @@ from tasks.release.spending import room_in, spent_epsilon
 from tasks.report.coefficients import read_record, released_model
 from tests.builders import refused
 from tests.independent.accountant import epsilon_of_rho, rho_of
-from tests.tasks.protocol.trials import EXTRA, SMALL, SMALL_N, edit, trial, written
+from tests.tasks.protocol.trials import (
+    EXTRA,
+    SMALL,
+    SMALL_N,
+    edit,
+    rehearse_once,
+    simulate_on_few,
+    trial,
+    written,
+)
 
 
 @pytest.fixture
 def file(tmp_path, home, monkeypatch):
     """A plan with its data, study and an open budget; tasks run in this process, forecasts on few tables."""
-    few = lambda request: simulate_release(request, 8)  # noqa: E731
-    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", few)
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
+    monkeypatch.setattr(tasks.release.release, "rehearse_release", rehearse_once)
     monkeypatch.setattr(flows.protocol, "release_question", in_process)
     open_ledger(home).open_dataset("trial", 3.0, 1e-6)
     return written(tmp_path, SMALL_N, SMALL)
@@ -70,9 +79,9 @@ def asks(file):
     return bool(questions)
 
 
-def run(file, again=False):
+def run(file, again=False, told=lambda _: None):
     folder = file.parent / "out"
-    flows.protocol.protocol.fn(str(file), str(folder), again)
+    told(flows.protocol.protocol.fn(str(file), str(folder), again))
     return folder / "protocol.html"
 
 
@@ -164,10 +173,17 @@ def test_a_nested_model_may_stand_before_its_release(file):
     assert read_plan(file).plan.questions[0].name == "unadjusted"
 
 
-def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
-    prepared = reserve(file)
+METHODS = ("Noise was drawn", "Unit of privacy", "neighboring data are", "A file with a missing value")
+
+
+def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulation(file, monkeypatch):
+    prepared, methods = reserve(file), []
     assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
-    page = run(file)
+    page = run(file, told=methods.extend)
+    (methods,) = methods
+    assert [methods.count(words) for words in METHODS] == [1] * len(METHODS)
+    assert "ours" not in methods
+    assert "baseline" in methods
     text = page.with_suffix(".md").read_text()
     assert prepared.plan.sha256 in text
     assert "None." in text.partition("## Deviations")[2]
@@ -183,6 +199,11 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge(file):
     assert again["release"]["ledger"]["replayed"]
     assert again["release"]["answer"] == first["release"]["answer"]
     assert len(charges("released")) == 2
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", None)
+    later = prepared_plan(file)
+    assert later.split.epsilons == prepared.split.epsilons
+    assert later.split.total == pytest.approx(prepared.split.total)
+    assert later.table.texts == prepared.table.texts
 
 
 def test_a_reserve_that_does_not_fit_reserves_nothing(file, home):
@@ -203,13 +224,6 @@ def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_mark
     assert (
         text.count("'mean baseline' changed after registration") == 2
     )  # under deviations, and in the methods
-
-
-def test_a_question_that_was_answered_cannot_change(file):
-    reserve(file)
-    run(file)
-    edit(file, ('mean = "baseline"', 'mean = "age"'))
-    refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was charged")
 
 
 def test_corrected_data_are_accepted_after_all_reserves_are_given_back(file):
@@ -330,7 +344,6 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
     refused(lambda: run(file), SpecError, "'mean baseline'")
     assert charges("pending") == ["trial-plan/mean baseline"]
     monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
-    refused(lambda: run(file), SpecError, "is left")
     ledger, account = open_ledger(), open_ledger().account("trial")
     lost = [each.id for each in account.charges if each.state == "pending"]
     refused(
@@ -338,8 +351,11 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
         LedgerError,
         "stays spent",
     )
-    refused(lambda: run(file, again=True), SpecError, "is left")  # the plan took all of it
+    for again in (False, True):  # the plan took all of its epsilon
+        named = "is left", "3", "Raise epsilon"
+        assert "--again" not in refused(lambda again=again: run(file, again=again), SpecError, *named)
     assert prepared.split.total > 2.9
+    assert len(charges()) == 2
 
 
 def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
@@ -431,10 +447,11 @@ def test_what_is_given_back_is_named_in_the_question_before(file):
     assert [each.reserve for each in named] == ["trial-plan/mean baseline"]
 
 
-def test_check_refuses_what_release_would_refuse(file, home):
+def test_an_answered_question_cannot_change_and_check_refuses_what_release_would_refuse(file, home):
     reserve(file)
     run(file)
     edit(file, ('mean = "baseline"', 'mean = "age"'))
+    refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was charged")
     (file.parent / "trial.parquet").unlink()
     account = open_ledger().account("trial")
     refused(lambda: check_charges(prepared_plan(file), account), SpecError, "'mean baseline'", "as it was")
@@ -444,29 +461,6 @@ def test_check_refuses_what_release_would_refuse(file, home):
     edit(file, ('dataset = "trial"', 'dataset = "small"'))
     small = open_ledger().account("small")
     refused(lambda: check_charges(prepare_plan(read_plan(file), small), small), BudgetExhausted, "'small'")
-
-
-def test_a_continuation_simulates_nothing(file, monkeypatch):
-    first = reserve(file)
-    run(file)
-    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", None)
-    again = prepared_plan(file)
-    assert again.split.epsilons == first.split.epsilons
-    assert again.split.total == pytest.approx(first.split.total)
-    assert again.table.texts == first.table.texts
-
-
-def test_a_lost_estimate_is_offered_again_only_if_the_plan_has_epsilon_left(file, monkeypatch, home):
-    reserve(file)
-    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
-    refused(lambda: run(file), SpecError, "'mean baseline'")
-    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
-    for again in (False, True):
-        sentence = refused(
-            lambda again=again: run(file, again=again), SpecError, "is left", "3", "Raise epsilon"
-        )
-        assert "--again" not in sentence
-    assert len(charges()) == 2
 
 
 def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
@@ -510,22 +504,6 @@ def test_planned_tests_are_registered_and_written_on_the_page(file):
     assert (f"{expected:.3f}" if expected >= 0.001 else "< 0.001") in text.replace("\\", "")
     edit(file, ("baseline = 0.5", "baseline = 0.6"))
     assert [line for line in found_deviations(file) if "test was" in line]
-
-
-def test_the_methods_paragraph_is_one_and_says_each_thing_once(file):
-    reserve(file)
-    folder = file.parent / "out"
-    first, *rest = flows.protocol.protocol.fn(str(file), str(folder), False)
-    assert rest == []
-    for words in (
-        "Noise was drawn",
-        "Unit of privacy",
-        "neighboring data are",
-        "A file with a missing value",
-    ):
-        assert first.count(words) == 1, words
-    assert "ours" not in first
-    assert "baseline" in first
 
 
 def test_a_table_of_means_has_a_row_for_each_variable_and_no_test(file):

@@ -1,11 +1,16 @@
 """A trial simulated from public numbers, with its study file and two analysis plans next to this module."""
 
 import tomllib
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy
+
+from dpalgos.hardened_release import rehearse_release
+from tasks.advice.releases import simulate_release
 
 N, SMALL_N = 6000, 1500
 STUDY, PLAN, SMALL = (
@@ -54,3 +59,33 @@ def edit(file, *pairs):
         assert old in text
         text = text.replace(old, new)
     file.write_text(text)
+
+
+def remembered(function):
+    """Call a function once for equal arguments; its results are made of them alone."""
+    results = {}
+
+    def call(*arguments, **keywords):
+        key = repr((arguments, keywords))
+        if key not in results:
+            results[key] = function(*arguments, **keywords)
+        return results[key]
+
+    return call
+
+
+@remembered
+def _simulated_on_few(request):
+    simulated = simulate_release(request, 8)
+    object.__setattr__(simulated, "limits", cache(simulated.limits))
+    return simulated
+
+
+def simulate_on_few(request):
+    """Simulate a release on 8 tables: once for a question, wherever its file is."""
+    data = request.own.data.model_copy(update={"path": "trial.parquet"})
+    own = request.own.model_copy(update={"data": data})
+    return _simulated_on_few(replace(request, own=own))
+
+
+rehearse_once = remembered(rehearse_release)

@@ -16,7 +16,7 @@ from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns, checked_request
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
-from tasks.run.tables import analyst_parquet
+from tasks.run.datasets import analyst_parquet
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES, refused
 from tests.tasks.analyst_tables import (
@@ -219,17 +219,18 @@ def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger,
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
 
 
-@pytest.mark.parametrize(("old", "new"), QUESTIONS["preparations"])
-def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger, old, new):
+def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger):
     file = study(tmp_path, response="cost")
-    first = record_of(asked(tmp_path, ledger))
-    edited(file, old, new)
-    second = record_of(asked(tmp_path, ledger))
-    assert len({record["release"]["methods"].split("All releases")[0] for record in (first, second)}) == 2
-    footnotes = {text_of([record]).split("Differentially private")[1] for record in (first, second)}
-    assert len(footnotes) == 2
-    same = first["release"]["parameters"] == second["release"]["parameters"]
-    assert same == ("a visit" in new)  # which changes no answer
+    text, first = file.read_text(), record_of(asked(tmp_path, ledger, epsilon=30.0))
+    for old, new in QUESTIONS["preparations"]:
+        file.write_text(text)
+        edited(file, old, new)
+        records = first, record_of(asked(tmp_path, ledger, epsilon=30.0))
+        methods = {record["release"]["methods"].split("All releases")[0] for record in records}
+        footnotes = {text_of([record]).split("Differentially private")[1] for record in records}
+        assert (len(methods), len(footnotes)) == (2, 2), new
+        parameters = [record["release"]["parameters"] for record in records]
+        assert (parameters[0] == parameters[1]) == ("a visit" in new)  # which changes no answer
 
 
 def test_a_folder_of_files_is_declared_checked_and_released_like_one_file(tmp_path, ledger, monkeypatch):

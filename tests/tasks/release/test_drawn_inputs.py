@@ -72,6 +72,8 @@ def leaves(value, path=()):
     """Yield the paths to all numbers, texts and absent values of what is drawn from."""
     if dataclasses.is_dataclass(value) and not hasattr(value, "described"):
         for item in dataclasses.fields(value):
+            if item.name == "separator":  # text with another separator is the same data
+                continue
             yield from leaves(getattr(value, item.name), (*path, item.name))
     elif isinstance(value, Mapping):
         for name, each in value.items():

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import AnswerLost
 from data.ledger import Ledger
@@ -21,9 +22,9 @@ from tasks.question import release_question
 from tasks.release.release import draw_answer
 from tests.builders import release_file
 from tests.tasks.analyst_tables import release
-from tests.tasks.protocol.trials import written
+from tests.tasks.protocol.trials import PLAN, SMALL, SMALL_N, simulate_on_few, written
 
-N_KILLS = 24
+N_KILLS = [6, pytest.param(24, marks=pytest.mark.slow)]
 
 
 class Notes:
@@ -68,7 +69,8 @@ def ended(call, seconds=None):
     return os.waitpid(pid, 0)[1]
 
 
-def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twice(tmp_path, notes):
+@pytest.mark.parametrize("n_kills", N_KILLS)
+def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twice(n_kills, tmp_path, notes):
     home, rows = tmp_path / "home", np.random.default_rng(0).uniform(-1, 1, 300)
     pd.DataFrame({"age": rows}).to_csv(tmp_path / "people.csv", index=False)
     Ledger(home).open_dataset("people", 10.0, 1e-6)
@@ -88,7 +90,7 @@ def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twic
     ask(9999)
     longest = time.monotonic() - start
     chance, killed, number = random.Random(0), 0, 0
-    while killed < N_KILLS:
+    while killed < n_kills:
         number += 1
         killed += ended(lambda n=number: show(n), chance.random() * 1.1 * longest) == signal.SIGKILL
     drawn = notes.of("drawn")
@@ -110,8 +112,10 @@ def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twic
     assert Ledger(home).verify().ok
 
 
-def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path, notes, monkeypatch):
-    prepared = prepare_plan(read_plan(written(tmp_path, 1500)))
+@pytest.mark.parametrize(("n_kills", "plan"), [(6, SMALL), pytest.param(24, PLAN, marks=pytest.mark.slow)])
+def test_of_killed_plans_nothing_is_lost_or_drawn_twice(n_kills, plan, tmp_path, notes, monkeypatch):
+    monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
+    prepared = prepare_plan(read_plan(written(tmp_path, SMALL_N, plan)))
     epsilons = dict.fromkeys(prepared.plan.requests, 0.5)
     prepared = replace(prepared, split=replace(prepared.split, epsilons=epsilons))
     chance, killed, number, longest = random.Random(0), 0, 0, None
@@ -126,14 +130,14 @@ def test_of_killed_plans_nothing_is_lost_or_drawn_twice(tmp_path, notes, monkeyp
             except AnswerLost:
                 notes.add(lost=(number, name))
 
-    while killed < N_KILLS:
+    while killed < n_kills:
         number += 1
         home, folder = tmp_path / f"home {number}", tmp_path / f"out {number}"
         monkeypatch.setenv("DPCOST_HOME", str(home))
         Ledger(home).open_dataset("trial", 2.0, 1e-6)
         stored, status = {}, None
         while status != 0:  # until the plan ends undisturbed
-            began, is_undisturbed = time.monotonic(), longest is None or killed == N_KILLS
+            began, is_undisturbed = time.monotonic(), longest is None or killed == n_kills
             seconds = None if is_undisturbed else chance.random() * longest
             status = ended(run_plan, seconds)
             killed += status == signal.SIGKILL

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,17 +17,26 @@ import pytest
 import dpalgos
 import tasks.release.release
 from data.formats.row_groups import RowBlocks
+from data.ledger.content import Fingerprinter
 from data.store.folders import PROJECT_ROOT
-from data.tables.reading import StreamedTable
+from data.tables import streams
+from data.tables.streams import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.dask_cluster import own_cluster
+from tasks.release.request import read_request
+from tasks.release.rows import columns_read, read_rows
 from tasks.workers import map_on_workers
 from tests.flows.small_project import sentence
-from tests.tasks.analyst_tables import numbers_of
+from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
 REGRESSION = CONFIG + 'y = "cost"\n[bounds]\ncovariate_bound = 15.0\nresponse_bound = 5.0\n'
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_held(monkeypatch):
+    monkeypatch.setattr("tasks.release.rows.HELD_NUMBERS", 0)
 
 
 @pytest.fixture
@@ -99,6 +109,88 @@ def test_a_folder_is_the_same_data_and_its_rows_are_never_held(
     assert "'rides'" in sentence(dpcost(*again))
 
 
+REGIONS = ["north", "south", "west"]
+
+
+def patients(n=3000):
+    rng = np.random.default_rng(1)
+    cost = np.where(rng.random(n) < 0.05, -9, rng.integers(0, 9000, n))
+    table = pd.DataFrame(
+        {"age": rng.normal(50, 20, n).round(1), "cost": cost, "weight": rng.normal(70, 9, n)}
+    )
+    return table.assign(region=rng.choice([*REGIONS, "S."], n))
+
+
+@pytest.fixture
+def declared(home, tmp_path):
+    """A study of patients with clipping, missing codes and spellings; and their files, in several forms."""
+    table = patients()
+    table.to_csv(tmp_path / "a.csv", index=False)
+    init_study("mine", tmp_path / "a.csv", folder=tmp_path, response="cost")
+    limits = {"age": (18, 90), "cost": (0, 8000), "weight": (0, 300)}
+    file = completed(tmp_path / "mine.toml", limits, {"region": REGIONS})
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    edited(file, 'name = "cost"', 'name = "cost"\nmissing = ["-9"]')
+    levels = 'levels = { north = ["north"], south = ["S.", "south"], west = ["west"] }'
+    edited(file, f"categories = {REGIONS}", levels)
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=1000)
+    hive = tmp_path / "hive"
+    pq.write_to_dataset(pa.Table.from_pandas(table), hive, partition_cols=["region"])
+    ordered = pd.concat([table[table.region == name] for name in sorted(table.region.unique())])
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for k, rows in enumerate(np.array_split(np.arange(len(table)), 3)):
+        table.iloc[rows].to_parquet(parts / f"{k}.parquet")
+    fs = fsspec.filesystem("memory")
+    for name in ("a.csv", "a.parquet"):
+        fs.pipe(f"/{name}", (tmp_path / name).read_bytes())
+    local = [tmp_path / "a.csv", tmp_path / "a.parquet", parts]
+    return [(table, [*local, "memory://a.csv", "memory://a.parquet"]), (ordered, [hive, hive.as_uri()])]
+
+
+@pytest.mark.parametrize("room", [0, 1e18])
+def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypatch, room):
+    """Categories, clipped cells and codes for missing values are those of a table in memory."""
+    monkeypatch.setattr(streams, "SPARE_BYTES", room)
+    asked = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", epsilon=1.0, delta=1e-6)
+    contents = set()
+    for table, forms in declared:
+        age = np.clip(table.age, 18, 90)
+        is_clipped = (age != table.age) & (table.cost != -9)
+        for form in forms:
+            rows = read_rows(Fingerprinter(b"k" * 32, read=columns_read(asked)), str(form), asked)
+            contents.add((rows.content, rows.exact))
+            assert not isinstance(rows.X, np.ndarray)
+            pieces = [piece for part, _ in rows.X.partitions for piece in part()]
+            X = np.concatenate([np.column_stack(list(columns.values())) for columns, _ in pieces])
+            y = np.concatenate([responses for _, responses in pieces])
+            held, responses = rows.X.in_memory()
+            np.testing.assert_array_equal(X, held)
+            np.testing.assert_array_equal(y, responses)
+            known = (table.cost != -9).to_numpy()
+            at = {name: X[:, j] for j, name in enumerate(rows.columns)}
+            np.testing.assert_allclose(at["age"], np.where(known, (age - 54) / 18, 0), atol=1e-12)
+            south = at["region=south"]
+            assert len(np.unique(south[known & table.region.isin(["south", "S."]).to_numpy()])) == 1
+            assert not X[~known].any()
+            assert not y[~known].any()
+            clipped = rows.clipped[slice(None)]
+            np.testing.assert_array_equal(clipped[:, rows.columns.index("age")], is_clipped)
+    assert len(contents) == 1
+
+
+def test_the_release_of_a_declared_folder_is_drawn_from_its_parts(dpcost, declared, tmp_path):
+    dpcost("ledger", "open", "mine", "--epsilon", 50, "--delta", 1e-5)
+    (_, (csv, parquet, parts, *_)), (_, (hive, _)) = declared
+    asked = ["--config", tmp_path / "mine-release.toml", "--epsilon", 5, "--delta", 1e-6, "--json"]
+    first = json.loads(dpcost("release", "preconditioned_regression", "--data", hive, *asked)[1])
+    for same in (csv, parquet, parts):
+        again = json.loads(dpcost("release", "preconditioned_regression", "--data", same, *asked)[1])
+        assert again["release"]["ledger"]["replayed"]
+        assert numbers_of(again) == numbers_of(first)
+
+
 LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
 QUANTILES = MEAN + '[params]\ntruncation = "private_quantiles"\n'
 OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
@@ -117,7 +209,11 @@ CHANGES = [
 def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
     dpcost, parquet, folder, tmp_path, monkeypatch, file, step, change, question, n_charges
 ):
-    """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
+    """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown.
+
+    Where the disk has no room for the numbers that were checked, files are read again.
+    """
+    monkeypatch.setattr(streams, "SPARE_BYTES", 1e18)
     path = tmp_path / file
     table, place = pd.read_parquet(path), tasks.release.release
     plain_parquet(table, path)
@@ -139,7 +235,6 @@ def test_data_that_change_after_they_were_fingerprinted_are_not_answered(
 def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path):
     users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"') + "concentration_radius = 2.0\n"
     for estimator, config, data, options, message in (
-        ("dp_mean", QUANTILES, folder, [], "needs all rows in memory, so --data must be one file"),
         ("user_level_mean", users, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
         ("dp_mean", MEAN, tmp_path, [], "has folders inside"),

@@ -6,16 +6,17 @@ from typing import Annotated
 import typer
 
 from data.store.output_files import check_outputs
-from flows.cli import options as given
+from flows.cli import options
 
 
 def submodel(
     record: Annotated[
-        Path, given.argument("RECORD", "release.json of a release with intervals, or its folder.")
+        Path, options.argument("RECORD", "release.json of a release with intervals, or its folder.")
     ],
-    formula: Annotated[str, given.option("FORMULA", "Nested model, e.g. 'cost ~ age + C(region)'.")],
+    formula: Annotated[str, options.option("FORMULA", "Nested model, e.g. 'cost ~ age + C(region)'.")],
     test: Annotated[
-        list[str] | None, given.option("HYPOTHESIS", "Hypothesis, e.g. 'age - 10 * smoker = 0'. Repeatable.")
+        list[str] | None,
+        options.option("HYPOTHESIS", "Hypothesis, e.g. 'age - 10 * smoker = 0'. Repeatable."),
     ] = None,
 ) -> None:
     """Compute a model nested in a release, and tests, from its record; spends no ε."""
@@ -31,24 +32,25 @@ def submodel(
 
 def table(
     records: Annotated[
-        list[Path], given.argument("RECORD", "release.json of one or several releases, or their folders.")
+        list[Path], options.argument("RECORD", "release.json of one or several releases, or their folders.")
     ],
     out: Annotated[
         Path | None,
-        given.option("FILE", "Output file: .txt, .md, .csv, .tex, .html or .docx; default: the terminal."),
+        options.option("FILE", "Output file: .txt, .md, .csv, .tex, .html or .docx; default: the terminal."),
     ] = None,
-    methods: Annotated[bool, given.flag("--methods", "Print a paragraph for a methods section.")] = False,
+    methods: Annotated[bool, options.flag("--methods", "Print a paragraph for a methods section.")] = False,
     models: Annotated[
         list[str] | None,
-        given.option(
+        options.option(
             "FORMULA...",
             "Models nested in the release, e.g. 'y ~ a' 'y ~ a + b'; one column each, spends no ε.",
         ),
     ] = None,
     by: Annotated[
-        str, given.option("CATEGORY", "Category of the formulas; a row of means for each level, spends no ε.")
+        str,
+        options.option("CATEGORY", "Category of the formulas; a row of means for each level, spends no ε."),
     ] = "",
-    force: given.Force = False,
+    force: options.Force = False,
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
     from tasks.release.methods import methods_of

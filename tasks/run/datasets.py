@@ -75,7 +75,7 @@ def bring(
     return parquet(raw, spec.stand_in_rows(dataset, options.profile))
 
 
-def tables_at_hand(spec: StudySpec, options: RunOptions) -> Brought | None:
+def stored_tables(spec: StudySpec, options: RunOptions) -> Brought | None:
     """Return the tables of a study if all of them are stored and none can be had that was not."""
 
     def stored(raw: RawFile, stand_in_rows: int | None) -> DatasetRef:
@@ -105,7 +105,7 @@ def bring_datasets(
 ) -> Iterator[DatasetRef]:
     """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
 
-    def brought(name: str) -> DatasetRef:
+    def bring_one(name: str) -> DatasetRef:
         try:
             raw = fetch(name, offline, again=again)
         except Unreachable:
@@ -114,7 +114,7 @@ def bring_datasets(
             raw = fetch(name, offline)
         return parquet(raw, None, again)
 
-    return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
+    return map(bring_one, [get_dataset(name).name for name in names or sorted(load_registry())])
 
 
 def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:

@@ -24,7 +24,7 @@ from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
 from tasks.run.threads import one_blas_thread
-from tasks.study.block import Block
+from tasks.study.expand import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
