@@ -31,6 +31,13 @@ class Derived(Protocol):
     def described(self) -> Mapping[str, Any]:
         """Everything that determines their values, as plain data."""
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of a time to an event, if it is their response."""
+
+    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Return the rows that they are computed from, and the row of the file of each; None if the same."""
+
     def uses_of(self, name: str) -> tuple[str, ...]:
         """Return the declared columns from which one of them is computed."""
 
@@ -67,6 +74,8 @@ class Column:
         The public constant that replaces a missing value; None: the table's rule.
     missing : tuple of str
         Markers of a missing value, in addition to blanks and common markers.
+    periods : tuple of float
+        Public cut points of a time to an event.
     derived : Derived or None
         Computes the column from others; it is then in no file.
     """
@@ -86,6 +95,7 @@ class Column:
     transform: Literal["", "log"] = ""
     impute: Number | str | None = None
     missing: tuple[Text, ...] = ()
+    periods: tuple[Number, ...] = ()
     derived: Annotated[
         InstanceOf[Derived] | None, PlainSerializer(lambda each: each and dict(each.described))
     ] = None

@@ -169,8 +169,8 @@ class Estimator:
 
     @property
     def averages_people(self) -> bool:
-        """Whether people are rows of their own means, for estimators of means that protect people, too."""
-        return self.takes_people and self.task == "mean"
+        """Whether people are rows of their own means, for means and counts that protect people, too."""
+        return self.takes_people and self.task in ("mean", "counts")
 
     def for_unit(self, *, people: bool) -> "Estimator":
         """Return the estimator as it protects rows, or people with all their rows if it can."""

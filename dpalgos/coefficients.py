@@ -20,7 +20,9 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
-RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio"}  # family → the meaning of exp(coefficient)
+HAZARD = "hazard"  # of times to an event, which are fitted as counts
+# family → the meaning of exp(coefficient)
+RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio", HAZARD: "hazard_ratio"}
 SIGN_NOT_KNOWN = "sign not known"
 NO_INTERVAL = "no interval"
 COLUMNS = ("term", "estimate", "std_error", "ci_low", "ci_high", "statistic", "p_value", "note")

@@ -98,6 +98,12 @@ class DeclaredTable:
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
     repairs: tuple[Repair, ...] = ()  # how many were left out, and why
     clipped: tuple[Repair, ...] = ()  # rows with a clipped number, by column
+    # The row of the table of each row of a formula's columns, if its response is a time to an event.
+    persons: npt.NDArray[np.int64] | None = None
+
+    def n_rows_of(self, name: str) -> int:
+        """Return the number of rows of a column of the table, or of the file."""
+        return len(self.table[name]) if name in self.table else int(self.is_complete.sum())
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
@@ -121,12 +127,19 @@ def read_declared(source: Source, declaration: Declaration, *, watch: Watch | No
         table[user_id] = np.unique(reader.ids.codes()[is_complete], return_inverse=True)[1]
     sides = {
         name: np.concatenate(
-            [piece.sides.get(name, np.zeros(piece.is_complete.sum(), np.int8)) for piece in pieces]
+            [piece.sides.get(name, np.zeros(piece.n_rows_of(name), np.int8)) for piece in pieces]
         )
         for name in dict.fromkeys(name for piece in pieces for name in piece.sides)
     }
+    before = np.cumsum([0, *(piece.is_complete.sum() for piece in pieces)])
+    persons = [each.persons + n for each, n in zip(pieces, before, strict=False) if each.persons is not None]
     return DeclaredTable(
-        table=table, is_complete=is_complete, sides=sides, repairs=reader.repairs, clipped=reader.clipped
+        table=table,
+        is_complete=is_complete,
+        sides=sides,
+        repairs=reader.repairs,
+        clipped=reader.clipped,
+        persons=np.concatenate(persons) if persons else None,
     )
 
 
@@ -239,8 +252,8 @@ class DeclaredReader(PartReader):
                 table[column.name] = column_values
             else:
                 table[column.table_columns[0]] = np.log(column_values) if column.transform else column_values
-        _derive(self._declaration, values, table, sides)
-        return DeclaredTable(table=table, is_complete=is_complete, sides=sides)
+        persons = _derive(self._declaration, values, table, sides)
+        return DeclaredTable(table=table, is_complete=is_complete, sides=sides, persons=persons)
 
     def _clip(self, values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, npt.NDArray[np.int8]]:
         """Clip numbers at the public bounds of columns, in place; return the sides by column.
@@ -334,18 +347,27 @@ def _derive(
     values: Mapping[str, npt.NDArray[np.float64]],
     table: dict[str, npt.NDArray[Any]],
     sides: dict[str, npt.NDArray[np.int8]],
-) -> None:
-    """Add the columns that are computed from others; one of a moved number counts as moved."""
+) -> npt.NDArray[np.int64] | None:
+    """Add the columns that are computed from others; one of a moved number counts as moved.
+
+    Columns of a time to an event have rows of person-periods; their persons are returned.
+    """
+    persons: npt.NDArray[np.int64] | None = None
     levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
     for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
         used = {name: values[name] for name in derived.uses if name in values}
         rows = {
             name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
         }
-        table.update(derived.values(rows))
+        for time in set(derived.times) & set(sides):  # a person followed for longer is censored there
+            rows[time] = np.where(sides[time] > 0, np.inf, rows[time])
+        expanded, persons = derived.of_rows(rows)
+        table.update(derived.values(expanded))
         for column, sources in derived.sources.items():
             if is_clipped := [sides[name] != 0 for name in sources if name in sides]:
-                sides[column] = np.any(is_clipped, axis=0).astype(np.int8)
+                moved = np.any(is_clipped, axis=0).astype(np.int8)
+                sides[column] = moved if persons is None else moved[persons]
+    return persons
 
 
 def _listed(faults: Sequence[str]) -> str:

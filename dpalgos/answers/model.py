@@ -53,6 +53,8 @@ class ReleasedModel(ShowsCoefficients):
         The guarantee of the release.
     omitted : OmittedEffect, optional
         For a nested model: the effect of the omitted terms.
+    ratios : str
+        The family whose ratios tables show, if it is not the fitted one: ``"hazard"``.
     rows_of : callable
         Returns the rows (n, k) of the terms and the offset (n,), from rows of data.
     """
@@ -69,6 +71,7 @@ class ReleasedModel(ShowsCoefficients):
     offset: str = ""
     promise: str = ""
     omitted: OmittedEffect | None = None
+    ratios: str = ""
     rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
 
     @property
@@ -91,7 +94,7 @@ class ReleasedModel(ShowsCoefficients):
     def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
         """Return the coefficients with their intervals; NaN if there is no valid one."""
         limits = _limits(self._along(np.eye(len(self.terms))))
-        family = self.released.family.name
+        family = self.ratios or self.released.family.name
         return CoefficientTable(
             terms=list(names or self.terms),
             estimate=limits.mean(axis=0),

@@ -35,6 +35,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
         "response": model.response,
         "intercept": model.intercept,
         "offset": model.offset,
+        "ratios": model.ratios,
         "promise": model.promise,
         "terms": list(model.terms),
         "groups": {name: list(members) for name, members in model.groups.items()},
@@ -67,6 +68,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
             response=str(content["response"]),
             intercept=str(content["intercept"]),
             offset=str(content.get("offset", "")),  # version 2.0 did not store it
+            ratios=str(content.get("ratios", "")),
             promise=str(content["promise"]),
             terms=tuple(content["terms"]),
             groups={name: tuple(members) for name, members in content["groups"].items()},

@@ -23,6 +23,8 @@ ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
 LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learned from public rows
 CONTRASTS = ("Treatment",)  # their columns have the same name in patsy
 _WHOLE_TERMS = ("C", "offset", "exposure")
+SURVIVAL = "Surv"  # a response: Surv(time, event) or Surv(start, stop, event)
+PERIOD = "period"  # the name of the periods in terms
 _NODES: tuple[type, ...] = (
     ast.Expression,
     ast.Name,
@@ -173,7 +175,10 @@ def _read(formula: str, names: _Names) -> Reading:
         others += [] if calls else [term]
         offsets += [ast.unparse(x) if name == "offset" else f"log({ast.unparse(x)})" for name, x in calls]
     for code in response:
-        _check(code, names, formula)
+        if call_of(code)[0] == SURVIVAL:
+            _check_survival(code, names)
+        else:
+            _check(code, names, formula)
     return Reading(formula, names, "".join(response), tuple(others), " + ".join(offsets))
 
 
@@ -331,6 +336,18 @@ def _check(code: str, names: _Names, formula: str) -> None:
             raise InputError(
                 f"formula: {names.spell(code)!r} must be made of columns, numbers, + - * / ** and functions"
             )
+
+
+def _check_survival(code: str, names: _Names) -> None:
+    """Refuse a time to an event that is not made of two or three columns."""
+    node, arguments = ast.parse(code, mode="eval").body, call_of(code)[1]
+    columns = [names.columns.get(ast.unparse(each)) for each in arguments]
+    is_call = isinstance(node, ast.Call) and not node.keywords
+    if not is_call or None in columns or len(columns) not in (2, 3) or len(set(columns)) < len(columns):
+        raise InputError(
+            f"formula: {names.spell(code)!r} must be Surv(time, event) or Surv(start, stop, event), with the "
+            "names of different columns"
+        )
 
 
 def _names_a_column(node: ast.AST, names: _Names) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from dpalgos.declared_units import unit_of_bounds
+from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
@@ -19,12 +20,16 @@ _QUANTILES = 4096
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A declared numeric column: its public bounds, and its public units if they are stated."""
+    """A declared numeric column: its public bounds, and its public units if they are stated.
+
+    A column of times to an event may have ``periods``, its public cut points.
+    """
 
     lower: float
     upper: float
     center: float | None = None
     scale: float | None = None
+    periods: tuple[float, ...] = ()
 
     @property
     def unit(self) -> tuple[float, float]:
@@ -58,6 +63,25 @@ class CategoryColumn:
         """Return the levels at u (n,), with equal frequencies."""
         codes = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
         return np.array([*self.levels, None], dtype=object)[codes]
+
+
+def checked_periods(periods: Any) -> tuple[float, ...]:
+    """Return public cut points as numbers; refuse others."""
+    numbers = np.asarray(periods, dtype=object)
+    try:
+        cuts = np.asarray(numbers, dtype=float)
+    except (TypeError, ValueError):
+        cuts = np.zeros(0)
+    if (
+        cuts.ndim != 1
+        or not 2 <= len(cuts) <= 201
+        or not np.isfinite(cuts).all()
+        or (np.diff(cuts) <= 0).any()
+    ):
+        raise InputError(
+            f"periods must be from 2 to 201 increasing cut points such as [0, 1, 2, 5], got {periods!r}"
+        )
+    return tuple(cuts.tolist())
 
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]

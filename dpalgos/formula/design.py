@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import Reading
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
     ROWS,
     Code,
@@ -30,7 +30,10 @@ from dpalgos.formula.code import (
     rows_for,
 )
 from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:  # imported if a response is a time
+    from dpalgos.formula.survival_time import SurvivalTime
 
 _MOST_COLUMNS = 2_000
 _WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show which terms are identified, and do not move a center
@@ -62,7 +65,8 @@ class FormulaDesign:
     """A formula with declarations.
 
     Names of ``terms`` are those of statsmodels. ``back`` (k, m) maps an estimate in the m fitted columns to
-    the coefficients of the k terms. An offset is the first fitted column, a ``constant`` the last.
+    the coefficients of the k terms. An offset is the first fitted column, a ``constant`` the last. If the
+    response is a time to an event (``survival``), the reading and the columns are those of person-periods.
     """
 
     reading: Reading
@@ -76,9 +80,15 @@ class FormulaDesign:
     references: Mapping[str, Any]  # category → its reference level
     response: SideColumn | None
     offset: SideColumn | None
+    survival: SurvivalTime | None = None
 
     def __reduce__(self) -> Any:
-        return design_of, (self.reading.formula, dict(self.declared))
+        return design_of, (self.reading.formula, dict(self.source))
+
+    @property
+    def source(self) -> Declared:
+        """The declared columns of rows of data: persons, if the response is a time to an event."""
+        return self.survival.declared if self.survival else self.declared
 
     @property
     def formula(self) -> str:
@@ -91,16 +101,20 @@ class FormulaDesign:
     @property
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it needs."""
-        return tuple(self.declared)
+        return tuple(self.source)
 
     def uses_of(self, name: str) -> tuple[str, ...]:
         """Return the declared columns that one of its columns needs."""
+        if self.survival:
+            return self.uses
         return self.reading.left if name == self.derived_response else self.reading.right
 
     @property
     def derived_response(self) -> str:
         """The name of a response that is computed from declared columns, or ""."""
-        return "" if self.response is None or self.response.column else f"~ {self.response.name}"
+        if self.response is None or (self.response.column and not self.survival):
+            return ""
+        return f"~ {self.response.name}"
 
     @property
     def response_column(self) -> str:
@@ -128,11 +142,20 @@ class FormulaDesign:
         return columns
 
     @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of a time to an event, if it is the response."""
+        return tuple(filter(None, [self.survival.start, self.survival.time])) if self.survival else ()
+
+    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], IntArray | None]:
+        """Return rows of person-periods and the row of data of each; the rows and None without a time."""
+        return self.survival.expand(rows) if self.survival else (rows, None)
+
+    @property
     def described(self) -> dict[str, Any]:
         """Everything that determines its columns, as plain data."""
         columns = {
             name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
-            for name, each in sorted(self.declared.items())
+            for name, each in sorted({**self.declared, **self.source}.items())
         }
         exact, reading = self.reading.names.canonical, self.reading
         codes = {
@@ -177,7 +200,10 @@ class FormulaDesign:
         """The formula and its declared columns as plain data; :func:`design_of_declaration` reads it."""
         return {
             "formula": self.formula,
-            "columns": {name: asdict(each) for name, each in self.declared.items()},
+            "columns": {
+                name: {key: value for key, value in asdict(each).items() if value != ()}
+                for name, each in self.source.items()
+            },
         }
 
     def shift(self, center: float) -> FloatArray | float:
@@ -194,9 +220,16 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         Names the part of the formula and the public alternative.
     """
     reading = read_declared(formula, declared)
-    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
     if not any(reading.terms):
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
+    survival = None
+    if reading.response and call_of(reading.response)[0] == SURVIVAL:
+        from dpalgos.formula.survival_time import SurvivalTime
+
+        survival = SurvivalTime.of(reading, declared)
+        assert survival is not None
+        reading, declared = survival.of_periods(reading), survival.columns
+    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
     columns = {name: declared[name] for name in used}
     terms = in_order(reading, columns)
     rows = rows_for(0, columns)
@@ -228,9 +261,13 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         sources_of=tuple(sources),
         constant=constant,
         back=back,
-        references=_references(code),
+        references={
+            PERIOD if survival and name == survival.period else name: level
+            for name, level in _references(code).items()
+        },
         response=_side(reading.response, reading, columns, rows) if reading.response else None,
         offset=offset,
+        survival=survival,
     )
 
 

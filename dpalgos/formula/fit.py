@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, public_rows
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
@@ -23,7 +23,7 @@ from dpalgos.release.checks import are_levels, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
@@ -62,7 +62,7 @@ class FormulaResult(Result):
         design, (center, scale) = self.design, self.response_units
 
         def rows_of(frame: Any) -> tuple[FloatArray, FloatArray]:
-            return design.terms_of(_rows_of(frame, design, design.reading.right))
+            return design.terms_of(declared_rows(frame, design.declared, design.reading.right))
 
         return self.released_model(
             design.terms,
@@ -139,7 +139,7 @@ class FormulaResult(Result):
         """
         design, (center, scale) = self.design, self.response_units
         assert design.response is not None
-        rows = _rows_of(frame, design, design.declared)
+        rows = declared_rows(frame, design.source)
         family = self.about.family or "gaussian"
         reach = residual_bound or design.response.upper - design.response.lower
         found = estimate(
@@ -163,7 +163,7 @@ class FormulaResult(Result):
         """
         if interval is not None:
             return self.model.predict(frame, interval)
-        rows = _rows_of(frame, self.design, self.design.reading.right)
+        rows = declared_rows(frame, self.design.declared, self.design.reading.right)
         center, scale = self.response_units
         linear = scale * self.design.matrix(rows) @ self.estimate + center
         if self.about.family == "logistic":
@@ -250,9 +250,21 @@ def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
     return _fit("poisson", formula, frame, **options)
 
 
-def _fit(
+def _fit(family: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
+    declarations = {
+        key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
+    }
+    design = design_of(formula, declared_columns(family, formula, **declarations))
+    if design.survival:
+        raise InputError(
+            f"formula: {design.survival.name} is for dpalgos.formula.phreg(…), got it in another regression"
+        )
+    return FormulaResult(**fit_design(family, design, frame, **options))
+
+
+def fit_design(
     family: str,
-    formula: str,
+    design: FormulaDesign,
     frame: Any,
     *,
     interval: float | None = 0.95,
@@ -260,21 +272,29 @@ def _fit(
     user: str | None = None,
     weights: str | None = None,
     **options: Any,
-) -> FormulaResult:
-    declarations = {
-        key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
-    }
-    design = design_of(formula, declared_columns(family, formula, **declarations))
+) -> dict[str, Any]:
+    """Fit a formula's design to the rows of a frame; return the fields of its result.
+
+    If the response is a time to an event, each row is a person unless ``user`` names their column.
+    """
     response = design.response
     if response is None:
-        raise InputError(f"formula must have a response on its left, got {formula!r}")
+        raise InputError(f"formula must have a response on its left, got {design.formula!r}")
     if design.offset is not None and family == "gaussian":
         name = design.offset.name.removeprefix("offset(").removesuffix(")")
         raise InputError(
             f"formula: offset({name}) is for logistic and Poisson regressions; in a linear one, subtract it "
             f"from the response, I({response.name} - {name})"
         )
-    rows = _rows_of(frame, design, design.declared)
+    rows: Mapping[str, Any] = declared_rows(frame, design.source)
+    is_clipped = _clipped_rows(frame, design, rows)
+    user_ids = None if user is None else _column(frame, user, "user")
+    row_weights = None if weights is None else _column(frame, weights, "weights")
+    rows, persons = design.of_rows(rows)
+    if persons is not None:
+        is_clipped = is_clipped[persons]
+        user_ids = persons if user_ids is None else np.asarray(unmasked("user", user_ids))[persons]
+        row_weights = None if row_weights is None else np.asarray(unmasked("weights", row_weights))[persons]
     units = (response.center, response.scale) if family == "gaussian" else (0.0, 1.0)
     units = units if design.constant else (0.0, units[1])
     keywords = {
@@ -287,27 +307,20 @@ def _fit(
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     y = (response.values(rows) - units[0]) / units[1]
     X = design.matrix(rows)
-    sample = Sample(
-        X,
-        y,
-        moved=None if interval is None else _clipped_rows(frame, design, rows, X.shape),
-        user_ids=None if user is None else _column(frame, user, "user"),
-        row_weights=None if weights is None else _column(frame, weights, "weights"),
-    )
+    moved = None if interval is None else np.broadcast_to(is_clipped[:, None], X.shape).astype(np.int8)
+    sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=row_weights)
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
     warn_of_none(result.coefficients().interval, result.intervals, columns)
-    return result
+    return vars(result)
 
 
-def _clipped_rows(
-    frame: Any, design: FormulaDesign, rows: Mapping[str, Any], shape: tuple[int, ...]
-) -> IntArray:
-    """Return 1 for rows (n, d) in which a number was clipped to a bound, otherwise 0."""
-    numbers = [name for name, each in design.declared.items() if isinstance(each, NumberColumn)]
+def _clipped_rows(frame: Any, design: FormulaDesign, rows: Mapping[str, Any]) -> BoolArray:
+    """Return whether a number was clipped to a bound, by row of data, (n,)."""
+    numbers = [name for name, each in design.source.items() if isinstance(each, NumberColumn)]
     clipped = [np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers]
-    return np.broadcast_to(np.any(clipped, axis=0)[:, None], shape).astype(np.int8)
+    return np.asarray(np.any(clipped, axis=0))
 
 
 def declared_columns(
@@ -350,11 +363,14 @@ def _column(frame: Any, name: str, where: str) -> Any:
         raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
 
 
-def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Return some columns of a frame, with numbers clipped to their bounds; refuse missing columns."""
+def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return declared columns of a frame, or some of them; refuse missing columns.
+
+    Numbers are clipped to their bounds, except times to an event, which are censored at the longest time.
+    """
     rows: dict[str, Any] = {}
-    for name in names:
-        declared = design.declared[name]
+    for name in columns if names is None else names:
+        declared = columns[name]
         values = np.asarray(unmasked(f"column {name!r}", _column(frame, name, "the formula")))
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
@@ -375,5 +391,5 @@ def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[s
             raise InputError(
                 f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
             )
-        rows[name] = np.clip(numbers, declared.lower, declared.upper)
+        rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
     return rows

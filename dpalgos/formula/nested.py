@@ -62,7 +62,9 @@ def check_nested(design: FormulaDesign, formula: str) -> None:
 
 
 def _read(design: FormulaDesign, formula: str) -> Reading:
-    reading, released = read_declared(formula, design.declared), design.reading
+    reading, released = read_declared(formula, design.source), design.reading
+    if design.survival:
+        reading = design.survival.nested(reading)
     sides = {"response": _exact(released, released.response), "offset": _exact(released, released.offset)}
     _check_sides(reading, sides, [*design.declared])
     if not reading.terms:

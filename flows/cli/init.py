@@ -273,7 +273,10 @@ def _of_formula(
     except InputError as error:
         raise SpecError(f"--{error}") from None
     if len(reading.left) != 1:
-        raise SpecError(f"--formula must have one column on its left, got {formula!r}")
+        raise SpecError(
+            f"--formula must have one column on its left, got {formula!r}; a study has no times to an event: "
+            "leave it out, and write the formula with Surv(…) into the release file"
+        )
     for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")

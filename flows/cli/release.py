@@ -193,6 +193,11 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     request = plan.request
     if request.own is None or not request.level:
         return
+    if request.by_formula and request.by_formula.times:
+        say("there is no forecast of intervals for times to an event")
+        if not yes and not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+            raise SpecError("nothing was charged; repeat the command to release")
+        return
     foreseen = forecast_release(request)
     none = foreseen.chance_of_none
     say("\n".join(_forecast_lines(foreseen, plan)))

@@ -17,7 +17,7 @@ from reports.writing import num, num_in, spreadsheet_text, words
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _LIMITS = "ci_low", "ci_high"
-_RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
+_RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio", "hazard_ratio": "hazard ratio"}
 _ESCAPED = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from data.columns import Column
 from dpalgos.forecast.guesses import Guesses as PlainGuesses
-from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
@@ -26,7 +26,8 @@ def declared_as(column: Column) -> NumberColumn | CategoryColumn:
     """Return the declaration of a column, as formulas and simulators need it."""
     if column.categories:
         return CategoryColumn(column.categories)
-    return NumberColumn(column.lower, column.upper, column.center, column.scale)
+    cuts = checked_periods(column.periods) if column.periods else ()
+    return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts)
 
 
 def check_guesses(guesses: Guesses, declared: Sequence[Column], others: Sequence[str] = ()) -> Guesses:

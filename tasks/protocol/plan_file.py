@@ -150,6 +150,11 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
     own, config = with_formula(own.model_copy(update={"formula": question.formula}), config)
     if faults := [*unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
+    if (design := own.data.formula_of(config.columns.x)) and design.times:
+        raise SpecError(
+            f"formula must have a number or a category on its left, got {question.formula!r}: half-widths of "
+            "hazard ratios are not forecast; release it with a file of its own"
+        )
     budget: Any = {"epsilon": plan.epsilon, "delta": plan.delta, "interval": question.interval}
     return complete_request(config, own, question.estimator or default, path, **budget)
 

@@ -19,7 +19,7 @@ from typing import Any
 from data.columns import Column
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
-from dpalgos.coefficients import covered
+from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
@@ -207,7 +207,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "preparation": preparation_of(request),
         "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),
-        "family": request.family,
+        "family": HAZARD if request.by_formula and request.by_formula.survival else request.family,
         "formula": request.formula,
         "by_formula": request.by_formula is not None,
         "covariates": [*request.columns.x],

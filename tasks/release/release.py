@@ -23,6 +23,7 @@ from dpalgos import Sample
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
+from dpalgos.coefficients import HAZARD
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
 from dpalgos.interval import why_none
@@ -206,7 +207,7 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
     shape = table.rows, len(units.names)
-    return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=table.users)
+    return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
 def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
@@ -360,6 +361,7 @@ def released_model(
         response=design.response.name if design and design.response else request.columns.y or "",
         intercept=units.intercept,
         offset=offset,
+        ratios=HAZARD if design and design.survival else "",
     )
 
 

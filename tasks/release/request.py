@@ -105,6 +105,14 @@ class ReleaseRequest:
         return self.by_formula.offset_bounds if self.by_formula else None
 
     @property
+    def n_users(self) -> int | None:
+        """The declared number of protected users; each row is one if the response is a time to an event."""
+        if self.table is None:
+            return None
+        is_time = self.by_formula is not None and self.by_formula.survival is not None
+        return self.table.users or (self.table.rows if is_time else None)
+
+    @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns of the file that the estimate is made from."""
         uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
@@ -166,8 +174,15 @@ def complete_request(
             "that does not come from the data"
         )
     config = _with_coefficients(config, path)
-    private = releasable(estimator, config.params).for_unit(people=bool(config.columns.user_id))
+    design = own.data.formula_of(config.columns.x) if own else None
+    people = bool(config.columns.user_id or (design and design.survival))
+    private = releasable(estimator, config.params).for_unit(people=people)
     _check_columns(private, config.columns)
+    if design and design.survival and not private.takes_people:
+        raise SpecError(
+            f"{design.survival.name} is for preconditioned_glm, got {estimator}; release that, or another "
+            "response"
+        )
     return ReleaseRequest(
         estimator=private,
         epsilon=epsilon,
@@ -191,6 +206,10 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
     if config.columns.x or config.columns.y not in (None, response):
         raise SpecError("columns must leave x and y to the formula, got both; take one out")
     columns = config.columns.model_copy(update={"x": design.covariates, "y": response})
+    if design.survival:
+        n_periods = len(design.survival.labels)
+        of_people = {"person_weight": "rows", "max_rows": n_periods * (1 + bool(columns.user_id))}
+        config = config.model_copy(update={"params": {"family": "poisson", **of_people, **config.params}})
     own = own.model_copy(update={"data": table})
     return own, config.model_copy(update={"columns": columns})
 

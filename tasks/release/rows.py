@@ -20,7 +20,7 @@ from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredReader, DeclaredTable, UserIds
+from data.tables.declared import DeclaredReader, DeclaredTable, UserIds, read_declared
 from data.tables.marks import FileMarks
 from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
@@ -43,7 +43,7 @@ class ReleaseRows:
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
     design: RowDesign  # how X and y are made from the file
-    clipped: "ClippedCells | None" = None  # None if no cell was clipped at a bound
+    clipped: "ClippedCells | np.ndarray | None" = None  # None if no cell was clipped at a bound
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
     n_rows: int = 0
@@ -132,6 +132,8 @@ def table_as_declared(
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
+    if formula and formula.times:
+        return _person_periods(path, design, units, watch)
     make = partial(_DesignReader, path, design)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
@@ -150,6 +152,36 @@ def table_as_declared(
         units=units,
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
+    )
+
+
+def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Watch) -> ReleaseRows:
+    """Return rows of person-periods; a person who is left out for a missing value has a row of zeros."""
+    assert design.declaration is not None
+    assert design.response is not None
+    read = read_declared(path, design.declaration, watch=watch)
+    assert read.persons is not None
+    if read.repairs and design.user_id:
+        raise DataError(
+            f"{path}: {read.repairs[0].reason}; persons with several rows cannot be released without some of "
+            "them; give the column impute = a public constant"
+        )
+    left_out = np.flatnonzero(~read.is_complete)
+    ids = read.table[design.user_id] if design.user_id else np.flatnonzero(read.is_complete)
+    used = np.repeat([True, False], [len(read.persons), len(left_out)])
+    rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
+    rows[used], y[used] = design.rows(read.table), design.response.values(read.table)
+    names = [*design.names, AT_CENTERS, design.response.name]
+    clipped = np.zeros((len(used), len(names)), dtype=bool)
+    for j, name in enumerate(names):
+        clipped[used, j] = read.sides.get(name, 0)
+    return ReleaseRows(
+        X=rows,
+        y=y,
+        users=np.concatenate([ids[read.persons], left_out]),
+        units=units,
+        design=design,
+        clipped=clipped if clipped.any() else None,
     )
 
 

@@ -58,7 +58,15 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
 def own_table(own: OwnData, path: Path) -> tuple[AnalystTable, FormulaDesign | None]:
     """Return the table with its file's whole path and the columns of the formula, if there is one."""
     table = own.data.model_copy(update={"path": str((path.parent / own.data.path).resolve())})
-    return expand_formula(own.formula, table) if own.formula else (table, None)
+    if not own.formula:
+        return table, None
+    table, design = expand_formula(own.formula, table)
+    if design.times:
+        raise SpecError(
+            f"formula of a study must have a number or a category on its left, got {own.formula!r}; write "
+            "times to an event into a release file"
+        )
+    return table, design
 
 
 def _estimators(plain: dict[str, Any]) -> Any:

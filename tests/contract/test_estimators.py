@@ -67,6 +67,9 @@ def wild(n, rng, d=3):
 def non_private(estimator, X, y):
     if estimator.name == "zero":
         return np.zeros(X.shape[1])
+    if estimator.task == "counts":  # rows, or people, by largest entry
+        X = X if whose(estimator, len(X)) is None else (X[::2] + X[1::2]) / 2
+        return ((X.max(axis=1)[:, None] == X) & (X > 0)).sum(axis=0).astype(float)
     dense = X.mean(axis=0) if estimator.task == "mean" else np.linalg.lstsq(X, y, rcond=None)[0]
     support = np.argsort(-np.abs(dense))[: estimator.example.get("sparsity", len(dense))]
     sparse = np.zeros_like(dense)

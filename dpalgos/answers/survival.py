@@ -1,0 +1,267 @@
+"""Survival curves by group, the logrank test and restricted means, from released counts of persons by cell.
+
+A cell is a group, a period, and whether the person had the event in the period or was censored in it. The
+last period is the time after the longest. For periods k = 1 … K of a group, with E events and C censored:
+
+    at risk n_k = Σ_{i ≥ k} (E_i + C_i),   in effect m_k = n_k − C_k / 2,   hazard h_k = E_k / m_k
+    survival S_k = Π_{i ≤ k} (1 − h_i): Kaplan–Meier of grouped times (the life-table estimate)
+
+Persons are censored in the middle of their period. Finer periods come closer to the curve of exact times.
+
+Counts have noise. Cumulative counts are made monotone first (isotonic regression), so S falls within [0, 1].
+Limits are pointwise and account for both errors. H is −log S, z the normal quantile. The standard errors of H
+are s from sampling (Greenwood) and e from noise. The limits of H are those of MOVER (Zou & Donner 2008):
+
+    H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
+
+Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
+event in the first period. Limits also fall with time: each is extended to the largest one after it, or the
+smallest before it.
+A period is hidden if fewer persons are at risk than five standard deviations of the noise of their number.
+
+The logrank test compares E with what the hazard of all groups together predicts. Its covariance is the
+hypergeometric one plus that of the noise, to first order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+
+from dpalgos.accounting.events import Event
+from dpalgos.coefficients import frame_of
+from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.typing import FloatArray
+
+_VISIBLE = 5.0  # persons at risk must exceed so many standard deviations of their noise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _LifeTable:
+    """One group: counts of events and of censored persons by period (K + 1,), and their noise."""
+
+    events: FloatArray
+    censored: FloatArray
+    noise: FloatArray  # covariance of either, (K + 1, K + 1)
+
+    @cached_property
+    def remaining(self) -> FloatArray:
+        """The matrix (K, K + 1) that brings counts to persons at risk at the start of periods."""
+        return np.triu(np.ones((len(self.events) - 1, len(self.events))))
+
+    @cached_property
+    def halved(self) -> FloatArray:
+        return self.remaining - np.eye(*self.remaining.shape) / 2
+
+    @cached_property
+    def at_risk(self) -> FloatArray:
+        return self.remaining @ (self.events + self.censored)
+
+    @cached_property
+    def exposed(self) -> FloatArray:
+        """Persons at risk, less half of those censored in the period."""
+        return np.maximum(self.remaining @ self.events + self.halved @ self.censored, 1.0)
+
+    @cached_property
+    def hazard(self) -> FloatArray:
+        return np.asarray(np.minimum(self.events[:-1] / self.exposed, 1 - 1 / (2 * self.exposed)))
+
+    @cached_property
+    def visible(self) -> Any:
+        """Whether the number at risk is clear of its noise, in this period and all before, (K,)."""
+        std = np.sqrt(2 * np.diag(self.remaining @ self.noise @ self.remaining.T))
+        return np.logical_and.accumulate(self.at_risk > _VISIBLE * std)
+
+    @cached_property
+    def survival(self) -> FloatArray:
+        return np.asarray(np.cumprod(1 - self.hazard))
+
+    def covariances(self, weights: FloatArray, hazard: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the covariances, of sampling and noise, of weights (q, K) times dE − hazard dm."""
+        m = hazard[:, None]
+        of_events = weights @ (np.eye(*self.remaining.shape) - m * self.remaining)
+        of_censored = -weights @ (m * self.halved)
+        parts = ((of_events, self.events), (of_censored, self.censored))
+        sampling = sum((rows * counts) @ rows.T for rows, counts in parts)
+        return np.asarray(sampling), np.asarray(sum(rows @ self.noise @ rows.T for rows, _ in parts))
+
+    @cached_property
+    def errors(self) -> tuple[FloatArray, FloatArray]:
+        """Covariances of −log S, (K, K): of sampling and noise."""
+        weights = np.tril(np.ones((len(self.hazard),) * 2)) / (self.exposed * (1 - self.hazard))
+        return self.covariances(weights, self.hazard)
+
+    def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper pointwise limits of S, (K,) each."""
+        sampling, noise = (np.diag(each) for each in self.errors)
+        H = -np.log(self.survival)
+        one = 1 / self.exposed[0]  # H, and the standard error, of one event in the first period
+        least = np.maximum(H, one)
+        relative = np.maximum(np.sqrt(sampling), one) / least
+        above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
+        below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
+        above = np.maximum.accumulate(above)
+        below = np.minimum.accumulate(below[::-1])[::-1]
+        return np.exp(-above), np.exp(-np.maximum(below, 0.0))
+
+
+def _monotone(counts: FloatArray) -> FloatArray:
+    """Return counts of at least 0, from the isotonic regression of their cumulative sums."""
+    sums = scipy.optimize.isotonic_regression(np.cumsum(counts)).x
+    return np.diff(np.maximum(sums, 0.0), prepend=0.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LogrankResult:
+    """A logrank test: its statistic, p-value and degrees of freedom."""
+
+    statistic: float
+    pvalue: float
+    df: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SurvivalCurves:
+    """Released survival curves by group.
+
+    Attributes
+    ----------
+    counts : (G, 2, K + 1) array
+        Released counts: by group, events and censored persons by period; the last is after the longest.
+    noise : (K + 1, K + 1) array
+        Covariance of the noise of counts of one kind in one group.
+    periods : tuple of float
+        The K + 1 public cut points, from 0 to the longest time.
+    groups : tuple
+        The public levels.
+    group : str
+        Their column, or "".
+    level : float
+        Confidence level of the limits.
+    promise : str
+        The guarantee in one sentence.
+    events : tuple of Event
+    certified_epsilon : float
+    """
+
+    counts: FloatArray
+    noise: FloatArray
+    periods: tuple[float, ...]
+    groups: tuple[Any, ...] = ("all",)
+    group: str = ""
+    level: float = 0.95
+    promise: str = ""
+    events: tuple[Event, ...] = ()
+    certified_epsilon: float = field(default=np.nan)
+
+    @cached_property
+    def _tables(self) -> list[_LifeTable]:
+        return [
+            _LifeTable(events=_monotone(events), censored=_monotone(censored), noise=self.noise)
+            for events, censored in self.counts
+        ]
+
+    def curves(self) -> Any:
+        """Return the curves, a row per group and cut point.
+
+        Returns
+        -------
+        DataFrame
+            Columns group, time, at_risk, events (since the cut point before), survival, ci_low and ci_high;
+            survival is NaN where too few persons are at risk.
+        """
+        frames: dict[str, list[Any]] = {
+            name: [] for name in ("group", "time", "at_risk", "events", "survival")
+        }
+        frames |= {"ci_low": [], "ci_high": []}
+        for name, table in zip(self.groups, self._tables, strict=True):
+            limits = table.limits(normal_quantile(self.level))
+            hidden = [np.where(table.visible, each, np.nan) for each in (table.survival, *limits)]
+            frames["group"] += [name] * len(self.periods)
+            frames["time"] += self.periods
+            frames["at_risk"] += [*table.at_risk, table.events[-1] + table.censored[-1]]
+            frames["events"] += [0.0, *table.events[:-1]]
+            for column, values in zip(("survival", "ci_low", "ci_high"), hidden, strict=True):
+                frames[column] += [1.0, *values]
+        return frame_of(frames)
+
+    def logrank(self) -> LogrankResult:
+        """Test that all groups have the same survival, by the periods that are shown in all of them."""
+        tables, n_groups = self._tables, len(self.groups)
+        if n_groups < 2:
+            raise InputError("logrank must have two groups or more, got one; name a group after ~")
+        used = np.logical_and.reduce([table.visible for table in tables])
+        if not used.any():
+            return LogrankResult(statistic=np.nan, pvalue=np.nan, df=n_groups - 1)
+        exposed = np.array([table.exposed for table in tables])
+        events = np.array([table.events[:-1] for table in tables])
+        all_events, everyone = events.sum(axis=0), exposed.sum(axis=0)
+        shares, hazard = exposed / everyone, np.minimum(all_events / everyone, 1.0)
+        weights = (np.eye(n_groups)[:, :, None] - shares[:, None]) * used  # (g, h, k)
+        excess = np.einsum("ghk,hk->g", weights, self.counts[:, 0, :-1])
+        ties = all_events * np.maximum(everyone - all_events, 0) / np.maximum(everyone - 1, 1)
+        sampling = np.einsum("gk,hgk,k->gh", shares, weights, ties)
+        noise = sum(table.covariances(weights[:, h], hazard)[1] for h, table in enumerate(tables))
+        covariance = (sampling + noise)[1:, 1:]
+        statistic = float(excess[1:] @ np.linalg.solve(covariance, excess[1:]))
+        return LogrankResult(
+            statistic=statistic,
+            pvalue=float(scipy.special.chdtrc(n_groups - 1, statistic)),
+            df=n_groups - 1,
+        )
+
+    def restricted_means(self, until: float | None = None) -> Any:
+        """Return mean survival times up to a cut point, and differences to the first group.
+
+        Parameters
+        ----------
+        until : float, optional
+            A cut point; by default the last one at which every group is shown.
+
+        Returns
+        -------
+        DataFrame
+            Columns group, mean, ci_low and ci_high, then difference with its limits.
+        """
+        shown = int(min(table.visible.sum() for table in self._tables))
+        last = shown if until is None else _index_of(until, self.periods)
+        if last > shown or last == 0:
+            raise InputError(
+                f"until must be at most {self.periods[shown]:g}, the last time at which every group is "
+                f"shown, got {until!r}"
+            )
+        widths, z = np.diff(self.periods[: last + 1]), normal_quantile(self.level)
+        weights = (widths + np.append(widths[1:], 0.0)) / 2
+        means, variances = [], []
+        for table in self._tables:
+            at = weights * table.survival[:last]
+            means.append(widths[0] / 2 + at.sum())
+            variances.append(at @ np.add(*table.errors)[:last, :last] @ at)
+        mean, half = np.array(means), z * np.sqrt(variances)
+        apart = z * np.sqrt(np.array(variances) + variances[0])
+        difference = mean - mean[0]
+        apart[0] = difference[0] = np.nan
+        low, high = (np.clip(mean + side * half, 0.0, self.periods[last]) for side in (-1, 1))
+        columns = {"group": list(self.groups), "mean": mean, "ci_low": low, "ci_high": high}
+        columns |= {"difference": difference}
+        return frame_of(
+            columns | {"difference_low": difference - apart, "difference_high": difference + apart}
+        )
+
+    def __repr__(self) -> str:
+        title = f"Survival by {self.group}" if self.group else "Survival"
+        return "\n".join(
+            [title, self.curves().to_string(index=False, float_format="{:.4g}".format), self.promise]
+        )
+
+
+def _index_of(time: float, periods: Sequence[float]) -> int:
+    if time not in periods:
+        raise InputError(f"until must be one of the cut points {tuple(periods)}, got {time!r}")
+    return list(periods).index(time)

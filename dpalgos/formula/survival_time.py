@@ -1,0 +1,177 @@
+"""``Surv(time, event)`` in a formula: the columns, the public periods, and rows of person-periods.
+
+A regression of times to an event is a Poisson regression of person-periods. The logarithm of the exposure is
+its offset (Holford 1980; Laird & Olivier 1981). Its formula has the terms of the right side, and the
+period as a category. The names of the three added columns cannot be those of a declared column.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+N_PERIODS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalTime:
+    """A time to an event in a formula.
+
+    Attributes
+    ----------
+    name : str
+        ``Surv(…)`` as the formula writes it.
+    start : str
+        The column of entry times, or "".
+    time, event : str
+        The columns of times, and of whether the event happened then.
+    periods : tuple of float
+        The public cut points, K + 1.
+    declared : mapping
+        The declared columns of the formula.
+    """
+
+    name: str
+    start: str
+    time: str
+    event: str
+    periods: tuple[float, ...]
+    declared: Declared = field(repr=False)
+
+    @classmethod
+    def of(cls, reading: Reading, declared: Declared) -> SurvivalTime | None:
+        """Return the time that is a formula's response, if it is one."""
+        if not reading.response or call_of(reading.response)[0] != SURVIVAL:
+            return None
+        names = [reading.names.columns[ast.unparse(each)] for each in call_of(reading.response)[1]]
+        columns = {name: declared[name] for name in (*reading.left, *reading.right)}
+        *times, event = names
+        text = reading.names.spell(reading.response)
+        for name in times:
+            if not isinstance(columns[name], NumberColumn):
+                raise InputError(f"formula: {name!r} in {text} must be a number, got a category")
+        if others := [name for name in reading.right if name in names]:
+            raise InputError(f"formula: {others[0]!r} is in {text}, and cannot be a covariate, too")
+        start, time = times[0] if len(times) == 2 else "", columns[times[-1]]
+        assert isinstance(time, NumberColumn)
+        first = columns[start].lower if start else 0.0  # type: ignore[union-attr]
+        periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
+        columns |= {times[-1]: replace(time, periods=periods), event: _event(event, columns[event])}
+        return cls(text, start, times[-1], event, periods, columns)
+
+    @property
+    def period(self) -> str:
+        """The name of the added column of periods."""
+        return f"{self.name}: period"
+
+    @property
+    def exposure(self) -> str:
+        """The name of the added column of exposures."""
+        return f"{self.name}: exposure"
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The periods in words, (a, b]."""
+        pairs = zip(self.periods[:-1], self.periods[1:], strict=True)
+        return tuple(f"({low:g}, {high:g}]" for low, high in pairs)
+
+    @cached_property
+    def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
+        """The declared columns of person-periods."""
+        own = {self.start, self.time, self.event}
+        columns = {name: each for name, each in self.declared.items() if name not in own}
+        columns[self.name] = NumberColumn(0.0, 1.0)
+        if len(self.labels) > 1:
+            columns[self.period] = CategoryColumn(self.labels)
+        columns[self.exposure] = NumberColumn(*exposure_bounds(np.array(self.periods)))
+        return columns
+
+    def nested(self, reading: Reading) -> Reading:
+        """Return a nested formula as one of person-periods; it may leave out response and offset."""
+        other = SurvivalTime.of(reading, self.declared)
+        if reading.response and (
+            other is None or (other.start, other.time, other.event) != (self.start, self.time, self.event)
+        ):
+            raise InputError(
+                f"formula must have the response of the release, {self.name}, got "
+                f"{reading.names.spell(reading.response)}; a nested model only leaves out covariates"
+            )
+        own = self.of_periods(reading)
+        return own if reading.offset else replace(own, offset="")
+
+    def of_periods(self, reading: Reading) -> Reading:
+        """Return the formula of person-periods: with the period as a term, and the exposure as offset."""
+        names = replace(
+            reading.names,
+            columns=dict(reading.names.columns),
+            spellings=dict(reading.names.spellings),
+        )
+        event, exposure = (
+            names.alias(names.columns, each, each).strip() for each in (self.name, self.exposure)
+        )
+        terms = reading.terms
+        if len(self.labels) > 1:
+            terms = (*terms, (names.alias(names.columns, self.period, PERIOD).strip(),))
+        offset = " + ".join(filter(None, [reading.offset, f"log({exposure})"]))
+        return replace(
+            reading, names=names, response=event if reading.response else "", terms=terms, offset=offset
+        )
+
+    def happened(self, rows: Mapping[str, Any]) -> BoolArray:
+        """Return whether the event of each person happened, (n,)."""
+        return np.asarray(np.asarray(rows[self.event]) == self.levels_of(self.event)[1])
+
+    def expand(self, rows: Mapping[str, Any]) -> tuple[dict[str, Any], IntArray]:
+        """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""
+        stop = np.asarray(rows[self.time], dtype=float)
+        start = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
+        own = person_periods(start, stop, self.happened(rows), np.array(self.periods))
+        expanded = {name: np.asarray(rows[name])[own.person] for name in self.columns if name in rows}
+        expanded[self.name] = own.event.astype(float)
+        expanded[self.period] = np.array(self.labels, dtype=object)[own.period]
+        expanded[self.exposure] = own.exposure
+        return expanded, own.person
+
+    def cells(self, rows: Mapping[str, Any], group: str) -> FloatArray:
+        """Return the cell of each person, (n, G · 2 · (K + 1)), for counts by group; "" is one group."""
+        levels = list(self.levels_of(group))
+        codes = np.zeros(len(rows[self.time]), dtype=int)
+        if group:
+            values = np.asarray(rows[group])
+            codes = np.select([values == level for level in levels], list(range(len(levels))), -1)
+        time = np.asarray(rows[self.time], dtype=float)
+        return cell_indicators(time, self.happened(rows), codes, len(levels), np.array(self.periods))
+
+    def levels_of(self, group: str) -> tuple[Any, ...]:
+        """Return the public levels of a column of groups; one without a column."""
+        if not group:
+            return ("all",)
+        declared = self.declared[group]
+        if not isinstance(declared, CategoryColumn):
+            raise InputError(f"formula: {group!r} must be a category, got numbers; declare its levels")
+        return declared.levels
+
+
+def _event(name: str, declared: NumberColumn | CategoryColumn) -> CategoryColumn:
+    """Return the two levels of an event; numbers are 0 and 1."""
+    if isinstance(declared, NumberColumn):
+        if (declared.lower, declared.upper) != (0, 1):
+            raise InputError(
+                f"the event {name!r} must be 0 or 1, got bounds {(declared.lower, declared.upper)}; declare "
+                f"other codes as levels, the event last, e.g. levels={{{name!r}: [1, 2]}}"
+            )
+        return CategoryColumn((0, 1))
+    if len(declared.levels) != 2:
+        raise InputError(f"the event {name!r} must have two levels, got {len(declared.levels)}")
+    return declared

@@ -1,0 +1,262 @@
+"""Time to an event: hazard ratios by a private regression, and private survival curves by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpalgos.answers.model import ReleasedModel
+from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.api import estimate
+from dpalgos.central.cumulative_counts import noise_covariance
+from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
+from dpalgos.formula.code import INTERCEPT, read_declared
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
+from dpalgos.formula.design import FormulaDesign, design_of
+from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
+from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.release.noise_source import generator_of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SurvivalResult(FormulaResult):
+    """A private regression of a time to an event: log hazard ratios, and the baseline hazard by period."""
+
+    @property
+    def time(self) -> SurvivalTime:
+        """The time, the event, and the public periods."""
+        assert self.design.survival is not None
+        return self.design.survival
+
+    def coefficients(self, names: Sequence[str] | None = None, **others: Any) -> CoefficientTable:
+        """Return log hazard ratios with their intervals, and hazard ratios; the rest is the baseline."""
+        return replace(super().coefficients(names, **others), family=HAZARD)
+
+    @property
+    def model(self) -> ReleasedModel:
+        """The releases, from which further estimates follow."""
+        return replace(super().model, ratios=HAZARD)
+
+    def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
+        """Return a model nested in this one, by a list of terms or a formula; the baseline stays."""
+        is_list = not isinstance(terms, str) and len(self.time.labels) > 1
+        return super().submodel([*terms, PERIOD] if is_list else terms)
+
+    def baseline(self) -> Any:
+        """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.
+
+        Returns
+        -------
+        DataFrame
+            Columns period, hazard, ci_low and ci_high.
+        """
+        terms, time = list(self.design.terms), self.time
+        R = np.zeros((len(time.labels), len(terms)))
+        R[:, terms.index(INTERCEPT)] = 1.0
+        members = [name for name in self.design.groups.get(PERIOD, ()) if name in terms]
+        for k, name in enumerate(members, len(time.labels) - len(members)):
+            R[k, terms.index(name)] = 1.0
+        found = self.model.t_test((R, np.zeros(len(R))))
+        columns = {"period": time.labels, "hazard": np.exp(found.effect)}
+        low, high = np.exp(found.conf_int().T)
+        return frame_of(columns | {"ci_low": low, "ci_high": high})
+
+    def survival(self, at: Any) -> Any:
+        """Return survival at the cut points for covariates, with pointwise limits.
+
+        Parameters
+        ----------
+        at : pandas.DataFrame or mapping of arrays
+            The covariates, a row for each curve.
+
+        Returns
+        -------
+        DataFrame
+            Columns row, time, survival, ci_low and ci_high. Limits are those of the logarithm of the
+            cumulative hazard, to first order.
+        """
+        time, design = self.time, self.design
+        covariates = [each for each in design.reading.right if each in time.declared]
+        rows = declared_rows(at, design.declared, covariates)
+        n, n_periods = len(next(iter(rows.values()))), len(time.labels)
+        repeated: dict[str, Any] = {name: np.repeat(each, n_periods) for name, each in rows.items()}
+        repeated[time.period] = np.tile(np.array(time.labels, dtype=object), n)
+        repeated[time.exposure] = np.ones(n * n_periods)
+        columns, offset = design.terms_of(repeated)
+        beta = np.asarray(self.params)
+        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * np.diff(time.periods)
+        H = np.cumsum(hazards, axis=1)
+        weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
+        gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
+        found = self.model.t_test((gradient, np.zeros(len(gradient))))
+        low, high = found.conf_int().T
+        ratio, H = np.exp((high - low) / 2), H.ravel()
+        return frame_of(
+            {
+                "row": np.repeat(np.arange(n), n_periods),
+                "time": np.tile(time.periods[1:], n),
+                "survival": np.exp(-H),
+                "ci_low": np.exp(-H * ratio),
+                "ci_high": np.exp(-H / ratio),
+            }
+        )
+
+    def predict(self, frame: Any, interval: float | None = None) -> Any:
+        """Refuse: a prediction is a curve, :meth:`survival`."""
+        raise InputError("predict has no single value of a time to an event; call survival(at=…)")
+
+    def marginal_means(self, name: str, interval: float = 0.95) -> Any:
+        """Refuse: the mean response of a level is a curve, :meth:`survival`."""
+        raise InputError(f"marginal_means has no single value of a time for {name!r}; call survival(at=…)")
+
+    def bin_fit(self, frame: Any, **options: Any) -> FormulaResult:
+        """Refuse: the fit by deciles protects rows, and persons have several."""
+        raise InputError("bin_fit is not for times to an event; call dpalgos.formula.survival(…) by group")
+
+
+def phreg(
+    formula: str,
+    frame: Any,
+    *,
+    periods: Sequence[float] | None = None,
+    user: str | None = None,
+    **options: Any,
+) -> SurvivalResult:
+    """Fit a private regression of a time to an event by formula.
+
+    The hazard is constant within public periods and proportional in the covariates: a Poisson regression of
+    person-periods. A person is protected with all of them. Finer periods come closer to Cox regression.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ arm + age"``, or ``"Surv(start, stop, event) ~ …"`` with entry times. The right
+        side is that of :func:`dpalgos.formula.ols`.
+    frame : pandas.DataFrame or mapping of arrays
+        A row per person; several with ``user``. The event is 1, or the second of two levels. Persons followed
+        beyond the last cut point are censored there.
+    periods : sequence of float, optional
+        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+    user : str, optional
+        The column of persons, if they have several rows. Each has at most ``max_rows`` person-periods, by
+        default twice the number of periods; further ones do not count.
+    **options
+        Those of :func:`dpalgos.formula.ols`: ``epsilon``, ``delta``, ``bounds``, ``levels``, ….
+
+    Returns
+    -------
+    SurvivalResult
+
+    Raises
+    ------
+    InputError
+        If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
+    """
+    design = _design(formula, periods, options)
+    n_periods = len(_time_of(design).labels)
+    options.setdefault("max_rows", n_periods if user is None else 2 * n_periods)
+    return SurvivalResult(**fit_design("poisson", design, frame, user=user, person_weight="rows", **options))
+
+
+def survival(
+    formula: str,
+    frame: Any,
+    *,
+    periods: Sequence[float] | None = None,
+    interval: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+    **options: Any,
+) -> SurvivalCurves:
+    """Release survival curves by group.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ arm"``, by the levels of a category; ``"Surv(time, event) ~ 1"`` for all.
+    frame : pandas.DataFrame or mapping of arrays
+        A row per person.
+    periods : sequence of float, optional
+        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+    interval : float
+        Level of pointwise limits.
+    random_state : int or numpy.random.Generator
+    **options
+        ``epsilon``, ``delta``, ``bounds``, ``levels`` and ``budget``.
+
+    Returns
+    -------
+    SurvivalCurves
+        Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
+    """
+    declared = _declared(formula, periods, options)
+    reading = read_declared(formula, declared)
+    time = SurvivalTime.of(reading, declared)
+    group = "".join(reading.right)
+    if time is None or time.start or len(reading.right) > 1 or reading.offset:
+        raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {formula!r}")
+    levels = time.levels_of(group)
+    cells = time.cells(declared_rows(frame, time.declared), group)
+    rng = generator_of(random_state, in_budget=options.get("budget") is not None)
+    chain = len(time.periods)
+    persons = np.arange(len(cells))  # as in phreg, the unit of a budget is a person
+    found = estimate("cumulative_counts", cells, rng=rng, chain=chain, user_ids=persons, **options)
+    return SurvivalCurves(
+        counts=found.estimate.reshape(len(levels), 2, chain),
+        noise=noise_covariance(chain, float(found.diagnostics["noise_std"][0])),
+        periods=time.periods,
+        groups=levels,
+        group=group,
+        level=interval,
+        promise=found.promise,
+        events=found.events,
+        certified_epsilon=found.certified_epsilon,
+    )
+
+
+def _time_of(design: FormulaDesign) -> SurvivalTime:
+    if design.survival is None:
+        raise InputError(
+            f"formula must have {SURVIVAL}(time, event) on its left, got {design.formula!r}; or call "
+            "dpalgos.formula.ols, logit or poisson"
+        )
+    return design.survival
+
+
+def _design(formula: str, periods: Any, options: dict[str, Any]) -> FormulaDesign:
+    design = design_of(formula, _declared(formula, periods, options))
+    if not design.has_intercept:
+        raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
+    return design
+
+
+def _declared(
+    formula: str, periods: Any, options: dict[str, Any]
+) -> dict[str, NumberColumn | CategoryColumn]:
+    """Return the declared columns; the time has its periods, and the event is 0 or 1 by default."""
+    declarations = {
+        key: dict(options.pop(key, None) or {}) for key in ("bounds", "levels", "center", "scale")
+    }
+    bounds, levels = declarations["bounds"], declarations["levels"]
+    left = read_formula(formula, [*bounds, *levels]).left
+    if len(left) not in (2, 3):
+        raise InputError(f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}")
+    *times, event = left
+    cuts = () if periods is None else checked_periods(periods)
+    for name in times:
+        if cuts:
+            bounds.setdefault(name, (cuts[0], cuts[-1]))
+        if name not in bounds:
+            raise InputError(
+                f"bounds must have the longest time, e.g. {{{name!r}: (0, 10)}}, or state periods"
+            )
+    if event not in bounds:
+        levels.setdefault(event, (0, 1))
+    declared = declared_columns("poisson", formula, **declarations)
+    if cuts and isinstance(last := declared[times[-1]], NumberColumn):
+        declared[times[-1]] = replace(last, periods=cuts)
+    return declared

@@ -1,0 +1,332 @@
+"""Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.duration.survfunc import SurvfuncRight, survdiff
+
+import dpalgos
+from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.central.cumulative_counts import farthest_cells, noise_covariance, strategy
+from dpalgos.formula import ols, phreg, poisson, survival
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.design import design_of
+from dpalgos.formula.fit import declared_rows
+from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, exposure_bounds, person_periods
+from tests.builders import refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
+CUTS = np.array([0.0, 1.0, 2.0, 4.0])
+BUDGET = {"delta": 1e-6, "random_state": 0}
+
+
+def patients(n=2000, seed=0, effect=-0.5):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"arm": rng.choice(["placebo", "drug"], n), "age": rng.uniform(40, 80, n)})
+    hazard = 0.2 * np.exp(effect * (frame["arm"] == "drug") + 0.02 * (frame["age"] - 60))
+    event, censored = rng.exponential(size=n) / hazard, np.minimum(rng.uniform(1, 8, n), 5.0)
+    return frame.assign(time=np.minimum(event, censored), died=(event <= censored).astype(int))
+
+
+ARMS = {"arm": ["placebo", "drug"]}
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "event", "rows"),
+    [
+        (0, 1.5, True, [(0, 1.0, False), (1, 0.5, True)]),
+        (0, 1.0, True, [(0, 1.0, True)]),  # at a cut point: in the period before it
+        (0, 1.0, False, [(0, 1.0, False)]),
+        (0, 0.0, True, [(0, LEAST_EXPOSURE, True)]),
+        (0, 9.0, True, [(0, 1.0, False), (1, 1.0, False), (2, 2.0, False)]),  # censored at the longest
+        (0, 4.0, True, [(0, 1.0, False), (1, 1.0, False), (2, 2.0, True)]),
+        (1.5, 3.0, True, [(1, 0.5, False), (2, 1.0, True)]),
+        (5.0, 9.0, True, [(2, 2 * LEAST_EXPOSURE, False)]),
+        (1.0, 1.5, False, [(1, 0.5, False)]),
+    ],
+)
+def test_a_person_is_divided_at_the_cut_points(start, stop, event, rows):
+    got = person_periods(np.array([start]), np.array([stop]), np.array([event]), CUTS)
+    found = list(zip(got.period.tolist(), got.exposure.tolist(), got.event.tolist(), strict=True))
+    assert found == [(k, pytest.approx(exposure), happened) for k, exposure, happened in rows]
+
+
+TIMES = st.floats(-1, 10, allow_nan=False)
+
+
+@given(st.lists(st.tuples(TIMES, TIMES, st.booleans()), min_size=1, max_size=20))
+def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(people):
+    start, stop, event = (np.array(each) for each in zip(*people, strict=True))
+    got = person_periods(start, stop, event, CUTS)
+    counts = np.bincount(got.person, minlength=len(people))
+    assert counts.min() >= 1
+    assert counts.max() <= len(CUTS) - 1
+    low, high = exposure_bounds(CUTS)
+    assert ((got.exposure >= low) & (got.exposure <= high)).all()
+    assert (np.bincount(got.person, weights=got.event) <= 1).all()
+    alone = person_periods(start[:1], stop[:1], event[:1], CUTS)
+    first = got.person == 0
+    for name in ("period", "exposure", "event"):
+        np.testing.assert_array_equal(getattr(got, name)[first], getattr(alone, name))
+    cells = cell_indicators(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS)
+    assert (cells.sum(axis=1) == 1).all()
+
+
+def test_cells_put_events_before_a_cut_point_and_censored_persons_after_it():
+    time, event = np.array([1.0, 1.0, 4.0, 4.0, 9.0]), np.array([True, False, True, False, True])
+    cells = cell_indicators(time, event, np.zeros(5, dtype=int), 1, CUTS).reshape(5, 2, 4)
+    assert [tuple(map(int, np.argwhere(each)[0])) for each in cells] == [
+        (0, 0),
+        (1, 1),
+        (0, 2),
+        (1, 3),
+        (0, 3),
+    ]
+    assert not cell_indicators(time, event, np.full(5, -1), 1, CUTS).any()
+
+
+@pytest.mark.parametrize(("chain", "n_cells"), [(3, 12), (10, 40), (12, 5), (33, 66)])
+def test_the_sensitivity_of_cells_is_the_largest_distance_of_two_columns(chain, n_cells):
+    A = np.column_stack([strategy(chain, n_cells), np.zeros(n_cells)])
+    distances = np.linalg.norm(A[:, :, None] - A[:, None, :], axis=0)
+    one, other, largest = farthest_cells(chain, n_cells)
+    assert largest == pytest.approx(distances.max())
+    assert np.linalg.norm(A[:, one] - A[:, other]) == pytest.approx(largest)
+    if chain > 9 and n_cells >= chain:  # a square root of cumulative sums
+        root = strategy(chain, chain)
+        np.testing.assert_allclose(root @ root, np.tril(np.ones((chain, chain))), atol=1e-12)
+
+
+def released(frame, formula="Surv(time, died) ~ arm", **options):
+    levels = ARMS if "arm" in formula else None
+    return survival(formula, frame, **{"levels": levels, "epsilon": 1.0, **BUDGET, **options})
+
+
+def test_a_large_epsilon_gives_the_curves_and_the_tests_of_statsmodels():
+    frame = patients(4000, effect=-0.15)
+    cuts = np.linspace(0, 5, 101)
+    found = released(frame, periods=cuts, epsilon=1e6)
+    table = found.curves()
+    for arm, own in frame.groupby("arm"):
+        exact = SurvfuncRight(own["time"], own["died"])
+        at = np.searchsorted(exact.surv_times, cuts, side="right") - 1
+        curve = np.where(at >= 0, exact.surv_prob[at], 1.0)
+        std = np.where(at >= 0, exact.surv_prob_se[at], 0.0)
+        got = table[table["group"] == arm]
+        np.testing.assert_allclose(got["survival"], curve, atol=2e-3)
+        inner = curve < 0.97
+        np.testing.assert_allclose((got["ci_high"] - got["ci_low"])[inner], 3.92 * std[inner], rtol=0.06)
+        assert got["at_risk"].iloc[0] == pytest.approx(len(own))
+    chi2, pvalue = survdiff(frame["time"], frame["died"], frame["arm"])
+    test = found.logrank()
+    assert test.statistic == pytest.approx(chi2, rel=0.02)
+    assert np.log(test.pvalue) == pytest.approx(np.log(pvalue), rel=0.05)
+    areas = [np.trapezoid(each["survival"], each["time"]) for _, each in table.groupby("group", sort=False)]
+    np.testing.assert_allclose(found.restricted_means(5.0)["mean"], areas)
+
+
+def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
+    """Return curves of exponential times, without reading a frame."""
+    cuts, chain = np.linspace(0, 4, n_periods + 1), n_periods + 1
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        group = rng.integers(0, 2, n)
+        event, censored = rng.exponential(size=n) / np.array(hazards)[group], rng.uniform(1, 6, n)
+        cells = cell_indicators(np.minimum(event, censored), event <= censored, group, 2, cuts)
+        options = {"epsilon": epsilon, "delta": 1e-6, "chain": chain, "rng": rng}
+        result = dpalgos.estimate("cumulative_counts", cells, **options)
+        noise = noise_covariance(chain, float(result.diagnostics["noise_std"][0]))
+        counts = result.estimate.reshape(2, 2, chain)
+        yield SurvivalCurves(counts=counts, noise=noise, periods=tuple(cuts), groups=(0, 1))
+
+
+@pytest.mark.parametrize(("n", "epsilon", "n_periods"), [(1000, 1.0, 8), (1000, 3.0, 20)])
+def test_pointwise_limits_cover_and_the_logrank_test_keeps_its_size(n, epsilon, n_periods):
+    covered, rejected, means = [], [], []
+    times = np.linspace(0, 4, n_periods + 1)[1:]
+    for curves in simulated(n, epsilon, n_periods, range(200)):
+        table = curves.curves().query("time > 0")
+        truth = np.exp(-0.2 * np.tile(times, 2))
+        covered.append(
+            ((table["ci_low"] <= truth) & (truth <= table["ci_high"])).where(table["ci_low"].notna())
+        )
+        rejected.append(curves.logrank().pvalue < 0.05)
+        mean = curves.restricted_means(2.0)
+        means.append(mean["difference_low"][1] <= 0 <= mean["difference_high"][1])
+    assert np.nanmean(np.array(covered, dtype=float)) > 0.94
+    assert np.nanmean(np.array(covered, dtype=float), axis=0).min() > 0.89  # of 200
+    assert 0.01 < np.mean(rejected) < 0.1
+    assert np.mean(means) > 0.9
+
+
+def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
+    for curves in simulated(200, 0.5, 12, range(20)):
+        for _, own in curves.curves().groupby("group"):
+            shown = own["survival"].dropna()
+            assert shown.between(0, 1).all()
+            for column in ("survival", "ci_low", "ci_high"):
+                assert (own[column].dropna().diff().dropna() <= 1e-12).all()
+            assert own["ci_low"].dropna().between(0, 1).all()
+            assert own["survival"].iloc[len(shown) :].isna().all()
+    nobody = SurvivalCurves(counts=np.zeros((2, 2, 3)), noise=np.eye(3), periods=(0, 1, 2), groups=(0, 1))
+    assert np.isnan(nobody.logrank().pvalue)
+
+
+def test_a_person_with_an_event_after_the_longest_time_is_censored_there():
+    frame = patients(500)
+    late = frame.assign(died=np.where(frame["time"] > 3, 0, frame["died"]))
+    one, other = (released(each, periods=[0, 1, 2, 3]).curves() for each in (frame, late))
+    pd.testing.assert_frame_equal(one[["survival", "at_risk"]], other[["survival", "at_risk"]], atol=30)
+    exact = [released(each, periods=[0, 1, 2, 3], epsilon=1e6).curves()["survival"] for each in (frame, late)]
+    np.testing.assert_allclose(*exact, atol=1e-4)
+
+
+def test_one_curve_without_groups_and_codes_of_an_event():
+    frame = patients(500).assign(status=lambda each: np.where(each["died"] == 1, "dead", "alive"))
+    plain = released(frame, "Surv(time, died) ~ 1", bounds={"time": (0, 5)})
+    words = survival(
+        "Surv(time, status) ~ 1",
+        frame,
+        bounds={"time": (0, 5)},
+        levels={"status": ["alive", "dead"]},
+        epsilon=1.0,
+        **BUDGET,
+    )
+    pd.testing.assert_frame_equal(plain.curves(), words.curves())
+    assert plain.periods == tuple(np.linspace(0, 5, 9))
+    assert plain.certified_epsilon <= 1.0
+    with pytest.raises(dpalgos.InputError, match="two groups"):
+        plain.logrank()
+
+
+def test_the_design_of_person_periods_fits_as_statsmodels_does():
+    columns = {"time": NumberColumn(0, 5, periods=(0, 1, 2, 5)), "died": NumberColumn(0, 1)}
+    columns |= {"arm": CategoryColumn(("placebo", "drug")), "age": NumberColumn(40, 80)}
+    design, frame = design_of("Surv(time, died) ~ arm + age", columns), patients()
+    assert pickle.loads(pickle.dumps(design)).terms == design.terms
+    assert design.uses == ("time", "died", "arm", "age")
+    rows, persons = design.survival.expand(declared_rows(frame, design.source))
+    terms, offset = design.terms_of(rows)
+    y = design.response.values(rows)
+    assert y.sum() == frame["died"].sum()
+    exposure = np.bincount(persons, weights=np.exp(offset))
+    np.testing.assert_allclose(exposure, np.clip(frame["time"], 0, 5), atol=0.07)
+    fitted = sm.GLM(y, terms, family=sm.families.Poisson(), offset=offset).fit()
+    own = sm.GLM(
+        y, design.matrix(rows)[:, 1:], family=sm.families.Poisson(), offset=design.matrix(rows)[:, 0]
+    ).fit()
+    np.testing.assert_allclose(design.back[:, 1:] @ own.params + design.back[:, 0], fitted.params, rtol=1e-5)
+    cox = sm.PHReg(
+        frame["time"], np.column_stack([frame["arm"] == "drug", frame["age"]]), frame["died"]
+    ).fit()
+    by_name = dict(zip(design.terms, fitted.params, strict=True))
+    assert by_name["arm[T.drug]"] == pytest.approx(cox.params[0], abs=0.02)
+    assert by_name["age"] == pytest.approx(cox.params[1], abs=0.001)
+
+
+def fitted(frame, **options):
+    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "periods": [0, 1, 2, 3, 5], "epsilon": 3.0}
+    return phreg("Surv(time, died) ~ arm + age", frame, **{**asked, **BUDGET, **options})
+
+
+def test_hazard_ratios_are_those_of_cox_regression_at_a_large_epsilon():
+    frame = patients(8000)
+    result = fitted(frame, epsilon=1e6)
+    covariates = np.column_stack([frame["arm"] == "drug", frame["age"]])
+    cox = sm.PHReg(frame["time"], covariates, frame["died"]).fit()
+    table = result.table().set_index("term").loc[["arm[T.drug]", "age"]]
+    np.testing.assert_allclose(table["estimate"], cox.params, atol=0.15 * cox.bse.max())
+    np.testing.assert_allclose(table["hazard_ratio"], np.exp(table["estimate"]))
+    for nested in (
+        result.submodel(["arm"]),
+        result.submodel("Surv(time, died) ~ arm"),
+        result.submodel("arm"),
+    ):
+        assert nested.params["arm[T.drug]"] == pytest.approx(cox.params[0], abs=0.05)
+        assert set(nested.terms) == {*result.design.terms} - {"age"}
+    refused(lambda: result.submodel("Surv(age, died) ~ arm"), dpalgos.InputError, "response")
+    hazard = result.baseline().set_index("period")["hazard"] * np.exp(60 * table.loc["age", "estimate"])
+    np.testing.assert_allclose(hazard, 0.2, rtol=0.15)
+    assert result.t_test("arm[T.drug] = 0").pvalue < 1e-6
+    assert "hazard_ratio" in result.submodel(["arm"]).coefficients().columns()
+
+
+def test_survival_at_covariates_has_limits_that_contain_the_truth():
+    at = {"arm": ["placebo", "drug"], "age": [50.0, 70.0]}
+    hazards = 0.2 * np.exp(np.array([0.0, -0.5]) + 0.02 * np.array([-10.0, 10.0]))
+    truth = np.exp(-np.outer(hazards, [1, 2, 3, 5])).ravel()
+    covered = []
+    for seed in range(12):
+        found = fitted(patients(4000, seed), random_state=seed).survival(at)
+        assert (found["ci_low"] <= found["survival"]).all()
+        assert (found["survival"] <= found["ci_high"]).all()
+        covered.append((found["ci_low"] <= truth) & (truth <= found["ci_high"]))
+    assert np.mean(covered) > 0.85
+    assert list(found["time"]) == [1, 2, 3, 5] * 2
+
+
+def test_a_person_with_several_rows_is_one_unit():
+    """Persons who are split at a time, with the same covariates, are the same persons."""
+    frame = patients(3000).assign(start=0.0, person=np.arange(3000))
+    late = frame[frame["time"] > 1.0]
+    first = late.assign(time=1.0, died=0)
+    split = pd.concat([frame[frame["time"] <= 1.0], first, late.assign(start=1.0)])
+    options = {"bounds": {"age": (40, 80), "start": (0, 5)}, "levels": ARMS, "epsilon": 1e6}
+    formula, periods = "Surv(start, time, died) ~ arm + age", [0, 1, 2, 3, 5]
+    found = phreg(formula, split, user="person", periods=periods, max_rows=4, **options, **BUDGET)
+    whole = fitted(frame, epsilon=1e6)
+    assert found.about.n == whole.about.n == 3000
+    np.testing.assert_allclose(found.params, whole.params, atol=0.02)
+
+
+def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():
+    frame = patients(600)
+    result = fitted(frame, epsilon=1.0)
+    assert result.about.n == 600
+    assert result.certified_epsilon <= 1.0
+    assert {event.relation.unit_of_privacy for event in result.events} == {"user"}
+
+
+REFUSED = [
+    ("two levels", "Surv(time, arm) ~ age", {"levels": {"arm": ["a", "b", "c"]}}),
+    ("cannot be a covariate", "Surv(time, died) ~ arm + time", {}),
+    ("different columns", "Surv(time, time) ~ arm", {}),
+    ("different columns", "Surv(log(time), died) ~ arm", {}),
+    ("bounds must have the longest time", "Surv(time, died) ~ arm", {"periods": None}),
+    ("periods must be", "Surv(time, died) ~ arm", {"periods": [0, 2, 1]}),
+    ("periods must be", "Surv(time, died) ~ arm", {"periods": [1]}),
+    ("on its left", "died ~ arm", {"bounds": {"died": (0, 1)}}),
+    ("(40.0, 80.0)", "Surv(time, age) ~ arm", {}),
+    ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
+    ("intercept", "Surv(time, died) ~ 0 + arm", {}),
+    ("not known here", "died ~ Surv(time, arm)", {"bounds": {"died": (0, 1)}}),
+]
+
+
+@pytest.mark.parametrize(("words", "formula", "options"), REFUSED)
+def test_what_is_no_time_to_an_event_is_refused(words, formula, options):
+    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "periods": [0, 1, 5], "epsilon": 1.0, **options}
+    refused(lambda: phreg(formula, patients(100), **asked, **BUDGET), dpalgos.InputError, words)
+
+
+def test_other_regressions_refuse_a_time_and_curves_refuse_covariates():
+    frame, asked = patients(100), {"bounds": {"time": (0, 5), "died": (0, 1), "age": (40, 80)}}
+    for fit in (ols, poisson):
+        refused(
+            lambda fit=fit: fit("Surv(time, died) ~ age", frame, **asked, epsilon=1.0, **BUDGET),
+            dpalgos.InputError,
+            "phreg",
+        )
+    for formula in ("Surv(time, died) ~ age", "Surv(time, died) ~ arm + age", "Surv(age, time, died) ~ arm"):
+        refused(
+            lambda formula=formula: survival(formula, frame, levels=ARMS, **asked, epsilon=1.0, **BUDGET),
+            dpalgos.InputError,
+            "formula",
+        )
+    result = fitted(patients(500))
+    refused(lambda: result.predict(frame), dpalgos.InputError, "survival")
