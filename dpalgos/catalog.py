@@ -227,7 +227,11 @@ class Estimator:
         silent = [each for each in every if each not in releasing]
         if len(silent) < len(releasing):
             return f"except {self._when(silent, every)}"
-        keywords = {name: self.forms[name].keywords.items() for name, _ in releasing if name}
+        forms = {name: self.forms[name] for name, _ in releasing if name}
+        keywords = {
+            name: {**form.keywords, **({"user_ids": True} if form.of_people else {})}.items()
+            for name, form in forms.items()
+        }
         parts = []
         for name in dict.fromkeys(form for form, _ in releasing):
             if name and any(keywords[name] > fewer for fewer in keywords.values()):

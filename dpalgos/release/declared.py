@@ -59,10 +59,19 @@ def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
 def witnesses_of(
     releases: Sequence[Release], params: Any, d: int, published: Published
 ) -> dict[str, Neighbors]:
-    """Return the witnesses of releases by label."""
+    """Return the witnesses of releases by label; persons have as many rows as count."""
     possible = [one for one in releases if one.witness and one.when(params) is not False]
     witnesses = {one.label: one.witness(params, d, published) for one in possible if one.witness}
-    return {label: neighbors for label, neighbors in witnesses.items() if neighbors is not None}
+    n_rows = getattr(params, "max_rows", None) or 1
+    return {label: _repeated(pair, n_rows) for label, pair in witnesses.items() if pair is not None}
+
+
+def _repeated(neighbors: Neighbors, n_rows: int) -> Neighbors:
+    """Return neighbors of one row each with that row several times."""
+    X, _, other_X, _ = neighbors
+    if len(X) != 1 or len(other_X) != 1:
+        return neighbors
+    return tuple(np.repeat(each, n_rows, axis=0) for each in neighbors)  # type: ignore[return-value]
 
 
 def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:

@@ -58,7 +58,12 @@ class UnitParams(Params):
     @property
     def has_private_total(self) -> bool:
         """Whether the sum of all weights is private."""
-        return self.max_weight is not None or self.person_weight == BY_ROWS
+        return self.largest_change > 0
+
+    @property
+    def largest_change(self) -> float:
+        """The maximum difference of two units' weights: at least one row of a person counts."""
+        return 1.0 if self.max_weight is not None else 1 - 1 / (self.max_rows or 1)
 
     def check_units(self, sample: Sample) -> None:
         """Refuse a sample without the weights or user ids that the keywords need."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *args: Any, **keywords: Any) -> Any:
-        if "sample_weight" in keywords and "sample_weight" not in signature(fit).parameters:
+        if "sample_weight" in keywords and not hasattr(self, "max_weight"):
             raise TypeError(
                 "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
                 "would need more noise; pass X and y only"
@@ -114,7 +113,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         moved = clipped_cells() if clipped_cells and self.interval is not None else None
         sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=weights)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
-        self._unit = result.about.unit
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
@@ -172,7 +170,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
         remarks = [
-            guarantee_of(self._unit, self.epsilon, self.delta, self.interval),
+            guarantee_of(self.risk_.unit, self.epsilon, self.delta, self.interval),
             self.risk_.sentence,
             f"public: {', '.join(public)}",
             *([self._interval_about] if self._interval_about else []),

@@ -71,11 +71,6 @@ def plain_numbers(name: str, values: Any) -> Any:
     return _quietly(name, lambda cells: cells.astype(np.float64), array)
 
 
-def plain_weights(values: Any) -> Any:
-    """Return the weights of rows as numbers (n,), or None."""
-    return None if values is None else plain_numbers("sample_weight", values)
-
-
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
     levels = getattr(model, "levels", None)
     if levels is not None and hasattr(X, "columns"):  # a frame of any library

@@ -20,7 +20,6 @@ from dpalgos.sklearn.checked import (
     codes_of,
     labels_of,
     plain_numbers,
-    plain_weights,
 )
 from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
@@ -84,6 +83,15 @@ class _LinearPredictor(UnitModel):
             assert ends is not None
             self.interval_ = ends + self._shift
 
+    def _weights(self, sample_weight: object = None) -> Any:
+        """Return the weights of rows (n,), or None; refuse them without their public maximum.
+
+        `fit` has no parameter of this name: meta-estimators would pass weights in place of drawn rows.
+        """
+        if sample_weight is not None and self.max_weight is None:
+            raise InputError("sample_weight needs max_weight, the public maximum of weights, got none")
+        return None if sample_weight is None else plain_numbers("sample_weight", sample_weight)
+
     @property
     def model_(self) -> ReleasedModel:
         """The releases of a fit with intervals: nested models, tests and means follow at no cost in ε.
@@ -125,15 +133,15 @@ class _LinearPredictor(UnitModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
-    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: object, y: object, user_ids: object = None, **weights: object) -> Self:
         """Fit to X (n, d) and responses y (n,); raise `InputError` for what is wrong, before any release.
 
         ``user_ids`` (n,), the person of every row, protects people with all their rows. ``sample_weight``
-        (n,), private weights, need ``max_weight``.
+        (n,), private weights, needs ``max_weight``.
         """
         rows, column = checked_pair(self, X, y)
         self._fit_coef(
-            rows, column, self._response_units(), user_ids=user_ids, weights=plain_weights(sample_weight)
+            rows, column, self._response_units(), user_ids=user_ids, weights=self._weights(**weights)
         )
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
@@ -272,7 +280,7 @@ class DPLogisticRegression(_PrivateClassifier):
     _estimator = "preconditioned_glm"
     _family = "logistic"
 
-    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: object, y: object, user_ids: object = None, **weights: object) -> Self:
         """Fit to X (n, d) and two labels y (n,); the rest is as in :class:`DPLinearRegression`."""
         rows, codes = self._codes(X, y)
         if len(self.classes_) != 2:
@@ -280,7 +288,7 @@ class DPLogisticRegression(_PrivateClassifier):
                 f"Only binary classification is supported: y must hold two labels, got {len(self.classes_)} "
                 "classes; take DPMultinomialRegression"
             )
-        self._fit_coef(rows, codes, user_ids=user_ids, weights=plain_weights(sample_weight))
+        self._fit_coef(rows, codes, user_ids=user_ids, weights=self._weights(**weights))
         self.coef_, self.intercept_ = self._coef[None, :], np.array([float(self._intercept)])
         return self
 
@@ -305,10 +313,10 @@ class DPMultinomialRegression(_PrivateClassifier):
 
     _estimator = "preconditioned_glm"
 
-    def fit(self, X: object, y: object, user_ids: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: object, y: object, user_ids: object = None, **weights: object) -> Self:
         """Fit to X (n, d) and labels y (n,); the rest is as in :class:`DPLinearRegression`."""
         rows, codes = self._codes(X, y)
-        units = {"user_ids": user_ids, "weights": plain_weights(sample_weight)}
+        units = {"user_ids": user_ids, "weights": self._weights(**weights)}
         self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_), **units)
         self.coef_ = self._coef.T
         self.intercept_ = np.broadcast_to(self._intercept, (len(self.classes_),)).astype(float)

@@ -141,7 +141,7 @@ INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
 
 @register(
     title="Winsorized gradient descent over users",
-    order=31,
+    order=34,
     task="linear_regression",
     relation=Relation.USER,
     one_replicate=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from data.columns import Column
-from dpalgos.forecast.guesses import Guesses as PlainGuesses
+from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Strict
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
 
 
-class Guesses(Strict, PlainGuesses):
+class StatedGuesses(Strict, Guesses):
     """An owner's guesses in a study file."""
 
 
@@ -30,7 +30,9 @@ def declared_as(column: Column) -> NumberColumn | CategoryColumn:
     return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts)
 
 
-def check_guesses(guesses: Guesses, declared: Sequence[Column], others: Sequence[str] = ()) -> Guesses:
+def check_guesses(
+    guesses: StatedGuesses, declared: Sequence[Column], others: Sequence[str] = ()
+) -> StatedGuesses:
     """Return guesses about declared columns, or ``others``, by column; refuse other names."""
     names = {name for column in declared for name in (column.name, *column.table_columns)}
     return guesses.check(
@@ -44,7 +46,7 @@ def simulator_of(
     column: Callable[[str], Column],
     declared: Sequence[Column] = (),
     *,
-    guesses: Guesses,
+    guesses: StatedGuesses,
     formula: FormulaDesign | None = None,
     **about: Any,
 ) -> RowSimulator:

@@ -25,7 +25,7 @@ from dpalgos.models.families import family_class
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units
-from tasks.own_table.simulated_rows import Guesses, simulated_table, simulator_of
+from tasks.own_table.simulated_rows import StatedGuesses, simulated_table, simulator_of
 from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
@@ -185,12 +185,12 @@ class RegisteredTable(DatasetSource, ABC):
         y = None if y is None else y[order]
         return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
 
-    def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
+    def made_up(self, n_units: int, guesses: StatedGuesses, rng: np.random.Generator) -> PreparedTable:
         """Return a synthetic table with the same columns, from their declarations."""
         simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False))
 
-    def simulator(self, guesses: Guesses) -> "RowSimulator":
+    def simulator(self, guesses: StatedGuesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")

@@ -16,7 +16,7 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
-from tasks.own_table.simulated_rows import Guesses, check_guesses
+from tasks.own_table.simulated_rows import StatedGuesses, check_guesses
 from tasks.study.estimators import EstimatorSpec
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
@@ -27,7 +27,7 @@ class OwnData(Strict):
 
     data: AnalystTable
     formula: str = ""
-    guesses: Guesses = Guesses()
+    guesses: StatedGuesses = StatedGuesses()
     estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel
 
 

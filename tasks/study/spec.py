@@ -16,7 +16,7 @@ from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.simulated_rows import Guesses
+from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
@@ -113,7 +113,7 @@ class StudySpec(Strict):
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     tables: tuple[TableSpec, ...] = ()
-    guesses: Guesses = Guesses()
+    guesses: StatedGuesses = StatedGuesses()
     sha256: str = ""
     not_run: dict[str, str] = Field(default_factory=dict)  # panels that are left out, and why
 

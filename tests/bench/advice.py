@@ -24,7 +24,7 @@ from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
-from tasks.own_table.simulated_rows import Guesses
+from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
 from tasks.study.spec import StudySpec
@@ -78,7 +78,7 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
     with TemporaryDirectory() as folder:
         spec = study_of(name, Path(folder))
         measured, intervals = measure(spec, replicates, Path(folder))
-    guesses = Guesses(**TABLES[name].get("guesses", {}))
+    guesses = StatedGuesses(**TABLES[name].get("guesses", {}))
     rows = []
     for guessed in (False, True):
         forecasts = advise(spec.model_copy(update={"guesses": guesses} if guessed else {})).forecasts
@@ -161,7 +161,7 @@ def study_of(name: str, folder: Path) -> StudySpec:
         blocks[number] = "\n".join([block.splitlines()[0], *lines, *block.splitlines()[1:], ""])
     text = "[[data.columns]]\n".join([head, *blocks]).replace('outside = "refuse"', 'outside = "clip"')
     file.write_text(text)
-    return find_study(str(file)).model_copy(update={"guesses": Guesses()})
+    return find_study(str(file)).model_copy(update={"guesses": StatedGuesses()})
 
 
 def frame_of(about: dict[str, Any]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 from data.tables.stored import declared_to_parquet
 from tasks.advice.releases import LEVEL, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
-from tasks.own_table.simulated_rows import Guesses
+from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.release.request import read_request
 from tasks.study.estimators import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
@@ -146,5 +146,5 @@ def released(name: str, replicates: int) -> Released:
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
         asked = read_request(folder / f"{name}-release.toml", estimator, epsilon=_EPSILON, delta=n**-2.0)
-        own = asked.own.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
+        own = asked.own.model_copy(update={"guesses": StatedGuesses(**TABLES[name]["guesses"])})
         return Released(forecast_release(replace(asked, own=own)), np.array(ends))

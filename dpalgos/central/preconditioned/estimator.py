@@ -232,7 +232,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     )
     spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
     if WEIGHT in spend:
-        sample = _with_released_total(spend, sample)
+        sample = _with_released_total(spend, sample, params.largest_change)
         plan = replace(plan, size=plan.mu * n_rows_of(sample))
     n_rows = n_rows_of(sample)
     if family.is_bounded:
@@ -285,10 +285,10 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     return coef if stand_out else np.append(np.zeros(d - 1), coef[-1])
 
 
-def _with_released_total(spend: Spend, sample: Sample) -> Sample:
+def _with_released_total(spend: Spend, sample: Sample, largest: float) -> Sample:
     """Release the mean weight of units, at least its noise; return the sample with the sum of weights."""
     count = n_rows_of(sample)
-    released = spend(WEIGHT, mean_of(sample, lambda group: np.ones(len(group.X))), 1.0, count)
+    released = spend(WEIGHT, mean_of(sample, lambda group: np.ones(len(group.X))), largest, count)
     mean = min(max(float(released.value), float(released.std), 1 / count), 1.0)
     return sample.with_total(mean * count)
 

@@ -126,6 +126,12 @@ def _exposure_rows(_: Any, d: int, __: Published) -> Neighbors:
     return _FAR * np.eye(1, d) + constant, np.zeros(1), 0 * constant, np.zeros(1)
 
 
+def _many_rows(params: Any, d: int, _: Published) -> Neighbors:
+    """A person with all rows that count, against a person with one row."""
+    k = params.max_rows or 1
+    return np.zeros((k, d)), np.zeros(k), np.zeros((1, d)), np.zeros(1)
+
+
 def _interval_rows(first: str, other: str, y: float = 0.0, other_y: float | None = None) -> Any:
     def witness(params: Any, d: int, _: Published) -> Neighbors:
         has_offset = getattr(params, "offset_bounds", None) is not None
@@ -189,7 +195,13 @@ DISTANCE = Release("rows far from centers", "0.008", count, when=_maybe, witness
 RESPONSES_ABOVE = Release("responses above a level", "up to 0.3", count, when=_maybe, witness=_labels_apart)
 CONSTANT = Release("mean response", "up to 0.6", interval, when=_maybe, witness=_means_apart)
 LOGARITHM = Release("mean logarithm", "0.4 of ε", interval, when=_maybe, witness=_labels_apart)
-WEIGHT = Release("mean weight", "up to 0.05", interval, when=lambda params: params.has_private_total)
+WEIGHT = Release(
+    "mean weight",
+    "up to 0.05",
+    interval,
+    when=lambda params: params.has_private_total,
+    witness=_many_rows,
+)
 EXPOSURE = Release("mean exposure", "up to 0.05", interval, when=_maybe, witness=_exposure_rows)
 
 # Whitening and steps.
