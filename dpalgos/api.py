@@ -214,7 +214,9 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
 
 def _warn(estimator: Estimator, sample: Sample, params: Params) -> None:
     """Warn if ε or δ is so large that the guarantee means little, or if rows are fewer than coefficients."""
-    n, d, unit = int(sample.n_rows.min()), sample.n_features, estimator.unit_of_privacy
+    unit, d = estimator.unit_of_privacy, sample.n_features
+    is_of_people = sample.user_codes is not None  # how many rows they have is private
+    n = int((sample.n_users if is_of_people else sample.n_rows).min())
     if isinstance(params, PrivateParams):
         epsilon, delta, people = params.epsilon, params.delta, _n_units(estimator, sample)
         if epsilon > _LARGEST_EPSILON:
@@ -234,8 +236,8 @@ def _warn(estimator: Estimator, sample: Sample, params: Params) -> None:
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
         warnings.warn(
-            f"X has fewer rows ({n}) than columns ({d}), and many coefficients fit equally well; "
-            "use more rows, fewer columns or an estimator with sparsity",
+            f"X has fewer {'users' if is_of_people else 'rows'} ({n}) than columns ({d}), and many "
+            "coefficients fit equally well; use more rows, fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

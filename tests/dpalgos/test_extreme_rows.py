@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.central.preconditioned.queries import WhiteRows
 from dpalgos.central.preconditioned.releases import FAR_ROWS, STEP
+from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum

@@ -5,7 +5,8 @@ import pytest
 import statsmodels.api as sm
 
 import dpalgos
-from dpalgos.central.preconditioned.queries import WhiteRows, clipped_moments, columns_and_response, mean_of
+from dpalgos.central.preconditioned.queries import clipped_moments, columns_and_response, mean_of
+from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.models.families import get_family
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample

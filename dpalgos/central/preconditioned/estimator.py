@@ -89,7 +89,6 @@ from dpalgos.central.preconditioned.plan import (
     step_search,
 )
 from dpalgos.central.preconditioned.queries import (
-    WhiteRows,
     clipped_moments,
     joined_rows,
     mean_of,
@@ -109,6 +108,7 @@ from dpalgos.central.preconditioned.releases import (
     STEP,
     WEIGHT,
 )
+from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams

@@ -46,7 +46,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import shares_of
 from dpalgos.central.preconditioned import plan as plans
 from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.queries import Scores, WhiteRows, n_rows_of
+from dpalgos.central.preconditioned.queries import n_rows_of
 from dpalgos.central.preconditioned.releases import (
     CURVATURE,
     CURVATURES_ABOVE,
@@ -59,6 +59,7 @@ from dpalgos.central.preconditioned.releases import (
     TAIL,
     WIDE_SCORE,
 )
+from dpalgos.central.preconditioned.white_rows import Scores, WhiteRows
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.errors import InputError
 from dpalgos.interval import Interval

@@ -12,21 +12,16 @@ up to 10⁶⁰ in magnitude:
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
-import scipy
 
 from dpalgos.models.families import Family
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray
 
-T = TypeVar("T")
-
-_MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
 _CACHED_ROWS = 2**12
 
 
@@ -101,7 +96,7 @@ def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshol
         total: Any = 0
         for block, weights in _blocks(group, Z):
             T = _product(group, block, coordinates)
-            T *= _times(clip_factor(row_lengths(T), threshold), weights, np.sqrt)[:, None]
+            T *= times(clip_factor(row_lengths(T), threshold), weights, np.sqrt)[:, None]
             total = total + T.T @ T
         return total
 
@@ -115,7 +110,7 @@ def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: 
         total: Any = 0
         for block, weights in _blocks(group, Z):
             T = _product(group, block, coordinates)
-            total = total + _times(clip_factor(row_lengths(T), threshold), weights) @ T
+            total = total + times(clip_factor(row_lengths(T), threshold), weights) @ T
         return total
 
     return rows.sum(part) / n_rows_of(rows.sample)
@@ -129,9 +124,10 @@ def _blocks(group: Group, Z: FloatArray) -> Iterator[tuple[FloatArray, FloatArra
         yield Z[few], None if weights is None else weights[few]
 
 
-def _times(
+def times(
     factor: FloatArray, weights: FloatArray | None, root: Callable[[FloatArray], FloatArray] = np.asarray
 ) -> FloatArray:
+    """Return factors of rows (n,) times their weights, or times a root of these."""
     return factor if weights is None else factor * root(weights)
 
 
@@ -219,349 +215,3 @@ def columns_and_response(sample: Sample) -> Grouped[FloatArray]:
 def columns(sample: Sample) -> Grouped[FloatArray]:
     """Return the rows x."""
     return sample.map_groups(lambda group: group.X)
-
-
-# Scores on white rows.
-
-
-class _Prepared(NamedTuple):
-    encoded: FloatArray  # (n,) or (n, K)
-    norms: FloatArray
-    rows: FloatArray | None  # where they are kept
-    shortened: FloatArray | float  # the square of the factor that shortens a row to its reach
-
-
-class WhiteRows:
-    """The rows u = W'x, whose scores are u (y − ψ'(u'θ + x'β₀))'.
-
-    ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
-    or released. Rows are whitened before they are clipped. Therefore rounding is relative to the threshold,
-    however ill-conditioned W is. A row longer than ``reach`` is shortened to that length, together with its
-    response. Its score is that of the shortened pair.
-    """
-
-    def __init__(
-        self,
-        sample: Sample,
-        family: Family,
-        whitening: FloatArray,
-        origin: FloatArray,
-        reach: float = np.inf,
-    ) -> None:
-        self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
-        self._reach = reach
-        keeps = not sample.rows.streamed and n_rows_of(sample) * sample.n_features <= _MOST_KEPT
-
-        def prepared(group: Group) -> _Prepared:
-            rows = _whitened(group, whitening)
-            norms, encoded = row_lengths(rows), family.encode(group.y)[..., 0]
-            shortened = clip_factor(norms, reach) ** 2 if np.isfinite(reach) else 1.0
-            return _Prepared(encoded, norms, rows if keeps else None, shortened)
-
-        self._groups = sample.map_groups(prepared)
-
-    def whitened_by(self, whitening: FloatArray) -> "WhiteRows":
-        """Return the rows by another whitening."""
-        return WhiteRows(self.sample, self.family, whitening, self.origin, self._reach)
-
-    def at(self, theta: FloatArray) -> "Scores":
-        """Return the scores at θ, (d,) or (d, K)."""
-        coef, family, whitening = self.coef(theta), self.family, self.whitening
-
-        def scores(group: Group, white: _Prepared) -> _RowScores:
-            predictor = _predictor(group, coef)
-            mean = family.mean(predictor[..., None])[..., 0]
-            residual = (white.encoded - mean) * white.shortened
-            size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
-            return _RowScores(predictor, residual, size, white, whitening)
-
-        of_units = self.sample.units is not None and not family.is_bounded
-        return (UnitScores if of_units else Scores)(self, self._groups.map(scores))
-
-    def coef(self, theta: FloatArray) -> FloatArray:
-        """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
-        return np.asarray(self.whitening @ theta + self.origin)
-
-    def norms(self) -> Norms:
-        """Return the norms ‖u‖."""
-        return Norms(self._groups.map(lambda _, own: own.norms))
-
-    def clipped_moments(self, threshold: float) -> FloatArray:
-        """Return the mean of t t', t = u clipped to the norm ``threshold`` C, (d, d).
-
-        A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
-        """
-
-        def part(group: Group, white: _Prepared) -> FloatArray:
-            factor = _times(clip_factor(white.norms, threshold), group.unit_weights, np.sqrt)
-            T = _rows(group, white, self.whitening) * factor[:, None]
-            return np.asarray(T.T @ T)
-
-        return self._groups.sum(part) / n_rows_of(self.sample)
-
-
-class _RowScores(NamedTuple):
-    predictor: FloatArray
-    residual: FloatArray  # y − ψ', (n,) or (n, K)
-    size: FloatArray  # the length by which it is clipped
-    row: _Prepared
-    whitening: FloatArray
-
-    @property
-    def norms(self) -> FloatArray:
-        """‖u‖ |y − ψ'|, (n,)."""
-        return self.size * self.row.norms
-
-
-class Scores:
-    """The scores of white rows at one θ."""
-
-    def __init__(self, rows: WhiteRows, parts: Grouped[_RowScores]) -> None:
-        self._rows, self._parts = rows, parts
-        self.sample, self.whitening, self.has_counts = rows.sample, rows.whitening, rows.family.has_counts
-
-    def norms(self) -> Norms:
-        """Return the norms of all scores."""
-        return Norms(self._parts.map(lambda _, own: own.norms))
-
-    def clipped_mean(self, threshold: float) -> FloatArray:
-        """Return the mean of scores clipped to the norm ``threshold`` C, in the shape of θ.
-
-        2C/n for the exchange of a row: opposite scores of norm C.
-        """
-
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            factor = group.weighted(clip_factor(score.norms, threshold))
-            clipped = score.residual * (factor if score.residual.ndim == 1 else factor[:, None])
-            return np.asarray(_rows(group, score.row, score.whitening).T @ clipped)
-
-        return self._mean(part)
-
-    def clipped_moments(self, threshold: float) -> FloatArray:
-        """Return the mean of g g', g a score clipped to the norm ``threshold`` C, (d, d); no classes.
-
-        A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
-        """
-
-        def clipped(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
-            factor = score.residual * group.weighted(clip_factor(score.norms, threshold))
-            return factor, _rows(group, score.row, score.whitening)
-
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            factor, rows = clipped(group, score)
-            G = rows * factor[:, None]
-            return np.asarray(G.T @ G)
-
-        if self.sample.has_shared_units:
-            G = sums_of_units(self._parts, clipped, self.sample.n_features)
-            return np.asarray(G.T @ G) / n_rows_of(self.sample)
-        return self._mean(part)
-
-    def residual_moments(self, threshold: float) -> FloatArray:
-        """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
-
-        def part(_: Group, score: _RowScores) -> FloatArray:
-            t = np.clip(score.residual / threshold, -1, 1)
-            return np.array([t.sum(), t @ t])
-
-        return self._mean(part)
-
-    def far_rows(self, threshold: float) -> FloatArray:
-        """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
-
-        The exchange of a row moves it by 1.
-        """
-        sample, scale = self._rows.sample, np.sqrt(self._rows.sample.n_features)
-
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            above: BoolArray = np.maximum(score.size, score.norms / scale) > threshold
-            if (is_clipped := sample.clipped_rows(group)) is not None:
-                above = above | is_clipped
-            return np.array([float(np.count_nonzero(above))])
-
-        return self._parts.sum(part)
-
-    def curvature(self, threshold: float) -> "Curvatures":
-        """Return each row's part of the curvature of the mean clipped score; not for classes."""
-        family = self._rows.family
-
-        def second(group: Group, score: _RowScores) -> _RowCurvature:
-            weight = family.second_derivative(score.predictor[:, None])[:, 0]
-            if family.is_bounded:
-                weight = weight * clip_factor(score.norms, threshold)
-            counts = (self._lengths(group, score) <= threshold) | family.is_bounded
-            return _RowCurvature(weight, weight * (score.row.norms**2 + 1), counts, score)
-
-        return Curvatures(self._rows, self._parts.map(second))
-
-    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
-        """Return the length by which each row is clipped, (n_group,)."""
-        return score.norms
-
-    def _mean(self, part: Callable[[Group, _RowScores], FloatArray]) -> FloatArray:
-        return self._parts.sum(part) / n_rows_of(self._rows.sample)
-
-
-def sums_of_units(
-    parts: Grouped[T], vectors: Callable[[Group, T], tuple[FloatArray, FloatArray]], n_columns: int
-) -> FloatArray:
-    """Return the sums of factors (n_group,) times vectors (n_group, k) over each unit's rows, (units, k)."""
-    units = parts.sample.units
-    assert units is not None
-    n_units = int(units.n_units) if parts.sample.has_shared_units else len(units.weights)
-    sums = np.zeros((n_units, n_columns))
-    for group, value in parts:
-        factors, rows = vectors(group, value)
-        if units.starts is not None:
-            own = factors, np.arange(len(rows)), units.starts
-            sums += np.asarray(scipy.sparse.csr_array(own, (n_units, len(rows))) @ rows)
-        elif units.codes is not None:
-            codes = units.codes[group.rows]
-            for j in range(n_columns):
-                sums[:, j] += np.bincount(codes, weights=rows[:, j] * factors, minlength=n_units)
-        else:
-            sums[group.units] += rows * factors[:, None]
-    return sums
-
-
-class UnitScores(Scores):
-    """The scores of units, whose responses have no bound: weighted sums of the scores of rows, clipped.
-
-    A unit counts like a row whose score and residual are those sums. If residuals are bounded, scores of rows
-    are clipped instead, which keeps their mean 0: the weighted sum of clipped scores is not longer.
-    """
-
-    @cached_property
-    def _sums(self) -> FloatArray:
-        """The score of each unit, (units, d)."""
-
-        def vectors(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
-            return group.weighted(score.residual), _rows(group, score.row, score.whitening)
-
-        return sums_of_units(self._parts, vectors, self.sample.n_features)
-
-    @cached_property
-    def _residuals(self) -> FloatArray:
-        """The residual of each unit, (units,)."""
-
-        def residuals(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
-            return group.weighted(score.residual), np.ones((len(score.residual), 1))
-
-        return sums_of_units(self._parts, residuals, 1)[:, 0]
-
-    @cached_property
-    def _norms(self) -> FloatArray:
-        return row_lengths(self._sums)
-
-    def norms(self) -> Norms:
-        return UnitNorms(self._parts.sample, self._norms, self._is_moved)
-
-    def clipped_mean(self, threshold: float) -> FloatArray:
-        return np.asarray(self._clipped(threshold).sum(axis=0) / n_rows_of(self.sample))
-
-    def clipped_moments(self, threshold: float) -> FloatArray:
-        G = self._clipped(threshold)
-        return np.asarray(G.T @ G) / n_rows_of(self.sample)
-
-    def residual_moments(self, threshold: float) -> FloatArray:
-        t = np.clip(self._residuals / threshold, -1, 1)
-        return np.array([t.sum(), t @ t]) / n_rows_of(self.sample)
-
-    def far_rows(self, threshold: float) -> FloatArray:
-        sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.sample.n_features))
-        return np.array([float(np.count_nonzero((sizes > threshold) | self._is_moved))])
-
-    def _clipped(self, threshold: float) -> FloatArray:
-        return np.asarray(self._sums * clip_factor(self._norms, threshold)[:, None])
-
-    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
-        return self._norms[group.units]
-
-    @cached_property
-    def _is_moved(self) -> BoolArray:
-        """Whether a unit has a row with a cell that was moved to a public bound, (units,)."""
-
-        def moved(group: Group, _: _RowScores) -> tuple[FloatArray, FloatArray]:
-            cells = self.sample.clipped_rows(group)
-            each = np.zeros(len(group.X)) if cells is None else cells.astype(float)
-            return each, np.ones((len(each), 1))
-
-        return np.asarray(sums_of_units(self._parts, moved, 1)[:, 0] > 0)
-
-
-class UnitNorms(Norms):
-    """Lengths of vectors, one per unit (units,), and whether they count as the largest."""
-
-    def __init__(self, sample: Sample, lengths: FloatArray, is_largest: BoolArray) -> None:
-        self._sample, self._lengths, self._is_largest = sample, lengths, is_largest
-
-    def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
-        return lambda k: float(np.count_nonzero(self._lengths > thresholds[k]))
-
-    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
-        relative = np.where(self._is_largest, np.inf, self._lengths / threshold)
-        return np.array([np.count_nonzero(relative > size) for size in sizes]) / n_rows_of(self._sample)
-
-
-class _RowCurvature(NamedTuple):
-    weight: FloatArray  # ψ''
-    norms: FloatArray  # ψ'' ‖z‖²
-    kept: BoolArray  # whether the score is not clipped
-    score: _RowScores
-
-
-class Curvatures:
-    """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
-
-    A clipped score has derivative 0 in its residual. A part with a norm above the threshold of
-    :meth:`clipped_mean` is shortened to it, whatever its residual.
-    """
-
-    def __init__(self, rows: WhiteRows, parts: Grouped[_RowCurvature]) -> None:
-        self._rows, self._parts = rows, parts
-
-    def norms(self) -> Norms:
-        """Return ψ''‖z‖² of all rows."""
-        return Norms(self._parts.map(lambda _, own: own.norms))
-
-    def clipped_mean(self, threshold: float) -> FloatArray:
-        """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
-
-        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row.
-        """
-
-        def part(group: Group, curvature: _RowCurvature) -> FloatArray:
-            factor = clip_factor(curvature.norms, threshold) * _counts(curvature, threshold)
-            root = np.sqrt(curvature.weight * group.weighted(factor))
-            U = _rows(group, curvature.score.row, curvature.score.whitening)
-            Z = np.column_stack([U * root[:, None], root])
-            return np.asarray(Z.T @ Z)
-
-        return self._parts.sum(part) / n_rows_of(self._rows.sample)
-
-
-def _counts(curvature: _RowCurvature, threshold: float) -> BoolArray:
-    return curvature.kept | (curvature.norms > threshold)
-
-
-def _whitened(group: Group, whitening: FloatArray) -> FloatArray:
-    """Return the rows u (n, d), stored by column, which makes sums over few columns faster."""
-    if group.unit_weights is not None:
-        return np.ascontiguousarray(row_products(group.X, whitening))
-    return np.asarray(whitening.T @ group.X.T).T
-
-
-def _rows(group: Group, white: _Prepared, whitening: FloatArray) -> FloatArray:
-    return _whitened(group, whitening) if white.rows is None else white.rows
-
-
-def _predictor(group: Group, coef: FloatArray) -> FloatArray:
-    """Return x'β + offset, (n,) or (n, K)."""
-    products: FloatArray
-    if group.unit_weights is None:
-        products = (coef.T @ group.X.T).T
-    else:
-        products = row_products(group.X, coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
-    if isinstance(group.offset, float):
-        return products
-    return np.asarray(products + (np.ravel(group.offset) if coef.ndim == 1 else group.offset))

@@ -10,8 +10,9 @@ from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.combine import combined
 from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
 from dpalgos.central.preconditioned.plan import plan_of, step_search
-from dpalgos.central.preconditioned.queries import Norms, WhiteRows, clipped_mean, clipped_moments, columns
+from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments, columns
 from dpalgos.central.preconditioned.releases import SCORES_ABOVE
+from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
