@@ -269,6 +269,7 @@ class Declaration:
             "log": bool(column.transform),
             "derived": column.derived,
             "missing": column.missing,
+            **({"periods": column.periods} if column.periods else {}),
             "spellings": [
                 (text, level) for level, texts in column.levels.items() for text in texts if text != level
             ],

@@ -170,7 +170,7 @@ def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Wa
     ids = read.table[design.user_id] if design.user_id else np.flatnonzero(read.is_complete)
     used = np.repeat([True, False], [len(read.persons), len(left_out)])
     rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
-    rows[used], y[used] = design.rows(read.table), design.response.values(read.table)
+    rows[used], y[used] = design.rows(read.table)
     names = [*design.names, AT_CENTERS, design.response.name]
     clipped = np.zeros((len(used), len(names)), dtype=bool)
     for j, name in enumerate(names):

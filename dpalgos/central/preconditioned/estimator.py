@@ -157,10 +157,8 @@ _INTERVALS = {
 
 _BY_ROWS = {"person_weight": "rows", "max_rows": 2}
 _PEOPLE = {
-    "people": Form(keywords={"intercept": True}, of_people=True),
-    "people, interval": Form(keywords={"interval": 0.95}, of_people=True),
+    "people": Form(keywords={"interval": 0.95, "intercept": True}, of_people=True),
     "people by rows": Form(keywords=_BY_ROWS, of_people=True),
-    "people by rows, interval": Form(keywords={"interval": 0.95, **_BY_ROWS}, of_people=True),
 }
 
 

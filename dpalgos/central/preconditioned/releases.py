@@ -83,7 +83,8 @@ def _opposite_rows(_: Any, d: int, __: Published) -> Neighbors:
 
 
 def _labels_apart(params: Any, d: int, _: Published) -> Neighbors:
-    return _with_offset(params, d, _first, (1.0, 0.0), _first)
+    label = 1e12 if params.family_object().has_counts else 1.0
+    return _with_offset(params, d, _first, (label, 0.0), _first)
 
 
 def _means_apart(params: Any, d: int, _: Published) -> Neighbors:
