@@ -290,13 +290,11 @@ class Sample:
 
         A mean counts as clipped where a row of it was.
         """
-        order = np.argsort(self._codes, kind="stable")
-        starts = np.flatnonzero(np.r_[True, np.diff(self._codes[order]) != 0])
         users = self.users
         sample = Sample.of_vectors(users.means(users.X))
         if self.moved is not None:
-            sides = self.moved[order]
-            high, low = np.maximum.reduceat(sides, starts), np.minimum.reduceat(sides, starts)
+            sides = self.moved[np.argsort(self._codes, kind="stable")]
+            high, low = (each.reduceat(sides, users.starts) for each in (np.maximum, np.minimum))
             sample.moved = np.where(high > 0, high, low)
         return sample
 

@@ -20,6 +20,7 @@ _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double preci
 
 class UserRows:
     """The rows that one replicate uses, sorted by user; ``n_rows`` (n_users,) counts those of each user.
+    ``starts`` (n_users,) is the first row of each.
 
     ``codes`` (n,) are any numbers, the same for rows of one user.
     """
@@ -29,8 +30,8 @@ class UserRows:
             order = np.argsort(codes, kind="stable")
             X, y, codes = X[order], None if y is None else y[order], codes[order]
         self.X, self._y = X, y
-        self._starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
-        self.n_rows = np.diff(np.r_[self._starts, len(codes)])
+        self.starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+        self.n_rows = np.diff(np.r_[self.starts, len(codes)])
 
     @property
     def y(self) -> FloatArray:
@@ -42,7 +43,7 @@ class UserRows:
     @property
     def n_users(self) -> int:
         """Number of users."""
-        return len(self._starts)
+        return len(self.starts)
 
     def predictors(self, coef: FloatArray) -> FloatArray:
         """Return x'θ of every row at θ (d,), (n,): a row's number depends on no other row, bit by bit.
@@ -65,12 +66,8 @@ class UserRows:
         return self._averages(factors, self.X)
 
     def _averages(self, factors: FloatArray, values: FloatArray) -> FloatArray:
-        # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
-        ends = np.append(self._starts, len(values))
-        own = scipy.sparse.csr_array(
-            (factors, np.arange(len(values)), ends), shape=(self.n_users, len(values))
-        )
-        return np.asarray(own @ values / self.n_rows[:, None])
+        ends = np.append(self.starts, len(values))
+        return np.asarray(sums_by_user(factors, values, ends) / self.n_rows[:, None])
 
     def taken(self, chosen: BoolArray) -> "UserRows":
         """Return some of the users, (n_users,)."""
@@ -95,6 +92,18 @@ class UserRows:
     def largest(self) -> int:
         """Rows of the user who has most."""
         return int(self.n_rows.max())
+
+
+def sums_by_user(factors: FloatArray, values: FloatArray, ends: IntArray) -> FloatArray:
+    """Return the sums of factors (n,) times values (n, k) over each user's rows, (n_users, k).
+
+    Rows are sorted by user. ``ends`` (n_users + 1,) are the first rows of users, and n. A user's sum depends
+    on no other user, bit by bit.
+    """
+    # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
+    places = np.arange(len(values))
+    own = scipy.sparse.csr_array((factors, places, ends), shape=(len(ends) - 1, len(values)))
+    return np.asarray(own @ values)
 
 
 def public_positions(codes: IntArray) -> IntArray:

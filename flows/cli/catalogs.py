@@ -105,18 +105,17 @@ def _explained(row: dict[str, Any]) -> str:
         lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
     if row["releases"]:
         table = [RELEASE_COLUMNS, *release_rows(row["releases"])]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines += ["", "releases"]
-        lines += [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in table]
+        lines += ["", "releases", *_aligned(table)]
     return "\n".join(lines)
 
 
 def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool) -> str:
     """Return the table of the releases that an estimator plans, with their noise."""
     import dpalgos
+    from dpalgos.params import describe_keywords
     from dpalgos.planned import planned_releases
 
-    known = {each["name"] for each in dpalgos.get_estimator(name).to_dict()["parameters"]}
+    known = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
     constant = {"intercept": True} if "intercept" in known else {}
     delta = 1 / n**2
     keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
@@ -132,15 +131,20 @@ def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *
         )
         for one in releases
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     public = ", ".join(f"{key} = {value}" for key, value in {"n": n, "d": d, **constant, **settings}.items())
     return "\n".join(
         [
             f"{name}: {public}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
             "r, w and L are thresholds that are public or released before; p is a number of columns.",
-            *(f"  {'  '.join(map(str.ljust, row, widths)).rstrip()}" for row in cells),
+            *_aligned(cells),
         ]
     )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose columns are aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in rows]
 
 
 def release_rows(releases: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
 
 B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
+KINDS = {"gaussian": sm.families.Gaussian, "logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
 HIGH = {"epsilon": 1e6, "delta": 1e-6, "intercept": True}
 
 
@@ -43,14 +44,18 @@ def fit(X, y, seed=0, **keywords):
         )
 
 
+def stream(X, y):
+    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
+    return StreamedRows(lambda: pieces, len(X))
+
+
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
 @pytest.mark.parametrize("counting", [{}, {"person_weight": "rows", "max_rows": 6}])
 def test_without_noise_it_is_the_weighted_regression_that_the_keyword_names(family, counting):
     X, y, people = visits(family=family)
     weights = np.ones(len(y)) if counting else 1 / np.bincount(people)[people]
     result = fit(X, y, user_ids=people, family=family, **HIGH, **counting)
-    kinds = {"gaussian": "Gaussian", "logistic": "Binomial", "poisson": "Poisson"}
-    model = sm.GLM(y, X, family=getattr(sm.families, kinds[family])(), var_weights=weights)
+    model = sm.GLM(y, X, family=KINDS[family](), var_weights=weights)
     np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
 
 
@@ -58,10 +63,9 @@ def test_without_noise_it_is_the_weighted_regression_that_the_keyword_names(fami
 def test_weights_are_those_of_a_weighted_regression(family):
     X, y, people = visits(family=family)
     weights = np.random.default_rng(1).uniform(0.2, 3, len(y))
-    kinds = {"gaussian": "Gaussian", "logistic": "Binomial", "poisson": "Poisson"}
     for ids, own in ((None, weights), (people, weights / np.bincount(people)[people])):
         result = fit(X, y, weights=weights, max_weight=3.0, user_ids=ids, family=family, **HIGH)
-        model = sm.GLM(y, X, family=getattr(sm.families, kinds[family])(), var_weights=own)
+        model = sm.GLM(y, X, family=KINDS[family](), var_weights=own)
         np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
 
 
@@ -87,10 +91,7 @@ def test_people_of_one_row_each_are_rows():
 def test_streamed_people_and_their_order_do_not_matter(family):
     X, y, people = visits(family=family)
     held = fit(X, y, user_ids=people, interval=0.95, family=family, **B)
-    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
-    streamed = fit(
-        StreamedRows(lambda: pieces, len(X)), None, user_ids=people, interval=0.95, family=family, **B
-    )
+    streamed = fit(stream(X, y), None, user_ids=people, interval=0.95, family=family, **B)
     order = np.random.default_rng(3).permutation(len(X))
     turned = fit(X[order], y[order], user_ids=people[order], interval=0.95, family=family, **B)
     for other in (streamed, turned):
@@ -104,8 +105,7 @@ def test_masked_people_are_those_whose_rows_are_used():
     masked = fit(X, y, user_ids=people, row_mask=mask, **B)
     kept = mask[:, 0]
     np.testing.assert_array_equal(masked.estimate, fit(X[kept], y[kept], user_ids=people[kept], **B).estimate)
-    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
-    streamed = fit(StreamedRows(lambda: pieces, len(X)), None, user_ids=people, row_mask=mask, **B)
+    streamed = fit(stream(X, y), None, user_ids=people, row_mask=mask, **B)
     np.testing.assert_allclose(streamed.estimate, masked.estimate, rtol=1e-6)
 
 

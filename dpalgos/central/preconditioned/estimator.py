@@ -327,9 +327,8 @@ def released_steps(
         if plan.score_threshold is not None:
             threshold = WHITE_THRESHOLD * float(np.sqrt(d)) if whitens else plan.score_threshold
         elif t < plan.n_searches:
-            noise = spend.multiplier(SCORES_ABOVE)
             search = step_search(
-                plan, family, n_rows, d, noise, whitens=whitens, last=state.threshold, unit=state.unit
+                plan, family, n_rows, d, whitens=whitens, last=state.threshold, unit=state.unit
             )
             above = (rows if whitens else scores).norms().counts_above(search.candidates)
             threshold = spend.search(SCORES_ABOVE, search.candidates, search.target, above)

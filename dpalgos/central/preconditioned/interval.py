@@ -266,15 +266,13 @@ def _intercept_shift(
     dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
     skews = scores.has_counts and threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
     # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
-    lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
+    lost = scores.has_counts * _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
         variance=one * (std**2 + unit**2 * max(float(released.value[1]), 0.0) / n_rows),
-        bias=np.where(
-            one, skewed + hidden + lost * scores.has_counts, lost * np.abs(coef) * scores.has_counts
-        ),
+        bias=np.where(one, skewed + hidden + lost, lost * np.abs(coef)),
         gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
     )
 

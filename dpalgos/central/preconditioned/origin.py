@@ -48,7 +48,7 @@ _BOUNDS, _CENTERED = 2.0, 1.2  # times √p: the norm of rows at their bounds, a
 _MISLED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
-_LOWEST, _N_POWERS, _DIGITS = -24, plans.N_UNKNOWN, 5
+_LOWEST, _N_POWERS, _DIGITS = -24, 64, 5
 _RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
 _SIZES = np.concatenate(
     [

@@ -63,15 +63,7 @@ _TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by t
 _REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 # The sizes of searches: candidates of each.
-N_ROW_LEVELS, N_LEVELS, N_UNKNOWN, N_RESPONSES, N_COUNT_CUTS, N_DISTANCES, N_CURVATURES = (
-    32,
-    16,
-    64,
-    32,
-    16,
-    16,
-    16,
-)
+N_ROW_LEVELS, N_LEVELS, N_RESPONSES, N_COUNT_CUTS, N_DISTANCES, N_CURVATURES = 32, 16, 32, 16, 16, 16
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
 
@@ -125,7 +117,6 @@ class FitPlan:
     n_left_out: int = 0  # the number of first steps that the combination omits
     intercept_only: bool = False
     for_interval: bool = False
-    knows_unit: bool = True  # of residuals, which is released
     # The length to which white rows of linear models are shortened, with their responses.
     reach: float = np.inf
 
@@ -281,15 +272,13 @@ def _mean_std(n_columns: int, size: float, reach: float) -> float:
 _ROWS = np.concatenate(
     [np.geomspace(0.5, 8, N_LEVELS), 8 * np.sqrt(2.0) ** np.arange(1, 17)]
 )  # times √(d + 1)
-_WHITE_ROWS = {n: np.geomspace(0.5, 4, n) for n in (N_LEVELS, N_UNKNOWN)}  # times √d
+_WHITE_ROWS = np.geomspace(0.5, 4, N_LEVELS)  # times √d
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
-_UNKNOWN = 1e-3 * 2.0 ** (np.arange(N_UNKNOWN) / 2)  # times √d, where that is not known
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
-_LESS_NEAR = np.geomspace(0.25, 2, N_UNKNOWN)  # the same, after a search of all units
 _CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 WHITE_THRESHOLD = 1.25  # times √d, of white rows next to them
-_MOST_ROWS, _MOST_OF_UNKNOWN = 0.9, 0.25  # of the rows; of scores whose unit is not known
+_MOST_ROWS = 0.9  # of the rows
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _REFERENCE_SIZE = 489.0
 
@@ -312,7 +301,6 @@ def step_search(
     family: Family,
     n_rows: float,
     d: int,
-    noise_std: float,
     *,
     whitens: bool,
     last: float | None,
@@ -322,14 +310,11 @@ def step_search(
 
     ``unit`` is that of residuals.
     """
-    root, most, least = float(np.sqrt(d)), tuning_of(family).most_clipped, 0.0
-    first, near, n = _SCORES * unit, _NEAR, N_LEVELS
-    if not plan.knows_unit:
-        first, near, n, most, least = _UNKNOWN, _LESS_NEAR, N_UNKNOWN, _MOST_OF_UNKNOWN, _DETECTABLE
-    target = _target(plan, n_rows, d, _CLIPPED_SCORES, most, least * noise_std)
+    root = float(np.sqrt(d))
+    target = _target(plan, n_rows, d, _CLIPPED_SCORES, tuning_of(family).most_clipped)
     if whitens:
-        return Search(root * _WHITE_ROWS[n], target)
-    return Search(root * first if last is None else last * near, target)
+        return Search(root * _WHITE_ROWS, target)
+    return Search(root * (_SCORES * unit) if last is None else last * _NEAR, target)
 
 
 def public_threshold(mu: float, n_rows: float, d: int) -> float:
@@ -343,7 +328,7 @@ def public_threshold(mu: float, n_rows: float, d: int) -> float:
     return float(_CLIP * root * (n_rows * mu / root) ** 0.2)
 
 
-def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float) -> float:
+def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float = 0.0) -> float:
     """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4), at most a share ``most``."""
     target = base * float(np.sqrt(d)) / plan.mu * (n_rows * plan.mu / _REFERENCE_SIZE) ** -0.25
     return float(min(max(target, least), most * n_rows))

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import scipy
 
 from dpalgos.central.preconditioned.queries import Norms, n_rows_of, row_products, times
 from dpalgos.models.families import Family
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
 T = TypeVar("T")
@@ -211,8 +211,7 @@ def sums_of_units(
     for group, value in parts:
         factors, rows = vectors(group, value)
         if units.starts is not None:
-            own = factors, np.arange(len(rows)), units.starts
-            sums += np.asarray(scipy.sparse.csr_array(own, (n_units, len(rows))) @ rows)
+            sums += sums_by_user(factors, rows, units.starts)
         elif units.codes is not None:
             codes = units.codes[group.rows]
             for j in range(n_columns):

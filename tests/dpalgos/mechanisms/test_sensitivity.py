@@ -195,8 +195,7 @@ def gradient_levels(share, sizes, mu=1.0):
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
             last = thresholds[-1] if thresholds else None
-            noise = spend.multiplier(SCORES_ABOVE)
-            search = step_search(plan, family, len(X), 3, noise, whitens=False, last=last, unit=1.0)
+            search = step_search(plan, family, len(X), 3, whitens=False, last=last, unit=1.0)
             above = rows.at(np.zeros(3)).norms().counts_above(search.candidates)
             thresholds.append(spend.search(SCORES_ABOVE, *search, above))
         found.append(thresholds)
