@@ -32,7 +32,7 @@ import scipy
 from dpalgos.interval import ABOUT, CLIPPED, REASONS, Interval
 from dpalgos.typing import BoolArray, FloatArray
 
-_LARGEST_BIAS = 3.0  # in half-widths without it
+LARGEST_BIAS = 3.0  # in half-widths without it
 
 
 def interval_by_variance(
@@ -44,6 +44,7 @@ def interval_by_variance(
     biases: Mapping[str, FloatArray],
     flags: Mapping[str, BoolArray] = MappingProxyType({}),
     center: FloatArray | None = None,
+    largest_bias: FloatArray | float = LARGEST_BIAS,
 ) -> Interval:
     """Return the intervals of an estimate; all arguments follow from released and public quantities.
 
@@ -59,12 +60,14 @@ def interval_by_variance(
         Reason → coordinates without an interval whatever their bias.
     center : (d, R) array, optional
         The midpoint, where it is not the estimate.
+    largest_bias : float, or (d, R) array
+        The largest bias of a coordinate with an interval, in half-widths without it.
     """
     half = half_widths(level, variance, variance_std)
     bias = sum(biases.values(), np.zeros_like(half))
-    is_too_large = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
+    is_too_large = {reason: bound > largest_bias * half for reason, bound in biases.items()}
     if biases:
-        is_too_large[CLIPPED] = is_too_large[CLIPPED] | (bias > _LARGEST_BIAS * half)
+        is_too_large[CLIPPED] = is_too_large[CLIPPED] | (bias > largest_bias * half)
     for reason, flag in flags.items():
         is_too_large[reason] = flag | is_too_large.get(reason, False)
     codes = np.asarray(

@@ -13,11 +13,12 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors, Published, Release, pair, with_interval
 from dpalgos.interval import CLIPPED, Interval
-from dpalgos.intervals.half_widths import interval_by_variance, reach_along
+from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
 from dpalgos.intervals.tails import (
     NONE_UNSEEN,
     TAIL,
+    Tail,
     Unseen,
     release_tail,
     shares_above,
@@ -37,6 +38,7 @@ INTERVAL = "interval"
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that, for squares; the rest is for shares by size
+_LARGEST_HIDDEN = 20.0  # the largest bias by clipping that the noise hides, in half-widths without it
 UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
 
@@ -106,6 +108,7 @@ def interval_in_ball(
         squares=ball.unit**2 * squares,
         squares_std=ball.unit**2 * std,
         clipping=ball.unit * tail.moved(along * ball.radius, unseen=unseen),
+        largest_bias=_largest_bias(tail),
     )
 
 
@@ -148,7 +151,12 @@ def entry_interval(
         squares=half**2 * squares,
         squares_std=half**2 * std,
         clipping=tail.moved(reach, unseen=spread.unseen),
+        largest_bias=_largest_bias(tail),
     )
+
+
+def _largest_bias(tail: Tail) -> FloatArray:
+    return np.where(tail.is_visible, LARGEST_BIAS, _LARGEST_HIDDEN)
 
 
 def mean_interval(
@@ -158,11 +166,12 @@ def mean_interval(
     squares: FloatArray,
     squares_std: FloatArray,
     clipping: FloatArray,
+    largest_bias: FloatArray,
 ) -> Interval:
     """Return the interval of a mean, the average of offsets from a public or released center.
 
     ``squares`` are released means of squared offsets, with their noise, (R,) or (d, R). ``clipping`` (d, R)
-    bounds how far clipping moved the mean.
+    bounds how far clipping moved the mean. Above ``largest_bias`` half-widths, there is no interval.
     """
     noise, n_rows = np.asarray(offset.noise_std) ** 2, offset.n_rows
     spread = np.maximum(squares - offset.value**2 + noise, 0.0)
@@ -174,6 +183,7 @@ def mean_interval(
         variance_std=np.sqrt(unsure) / n_rows,
         sampling=spread / n_rows,
         biases={CLIPPED: clipping},
+        largest_bias=largest_bias,
     )
 
 

@@ -24,7 +24,7 @@ make the bound larger:
   threshold;
 - outliers that the noise hides: T(1), if it is below two standard deviations, plus one standard deviation
   lies ``unseen.near`` thresholds beyond. T(2) plus a standard deviation, at most a thousandth, lies
-  ``unseen.far`` beyond.
+  ``unseen.far`` beyond. If the noise hides T(1), these outliers are the bound.
 
 Outliers may raise a released T(1) or T(2) two and a half standard deviations above its extrapolation. Then
 there is no bound. This may hold for the tail of rows while a column has no visible outliers of its own. For
@@ -124,6 +124,12 @@ class Tail:
     above: FloatArray
     std: FloatArray
 
+    @property
+    def is_visible(self) -> BoolArray:
+        """Whether rows larger than 1 stand out of the noise, (R,), or by columns (d, R)."""
+        visible = self.above[_CLIP] > _IRREGULAR * self.std[_CLIP]
+        return np.asarray(visible if visible.ndim == 1 else visible[1:])
+
     def moved(self, reach: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
         """Return the maximum change of a mean by clipping, (…, R): (t^p − 1)₊ ``reach`` for each row."""
         excess = np.broadcast_to(self.excess(power, unseen), np.shape(reach))
@@ -165,8 +171,10 @@ class Tail:
         bound = power * most / np.maximum(slope - power, _TINY)
         hidden = np.where(visible, 0.0, np.maximum(above[_CLIP], 0)) + unsure[_CLIP]
         rare = np.minimum(np.maximum(above[-1], 0) + unsure[-1], _RARE)
-        bound = np.maximum(bound, np.maximum(unseen.near * hidden, unseen.far * rare))
-        return np.where(irregular | (slope <= power), np.inf, bound), irregular
+        outliers = np.maximum(unseen.near * hidden, unseen.far * rare)
+        extrapolated = np.where(slope <= power, np.inf, np.maximum(bound, outliers))
+        is_hidden = ~visible & (np.asarray(unseen.near) > 0)
+        return np.where(irregular, np.inf, np.where(is_hidden, outliers, extrapolated)), irregular
 
 
 def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
