@@ -13,7 +13,7 @@ setup(
     package_data={
         "dpalgos": ["py.typed"],
         "dpcost.flows": ["claims.toml", "cli/templates/*"],
-        "dpcost.flows.studies": ["*.toml"],
+        "dpcost.flows.studies": ["*.toml", "audits.json"],
         "dpcost.data.collections": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*", "templates/pages/*"],

@@ -15,6 +15,7 @@ from tasks.cache import CachedFile, digest, is_again, result
 from tasks.cells import Cell
 from tasks.problems.kinds import modules_of
 from tasks.run import headline
+from tasks.run.stored_audits import stored_audit
 from tasks.run_options import RunOptions
 from tasks.study.expand import Block
 from tasks.study.spec import StudySpec
@@ -50,10 +51,13 @@ def exhibits_of(
 
 @task(task_run_name="audit {cell.key}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
-    """Try to break the estimator of a cell in a worker, unless the result is stored."""
+    """Try to break the estimator of a cell in a worker, unless the result is stored or shipped."""
     code = [headline.__name__, dpalgos.get_estimator(cell.estimator).function.__module__]
     bound = result("audit", code, asdict(cell), n_features, n_trials, seed, suffix=".json")
     if bound.is_stored() and not is_again("audit"):
+        return Completed(name="Cached", data=bound)
+    if (stored := stored_audit(cell, n_features, n_trials)) and not is_again("audit"):
+        headline.write_stored_audit(bound, cell, stored)
         return Completed(name="Cached", data=bound)
     what = f"the audit of {cell.key}" if (runtime.task_run.run_count or 1) > 1 else ""
     compute(headline.write_audit, bound, cell, n_features, n_trials, seed, last_try_of=what)

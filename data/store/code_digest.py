@@ -25,6 +25,7 @@ PLUGINS = (
 )
 TABLES = ("data",)
 NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")
+_OF_ONE_PACKAGE = {"data": TABLES, "dpalgos": ("dpalgos",)}
 PAGES = (*NUMBERS, "reports", "flows/claims.toml")
 # Files that neither compute nor show a number.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn")
@@ -40,15 +41,16 @@ _SUFFIXES = {".py", ".toml", ".jinja", ".css", ".js", ".json", ".md"}
 def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
     """Return a sha256 over everything that results of some modules depend on.
 
-    If all modules are in the package `data`, the results are tables. `of_page` means that they are pages.
+    If all modules are in the package `data`, the results are tables. Results of modules of `dpalgos` alone depend
+    on no other package. `of_page` means that the results are pages.
     """
     return _code_digest(tuple(sorted(set(modules))), of_page)
 
 
 @cache
 def _code_digest(modules: tuple[str, ...], of_page: bool) -> str:
-    tables = all(name.partition(".")[0] == "data" for name in modules)
-    packages = PAGES if of_page else TABLES if tables else NUMBERS
+    roots = {name.partition(".")[0] for name in modules}
+    packages = PAGES if of_page else _OF_ONE_PACKAGE.get(min(roots) if len(roots) == 1 else "", NUMBERS)
     files = {path for package in packages for path in _files(package, of_page)}
     for path in map(file_of, modules):
         files |= set() if path in files else set(_with_imports(path))

@@ -2,11 +2,11 @@
 
 import sys
 
-from generate.measured import stale
+from generate import audits, measured
 
 
 def main(*, fail: bool) -> int:
-    found = list(stale())
+    found = [*measured.stale(), *audits.stale()]
     for what, command in found:
         print(f"measured with other code: {what}; measure again: {command}", file=sys.stderr)
     return 1 if found and fail else 0

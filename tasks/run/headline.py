@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,14 +51,21 @@ def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:
 @guarded
 def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
     """Write a lower bound on the ε of a cell's estimator, from data of the audit's own."""
-    from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
-
     one_blas_thread()
     result.require_same_code()
-    seed = derive_seed(seed, "audit", cell.key)
-    rng = np.random.default_rng(seed)
-    audited = audit_estimator(
+    write_stored_audit(result, cell, audited(cell, n_features, n_trials, seed))
+
+
+def write_stored_audit(result: CachedFile, cell: Cell, content: Mapping[str, Any]) -> None:
+    result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())
+
+
+def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, Any]:
+    """Return an audit of a cell's estimator."""
+    from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
+
+    rng = np.random.default_rng(derive_seed(seed, "audit", cell.key))
+    found = audit_estimator(
         cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
     )
-    content = {"audited_epsilon": audited.epsilon_lower_bound, **audited.to_dict()}
-    result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())
+    return {"audited_epsilon": found.epsilon_lower_bound, **found.to_dict()}
