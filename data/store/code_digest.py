@@ -41,7 +41,7 @@ _SUFFIXES = {".py", ".toml", ".jinja", ".css", ".js", ".json", ".md"}
 def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
     """Return a sha256 over everything that results of some modules depend on.
 
-    If all modules are in the package `data`, the results are tables. Results of modules of `dpalgos` alone depend
+    If all modules are in the package `data`, the results are tables. Results of `dpalgos` alone depend
     on no other package. `of_page` means that the results are pages.
     """
     return _code_digest(tuple(sorted(set(modules))), of_page)
