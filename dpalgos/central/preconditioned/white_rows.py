@@ -19,7 +19,7 @@ from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
 T = TypeVar("T")
-_MOST_KEPT = 2**24  # numbers in white rows that are kept between steps
+_MOST_KEPT = 2**26  # numbers in white rows that are kept between steps
 
 
 class _Prepared(NamedTuple):
