@@ -205,43 +205,6 @@ class Estimator:
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
         return self.parameters.build(self.label, {**budget, **self.example})
 
-    def releases_table(self) -> list[dict[str, str]]:
-        """Return each release in words, and the forms that make it."""
-        forms = {(e.form, one): e.example_params(one) for e in self.variants for one in e.calibrations}
-        rows = []
-        for one in self.releases:
-            releasing = [form for form, params in forms.items() if one.when(params)]
-            share = one.share_for(forms[(releasing or [*forms])[0]])
-            row = {"quantity": one.label, "sensitivity": one.sensitivity}
-            row |= {"share": share if isinstance(share, str) else f"{share:.3g}"}
-            rows.append(row | {"forms": self._when(releasing, [*forms])})
-        return rows
-
-    def _when(self, releasing: list[tuple[str, str]], every: list[tuple[str, str]]) -> str:
-        """Return in words which forms and calibrations make a release, such as "with an interval"."""
-        if len(releasing) in (0, len(every)):
-            return "always" if releasing else "depends on n and d"
-        for calibration in self.calibrations:
-            if releasing == [each for each in every if each[1] == calibration]:
-                return f"calibration {calibration}"
-        silent = [each for each in every if each not in releasing]
-        if len(silent) < len(releasing):
-            return f"except {self._when(silent, every)}"
-        forms = {name: self.forms[name] for name, _ in releasing if name}
-        keywords = {
-            name: {**form.keywords, **({"user_ids": True} if form.of_people else {})}.items()
-            for name, form in forms.items()
-        }
-        parts = []
-        for name in dict.fromkeys(form for form, _ in releasing):
-            if name and any(keywords[name] > fewer for fewer in keywords.values()):
-                continue  # the form with fewer keywords includes it
-            words = {"": "by default", "interval": "with an interval"}.get(name, f"with {name}")
-            calibrations = [one for form, one in releasing if form == name]
-            only = calibrations != [one for form, one in every if form == name]
-            parts.append(f"{words} ({calibrations[0]})" if only else words)
-        return "; ".join(parts)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain data."""
         plain = ("name", "title", "task", "privacy_model", "unit_of_privacy", "neighboring_relation")
@@ -250,7 +213,6 @@ class Estimator:
             "calibrations": list(self.calibrations),
             "interval": self.has_interval,
             "parameters": describe_keywords(self.parameters),
-            "releases": self.releases_table(),
         }
 
 

@@ -1,6 +1,7 @@
 """The releases that an estimator makes for public numbers: n, d, ε, δ and its keywords."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,11 +9,15 @@ import numpy as np
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params, run_estimator
-from dpalgos.catalog import get_estimator
+from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import made_up_rows
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+
+_N, _D = 10_000, 3
+EXAMPLE_NUMBERS = "n = 10,000, d = 3, ε = 1, δ = 1e-8"
+FAMILIES = ("gaussian", "logistic", "poisson")
 
 
 class PlanLine(NamedTuple):
@@ -51,7 +56,31 @@ def planned_releases(
     estimator = get_estimator(name).for_unit(people=people)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which makes no releases")
-    params = build_params(estimator, {**estimator.example, **keywords})
+    return _planned(estimator, n, d, {**estimator.example, **keywords})
+
+
+def worked_examples(estimator: Estimator) -> Iterator[tuple[str, list[PlanLine]]]:
+    """Yield different plans of a private estimator's forms and families, each after its settings in words.
+
+    They are for n = 10,000, d = 3, ε = 1 and δ = 10⁻⁸, and the keywords of the estimator's example.
+    """
+    seen: list[list[PlanLine]] = []
+    for variant, calibration, family in product(estimator.variants, ("tight", "paper"), FAMILIES):
+        known = "family" in variant.example and "intercept" in variant.example
+        if calibration not in variant.calibrations or (family != FAMILIES[0] and not known):
+            continue
+        settings = {"epsilon": 1.0, "delta": 1e-8, "calibration": calibration, **variant.example}
+        settings |= {"family": family} if known else {}
+        plan, _ = _planned(variant, _N, _D, settings)
+        if plan not in seen:
+            seen.append(plan)
+            yield ", ".join(filter(None, [variant.form, calibration, family if known else ""])), plan
+
+
+def _planned(
+    estimator: Estimator, n: int, d: int, keywords: Mapping[str, Any]
+) -> tuple[list[PlanLine], float]:
+    params = build_params(estimator, dict(keywords))
     n_users = n if estimator.relation is Relation.USER else None
     sample = made_up_rows(estimator, params, n, d, n_users, streamed=False)
     transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
@@ -59,7 +88,7 @@ def planned_releases(
     by_label: dict[str, list[Event]] = {}
     for event in transcript.events:
         by_label.setdefault(event.label, []).append(event)
-    formulas = {release.label: release.sensitivity for release in estimator.releases}
+    formulas = {release.label: release.sensitivity for release in estimator.releases} | transcript.formulas
     costs = {label: sum(map(_cost_of, events)) for label, events in by_label.items()}
     total = sum(costs.values())
     rows = [

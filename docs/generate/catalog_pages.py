@@ -10,6 +10,7 @@ from pathlib import Path
 import dpalgos
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
+from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
 from flows.cli.catalogs import RELEASE_COLUMNS, release_rows
 from generate.docstrings import escaped
 
@@ -137,7 +138,9 @@ def theory_page(entry: Estimator) -> str:
     place = Path(inspect.getfile(module)).relative_to(PROJECT)
     source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
     page = [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", ""]
-    if rows := entry.releases_table():
-        cells = (map(escaped, row) for row in release_rows(rows))
-        page += [heading("Releases", "-"), table(RELEASE_COLUMNS, cells), ""]
+    if entry.private:
+        page += [heading("Releases", "-"), f"Plans for {EXAMPLE_NUMBERS}.", ""]
+        for setting, plan in worked_examples(entry):
+            cells = (map(escaped, row) for row in release_rows(plan))
+            page += [heading(setting, "~"), table(RELEASE_COLUMNS, cells), ""]
     return "\n".join([*page, source, ""])

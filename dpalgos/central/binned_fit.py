@@ -95,8 +95,8 @@ def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     check_labels(sample, params)
 
 
-ROWS_BY_PREDICTOR = Release("rows by predictor", 0.4, histogram, witness=_opposite_rows)
-SUMS_BY_BIN = Release("binned fit", 0.6, fit_sensitivity, witness=_opposite_rows_with_far_responses)
+ROWS_BY_PREDICTOR = Release("rows by predictor", histogram, share=0.4, witness=_opposite_rows)
+SUMS_BY_BIN = Release("binned fit", fit_sensitivity, share=0.6, witness=_opposite_rows_with_far_responses)
 RELEASES = ROWS_BY_PREDICTOR, SUMS_BY_BIN
 
 

@@ -122,8 +122,8 @@ def _when(condition: Any, *releases: Release) -> tuple[Release, ...]:
     return tuple(replace(one, when=lambda p: with_interval(p) and condition(p)) for one in releases)
 
 
-MEAN_IN_CUBE = Release("mean", "the rest", interval, when=_in_cubes, witness=opposite_rows)
-MEAN = Release("mean", "the rest", box, when=_is_gaussian, witness=opposite_rows)
+MEAN_IN_CUBE = Release("mean", interval, when=_in_cubes, witness=opposite_rows)
+MEAN = Release("mean", box, when=_is_gaussian, witness=opposite_rows)
 RELEASES = (
     MEAN_IN_CUBE,
     MEAN,

@@ -90,7 +90,7 @@ def _farthest_rows(params: CumulativeCountsParams, d: int, _: Published) -> Neig
     return pair(one, other)
 
 
-COUNTS = Release("counts by cell", 1.0, cell_sensitivity, witness=_farthest_rows)
+COUNTS = Release("counts by cell", cell_sensitivity, share=1.0, witness=_farthest_rows)
 
 
 @register(

@@ -176,7 +176,7 @@ def last_gradients_apart(params: NoisyDescentParams, d: int, published: Publishe
     return pair(one, other, params.far_response)
 
 
-GRADIENT = Release("gradient", 1.0, ball_mean, witness=last_gradients_apart)
+GRADIENT = Release("gradient", ball_mean, share=1.0, witness=last_gradients_apart)
 
 
 @register(

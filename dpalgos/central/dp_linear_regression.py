@@ -145,7 +145,7 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         "step_size": 2.0,
     },
     no_interval="the curvature at the estimate is not released; use preconditioned_regression",
-    releases=(replace(GRADIENT, share="the rest"), *RESPONSE_RELEASES),
+    releases=(replace(GRADIENT, share=None), *RESPONSE_RELEASES),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),

@@ -82,7 +82,7 @@ class DPMeanParams(IntervalParams):
             )
 
 
-MEAN = Release("mean", "the rest", box, witness=opposite_rows)
+MEAN = Release("mean", box, witness=opposite_rows)
 
 
 @register(

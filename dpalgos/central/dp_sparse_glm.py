@@ -121,8 +121,8 @@ def rows_off_support(
     return pair(along + off, along - off, response)
 
 
-SELECTION = Release("step: selection", "half; 0.3 of the last round", ball_mean, witness=opposite_rows)
-VALUES = Release("step: values", "the rest", selected_l2_sensitivity, witness=opposite_rows)
+SELECTION = Release("step: selection", ball_mean, witness=opposite_rows)
+VALUES = Release("step: values", selected_l2_sensitivity, witness=opposite_rows)
 
 
 @register(

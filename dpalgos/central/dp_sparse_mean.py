@@ -80,8 +80,8 @@ def _is_released(params: DPSparseMeanParams) -> bool:
     return not params.is_printed
 
 
-SELECTION = Release("mean: selection", "0.6 of the rest", ball_mean, when=_is_released, witness=opposite_rows)
-VALUES = Release("mean: values", "the rest", box, when=_is_released, witness=opposite_rows)
+SELECTION = Release("mean: selection", ball_mean, when=_is_released, witness=opposite_rows)
+VALUES = Release("mean: values", box, when=_is_released, witness=opposite_rows)
 RELEASES = (
     SELECTION,
     VALUES,

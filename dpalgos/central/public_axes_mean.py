@@ -198,7 +198,7 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-MEAN = Release("mean", 1.0, ball_mean, witness=opposite_rows)
+MEAN = Release("mean", ball_mean, share=1.0, witness=opposite_rows)
 
 
 @register(

@@ -50,9 +50,11 @@ def axis_left_empty(params: Any, d: int, _: Published) -> Neighbors:
     return pair(axes, other)
 
 
-SMALLEST_EIGENVALUE = Release("least eigenvalue", 1 / 3, eigenvalue_sensitivity, witness=axis_left_empty)
-GRAM = Release("X'X", 1 / 3, outer_product, witness=orthogonal_rows)
-CROSS_PRODUCTS = Release("X'y", 1 / 3, ball_mean, witness=opposite_responses)
+SMALLEST_EIGENVALUE = Release(
+    "least eigenvalue", eigenvalue_sensitivity, share=1 / 3, witness=axis_left_empty
+)
+GRAM = Release("X'X", outer_product, share=1 / 3, witness=orthogonal_rows)
+CROSS_PRODUCTS = Release("X'y", ball_mean, share=1 / 3, witness=opposite_responses)
 RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
 
 

@@ -134,10 +134,10 @@ def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Nei
     return pair(*max(apart, key=lambda each: distance(*each)))
 
 
-ROWS_IN_HALVES = Release("rows in halves", 0.1, histogram, witness=opposite_rows)
-ROWS_IN_BOXES = Release("rows in boxes", 0.3, histogram, witness=opposite_rows)
-SUMS_OF_ROWS = Release("sums of rows", 0.3, sums_sensitivity, witness=_rows_in_halves)
-SUMS_OF_RESPONSES = Release("sums of responses", 0.3, ball_mean, witness=opposite_responses)
+ROWS_IN_HALVES = Release("rows in halves", histogram, share=0.1, witness=opposite_rows)
+ROWS_IN_BOXES = Release("rows in boxes", histogram, share=0.3, witness=opposite_rows)
+SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity, share=0.3, witness=_rows_in_halves)
+SUMS_OF_RESPONSES = Release("sums of responses", ball_mean, share=0.3, witness=opposite_responses)
 RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 
 

@@ -59,7 +59,7 @@ def _residual_share(params: BoostedAdaSSPParams) -> float:
     return params.n_rounds / (params.n_rounds + 2)
 
 
-RESIDUALS = Release("X' residuals", _residual_share, ball_mean, witness=opposite_responses)
+RESIDUALS = Release("X' residuals", ball_mean, share=_residual_share, witness=opposite_responses)
 RELEASES = (
     replace(SMALLEST_EIGENVALUE, share=_moment_share),
     replace(GRAM, share=_moment_share),

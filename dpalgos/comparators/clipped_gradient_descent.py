@@ -48,7 +48,7 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-GRADIENT = Release("gradient", 1.0, ball_mean, witness=opposite_responses)
+GRADIENT = Release("gradient", ball_mean, share=1.0, witness=opposite_responses)
 
 
 @register(

@@ -128,15 +128,19 @@ def _spreads_differ(params: ClippedMeanParams) -> bool:
 
 CENTER = Release(
     "center",
-    lambda params: 0.08 if params.spreads_differ else 0.1,
     ball_mean,
+    share=lambda params: 0.08 if params.spreads_differ else 0.1,
     when=lambda params: params.mean_bound is not None,
     witness=opposite_rows,
 )
-OUTSIDE_LEVEL = Release("rows outside a level", 0.03, count, when=_spreads_differ, witness=far_row_and_zeros)
-MEAN = Release("mean", "the rest", ball_mean, witness=opposite_rows)
-SPREAD = Release("spread", 0.05, outer_product, when=_spreads_differ, witness=orthogonal_rows)
-OUTSIDE_BALL = Release("rows outside the ball", 0.06, count, when=_spreads_differ, witness=far_row_and_zeros)
+OUTSIDE_LEVEL = Release(
+    "rows outside a level", count, share=0.03, when=_spreads_differ, witness=far_row_and_zeros
+)
+MEAN = Release("mean", ball_mean, witness=opposite_rows)
+SPREAD = Release("spread", outer_product, share=0.05, when=_spreads_differ, witness=orthogonal_rows)
+OUTSIDE_BALL = Release(
+    "rows outside the ball", count, share=0.06, when=_spreads_differ, witness=far_row_and_zeros
+)
 RELEASES = CENTER, OUTSIDE_LEVEL, MEAN, SPREAD, OUTSIDE_BALL, *ball_releases(_last_center)
 
 

@@ -62,10 +62,8 @@ def _last_center(params: CoinPressMeanParams, d: int, published: Published) -> F
     return sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
 
 
-CENTER = Release(
-    "center", "¼ of the rest", ball_mean, when=lambda params: params.n_rounds > 1, witness=opposite_rows
-)
-MEAN = Release("mean", "the rest", ball_mean, witness=opposite_rows)
+CENTER = Release("center", ball_mean, when=lambda params: params.n_rounds > 1, witness=opposite_rows)
+MEAN = Release("mean", ball_mean, witness=opposite_rows)
 
 
 def tail_norm(d: int, miss: float) -> float:

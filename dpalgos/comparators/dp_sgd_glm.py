@@ -62,7 +62,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
     )
 
 
-GRADIENT = Release("gradient", 1.0, ball_mean, witness=opposite_rows)
+GRADIENT = Release("gradient", ball_mean, share=1.0, witness=opposite_rows)
 
 
 @register(

@@ -67,12 +67,10 @@ class MixingNoise:
     ridge: float
 
 
-SMALLEST_EIGENVALUE = Release(
-    "least eigenvalue", f"{_EIGENVALUE_SHARE} of ρ", eigenvalue_sensitivity, witness=axis_left_empty
-)
-PRODUCT = Release("residual product", f"{_PRODUCT_SHARE} of ρ", ball_mean, witness=opposite_responses)
-SKETCH = Release("sketch", f"{_SKETCH_SHARE} of ρ", eigenvalue_sensitivity)
-FAILURE = Release("the smallest eigenvalue is overestimated", f"{_MISSED} of δ", failure_sensitivity)
+SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity, witness=axis_left_empty)
+PRODUCT = Release("residual product", ball_mean, witness=opposite_responses)
+SKETCH = Release("sketch", eigenvalue_sensitivity)
+FAILURE = Release("the smallest eigenvalue is overestimated", failure_sensitivity)
 
 
 @register(

@@ -109,9 +109,11 @@ def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Publi
     return [(std * (published[-4][:, :1] - most)).T, far, far]
 
 
-SPREAD = Release("spread", 0.1, count, when=lambda params: not params.std_known, witness=_rows_in_other_bins)
-CENTER = Release("center", 0.1, count, witness=opposite_rows)
-MEAN = Release("mean", "the rest", box, witness=opposite_rows)
+SPREAD = Release(
+    "spread", count, share=0.1, when=lambda params: not params.std_known, witness=_rows_in_other_bins
+)
+CENTER = Release("center", count, share=0.1, witness=opposite_rows)
+MEAN = Release("mean", box, witness=opposite_rows)
 RELEASES = (
     SPREAD,
     CENTER,

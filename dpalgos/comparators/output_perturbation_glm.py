@@ -60,7 +60,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-MINIMUM = Release("minimum", 1.0, minimum_sensitivity, witness=opposite_rows)
+MINIMUM = Release("minimum", minimum_sensitivity, share=1.0, witness=opposite_rows)
 
 
 @register(

@@ -86,7 +86,7 @@ def score_sensitivity(
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
 
 
-VERTEX = Release("vertex", 1.0, score_sensitivity, witness=_opposite_rows)
+VERTEX = Release("vertex", score_sensitivity, share=1.0, witness=_opposite_rows)
 
 
 @register(

@@ -123,8 +123,8 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     )
 
 
-SCORES = Release("scores", "the keyword selection_share", ball_mean, witness=opposite_rows)
-STEP = Release("step", "the rest", ball_mean, witness=opposite_rows)
+SCORES = Release("scores", ball_mean, witness=opposite_rows)
+STEP = Release("step", ball_mean, witness=opposite_rows)
 
 
 @register(

@@ -64,7 +64,7 @@ def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: 
     return pair(row, row, response, -response)
 
 
-MOMENTS = Release("moments", 0.5, outer_product, witness=_orthogonal_rows)
+MOMENTS = Release("moments", outer_product, share=0.5, witness=_orthogonal_rows)
 RELEASES = replace(SCORES, share=0.5, witness=opposite_rows), MOMENTS
 
 

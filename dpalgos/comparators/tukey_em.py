@@ -144,7 +144,7 @@ def _one_far_row_more(params: TukeyEMParams, d: int, _: Published) -> Neighbors:
     return X, y, X, other
 
 
-DISTANCE = Release("distance", "ε₁", distance_sensitivity, witness=_one_far_row_more)
+DISTANCE = Release("distance", distance_sensitivity, witness=_one_far_row_more)
 
 
 @lemma("1")
@@ -153,7 +153,7 @@ def depth_sensitivity() -> FloatArray:
     return np.asarray(1.0)
 
 
-POINT = Release("point of great depth", "2ε₀ and δ", depth_sensitivity)
+POINT = Release("point of great depth", depth_sensitivity)
 
 
 @register(

@@ -187,12 +187,12 @@ def mean_interval(
     )
 
 
-BALL_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], outer_product, when=with_interval)
-BALL_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
-ENTRY_SQUARES = Release(SCORE_MOMENTS, SHARES[SCORE_MOMENTS], box, when=with_interval)
-ENTRY_TAIL = Release(TAIL, SHARES[TAIL], tail_sensitivity, when=with_interval)
-PURE_SQUARES = Release(SCORE_MOMENTS, "0.1 of ε", interval, when=with_interval)
-PURE_TAIL = Release(TAIL, "0.3 of ε", tail_l1_sensitivity, when=with_interval)
+BALL_SQUARES = Release(SCORE_MOMENTS, outer_product, share=SHARES[SCORE_MOMENTS], when=with_interval)
+BALL_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
+ENTRY_SQUARES = Release(SCORE_MOMENTS, box, share=SHARES[SCORE_MOMENTS], when=with_interval)
+ENTRY_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
+PURE_SQUARES = Release(SCORE_MOMENTS, interval, when=with_interval)
+PURE_TAIL = Release(TAIL, tail_l1_sensitivity, when=with_interval)
 
 
 def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:

@@ -217,7 +217,7 @@ def _person_of_the_last_round(params: LDPIHTParams, d: int, published: Published
     return neighbors(n_people, (row, -far), (-row, -far), who=int(groups[-1][-1]))
 
 
-GRADIENT = Release("gradient", "one report per person", report_sensitivity, witness=_person_of_the_last_round)
+GRADIENT = Release("gradient", report_sensitivity, witness=_person_of_the_last_round)
 
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",

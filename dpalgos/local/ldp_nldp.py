@@ -74,11 +74,12 @@ def _opposite_responses(params: MomentParams, d: int, published: Published) -> N
     return neighbors(n, (row, response), (row, -response))
 
 
-_SPLIT = "in proportion to r² and 2√d τ₁τ₂"
 RELEASES = (
-    Release("xx' and xy", 1.0, report_sensitivity, when=lambda p: not p.gaussian, witness=_opposite_reports),
-    Release("xx'", _SPLIT, outer_product, when=lambda p: p.gaussian, witness=_orthogonal_rows),
-    Release("xy", _SPLIT, report_sensitivity, when=lambda p: p.gaussian, witness=_opposite_responses),
+    Release(
+        "xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian, witness=_opposite_reports
+    ),
+    Release("xx'", outer_product, when=lambda p: p.gaussian, witness=_orthogonal_rows),
+    Release("xy", report_sensitivity, when=lambda p: p.gaussian, witness=_opposite_responses),
 )
 
 

@@ -69,7 +69,7 @@ def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Publishe
     return neighbors(n, (row, response), (row, -response))
 
 
-PRODUCTS = Release("xy", 1.0, report_sensitivity, witness=_opposite_responses)
+PRODUCTS = Release("xy", report_sensitivity, share=1.0, witness=_opposite_responses)
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:

@@ -11,7 +11,6 @@ from dpalgos.typing import FloatArray
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Published = Sequence[FloatArray]  # what was released so far, in order
-Share = float | str
 Witness = Callable[[Any, int, Published], Neighbors | None]
 
 
@@ -23,22 +22,23 @@ class Release:
     ----------
     label : str
         Label of its events.
-    share : float, str or callable
-        Share of μ², or of ρ where not all noise is Gaussian: a number, words, or a function of ``params``.
     lemma : callable
         The function that bounds how far one row moves the release. It is from
         :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``.
+    share : float or callable, optional
+        Share of μ², or of ρ where not all noise is Gaussian: a number, or a function of ``params``. If it is
+        None, the estimator's plan states it.
     when : callable
-        ``(params) -> bool``, whether the release is made; None if n and d decide, too.
+        ``(params) -> bool``, whether a release with a share is made.
     witness : callable or None
         ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
         earlier releases. It is the executable half of the privacy argument.
     """
 
     label: str
-    share: Share | Callable[[Any], Share]
     lemma: Callable[..., FloatArray]
-    when: Callable[[Any], bool | None] = lambda params: True
+    share: float | Callable[[Any], float | None] | None = None
+    when: Callable[[Any], bool] = lambda params: True
     witness: Witness | None = None
 
     @property
@@ -46,21 +46,21 @@ class Release:
         """The sensitivity as a formula."""
         return str(getattr(self.lemma, "formula", ""))
 
-    def share_for(self, params: Any) -> Share:
+    def share_for(self, params: Any) -> float | None:
         return self.share(params) if callable(self.share) else self.share
 
 
 def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
-    """Return the shares that are numbers, by label, of the releases that ``params`` lead to."""
+    """Return the stated shares, by label, of the releases that ``params`` lead to."""
     shares = {one.label: one.share_for(params) for one in releases if one.when(params)}
-    return {label: share for label, share in shares.items() if not isinstance(share, str)}
+    return {label: share for label, share in shares.items() if share is not None}
 
 
 def witnesses_of(
     releases: Sequence[Release], params: Any, d: int, published: Published
 ) -> dict[str, Neighbors]:
     """Return the witnesses of releases by label; persons have as many rows as count."""
-    possible = [one for one in releases if one.witness and one.when(params) is not False]
+    possible = [one for one in releases if one.when(params)]
     witnesses = {one.label: one.witness(params, d, published) for one in possible if one.witness}
     n_rows = getattr(params, "max_rows", None) or 1
     return {label: _repeated(pair, n_rows) for label, pair in witnesses.items() if pair is not None}

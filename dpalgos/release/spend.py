@@ -135,6 +135,7 @@ class Spend:
         allowance = self._allow(release)
         sensitivity = (lemma or release.lemma)(*sizes)
         transcript, label = self._transcript, release.label
+        transcript.formulas[label] = getattr(lemma or release.lemma, "formula", "")
         columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
         if allowance.noise_multiplier is not None:
             multiplier = allowance.noise_multiplier

@@ -43,6 +43,8 @@ class Transcript:
     ----------
     events : list of Event
         One per release; shared by the replicates, which are separate hypothetical runs.
+    formulas : dict
+        The formula of the sensitivity, by label, of releases that state a lemma.
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
     interval : Interval or None
@@ -58,6 +60,7 @@ class Transcript:
         self._relation = relation
         self._group: int | None = None
         self.events: list[Event] = []
+        self.formulas: dict[str, str] = {}
         self.diagnostics: dict[str, Any] = {}
         self.interval: Interval | None = None
 

@@ -37,7 +37,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 N_FOLDS = 5
 PRINTED_CHOICE = Release(
-    "printed cross-validation", "none proved", unbounded_sensitivity, when=lambda params: params.is_printed
+    "printed cross-validation", unbounded_sensitivity, when=lambda params: params.is_printed
 )
 
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40

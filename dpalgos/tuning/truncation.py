@@ -179,10 +179,10 @@ def _far_responses(params: Any, d: int, _: Published) -> Neighbors:
     return quantile_witness(params.response_bound, d)
 
 
-_QUANTILES = Release(LABEL, f"about {COLUMNS_SHARE}", count, when=_truncates("private_quantiles"))
-_NONE = Release("untruncated entries", "none proved", unbounded_sensitivity, when=_truncates("none"))
+_QUANTILES = Release(LABEL, count, when=_truncates("private_quantiles"))
+_NONE = Release("untruncated entries", unbounded_sensitivity, when=_truncates("none"))
 COLUMN_RELEASES = replace(_QUANTILES, witness=_far_entries), _NONE
 RESPONSE_RELEASES = (
-    replace(_QUANTILES, share=f"about {RESPONSE_SHARE}", witness=_far_responses),
+    replace(_QUANTILES, witness=_far_responses),
     replace(_NONE, label="untruncated responses"),
 )

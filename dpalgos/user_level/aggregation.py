@@ -355,11 +355,8 @@ def of_two_rows(witness: Witness) -> Witness:
     return doubled
 
 
-def mean_releases(name: str, of: str) -> MeanReleases:
-    """Return the releases of a mean over users called ``name``, with their witnesses.
-
-    ``of`` is what their shares are parts of.
-    """
+def mean_releases(name: str) -> MeanReleases:
+    """Return the releases of a mean over users called ``name``, with their witnesses."""
 
     def has_range(params: Any) -> bool:
         return bool(params.aggregation == "winsorized")
@@ -368,11 +365,13 @@ def mean_releases(name: str, of: str) -> MeanReleases:
         return has_range(params) and params.calibration == "tight"
 
     rows = of_two_rows(opposite_rows)
-    ranges, first, _ = (f"{share}{of}" if of else share for share in _SHARES.values())
     return MeanReleases(
         Release(
-            f"range of the {name}", ranges, row_count, when=has_range, witness=of_two_rows(far_row_and_zeros)
+            f"range of the {name}",
+            row_count,
+            when=has_range,
+            witness=of_two_rows(far_row_and_zeros),
         ),
-        Release(f"first {name}", first, ball_mean, when=is_refined, witness=rows),
-        Release(name, "the rest", ball_mean, witness=rows),
+        Release(f"first {name}", ball_mean, when=is_refined, witness=rows),
+        Release(name, ball_mean, witness=rows),
     )

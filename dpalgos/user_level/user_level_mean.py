@@ -34,7 +34,6 @@ from dpalgos.catalog import (
     Published,
     pair,
     register,
-    with_interval,
 )
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.private_range import bin_middles
@@ -87,16 +86,11 @@ def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) 
     return pair(1e9 * _user(np.eye(1, d)), _user(_center(params, d, published)))
 
 
-def _maybe(params: UserLevelMeanParams) -> bool | None:
-    """Return None with an interval: the noise of a single column is Laplace's, so d decides."""
-    return None if with_interval(params) else False
-
-
-MEAN_RELEASES = mean_releases("mean", " of the rest")
+MEAN_RELEASES = mean_releases("mean")
 RELEASES = (
     *MEAN_RELEASES,
-    replace(PURE_SQUARES, when=_maybe, witness=_users_along_axes),
-    replace(PURE_TAIL, when=_maybe, witness=_user_and_center),
+    replace(PURE_SQUARES, witness=_users_along_axes),
+    replace(PURE_TAIL, witness=_user_and_center),
     replace(BALL_SQUARES, witness=_users_along_axes),
     replace(BALL_TAIL, witness=_user_and_center),
 )

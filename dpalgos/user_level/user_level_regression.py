@@ -123,18 +123,18 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
         return self.split_budget({"steps": _STEP_SHARE, **shares_of(INTERVAL_RELEASES, self)})
 
 
-GRADIENT_RELEASES = mean_releases("gradient", "")
+GRADIENT_RELEASES = mean_releases("gradient")
 LAST_GRADIENT = Release(
-    "last gradient", 0.25, ball_mean, when=with_interval, witness=of_two_rows(opposite_responses)
+    "last gradient", ball_mean, share=0.25, when=with_interval, witness=of_two_rows(opposite_responses)
 )
 CURVATURE = Release(
-    "curvature", 0.15, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+    "curvature", outer_product, share=0.15, when=with_interval, witness=of_two_rows(orthogonal_rows)
 )
 SQUARES = Release(
-    SCORE_MOMENTS, 0.06, outer_product, when=with_interval, witness=of_two_rows(orthogonal_rows)
+    SCORE_MOMENTS, outer_product, share=0.06, when=with_interval, witness=of_two_rows(orthogonal_rows)
 )
 SHARES_BY_SIZE = Release(
-    TAIL, 0.14, tail_sensitivity, when=with_interval, witness=of_two_rows(far_row_and_zeros)
+    TAIL, tail_sensitivity, share=0.14, when=with_interval, witness=of_two_rows(far_row_and_zeros)
 )
 INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
 

@@ -93,7 +93,7 @@ def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
     return np.asarray(interval(loss_bound, n_users))
 
 
-CHOICE = Release("choice", 1.0, loss_sensitivity, witness=_no_loss_and_largest)
+CHOICE = Release("choice", loss_sensitivity, share=1.0, witness=_no_loss_and_largest)
 
 
 @register(

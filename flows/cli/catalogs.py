@@ -3,17 +3,22 @@
 import json
 import logging
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.options import AsJson, argument, flag, option, print_rows
 
+if TYPE_CHECKING:
+    from dpalgos.catalog import Estimator
+    from dpalgos.planned import PlanLine
+
 _FLOWS = Path(__file__).resolve().parents[1]
-RELEASE_COLUMNS = ("release", "budget share", "sensitivity", "when")
+RELEASE_COLUMNS = ("release", "times", "share", "sensitivity", "noise/sensitivity")
+_SIZES = "r, w and L are thresholds that are public or released before; p is a number of columns."
 _log = logging.getLogger(__name__)
 
 
@@ -69,7 +74,7 @@ def estimators(
         if as_json:
             typer.echo(json.dumps(entry.to_dict(), indent=1))
         else:
-            typer.echo(_explained(entry.to_dict()))
+            typer.echo(_explained(entry))
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
     for field, words, value in (("task", "--task", task), ("privacy_model", "--model", model)):
@@ -80,7 +85,10 @@ def estimators(
     print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
 
 
-def _explained(row: dict[str, Any]) -> str:
+def _explained(entry: "Estimator") -> str:
+    from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
+
+    row = entry.to_dict()
     if row["privacy_model"] == "none":
         guarantee = "not private"
     else:
@@ -103,9 +111,10 @@ def _explained(row: dict[str, Any]) -> str:
     for each in row["parameters"]:
         default = "required" if each["required"] else f"default {each['default']!r}"
         lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
-    if row["releases"]:
-        table = [RELEASE_COLUMNS, *release_rows(row["releases"])]
-        lines += ["", "releases", *_aligned(table)]
+    if entry.private:
+        lines += ["", f"releases for {EXAMPLE_NUMBERS}; --n and --d: for other numbers. {_SIZES}"]
+        for setting, plan in worked_examples(entry):
+            lines += [f"  {setting}", *_aligned([RELEASE_COLUMNS, *release_rows(plan)])]
     return "\n".join(lines)
 
 
@@ -120,23 +129,12 @@ def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *
     delta = 1 / n**2
     keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
     releases, proved = planned_releases(name, n, d, keywords, people=people)
-    cells = [("release", "times", "share", "sensitivity", "noise/sensitivity")]
-    cells += [
-        (
-            one.label,
-            str(one.times),
-            "" if isnan(one.share) else f"{one.share:.4f}",
-            one.sensitivity,
-            one.noise,
-        )
-        for one in releases
-    ]
     public = ", ".join(f"{key} = {value}" for key, value in {"n": n, "d": d, **constant, **settings}.items())
     return "\n".join(
         [
             f"{name}: {public}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
-            "r, w and L are thresholds that are public or released before; p is a number of columns.",
-            *_aligned(cells),
+            _SIZES,
+            *_aligned([RELEASE_COLUMNS, *release_rows(releases)]),
         ]
     )
 
@@ -147,9 +145,18 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in rows]
 
 
-def release_rows(releases: Sequence[Mapping[str, str]]) -> list[tuple[str, ...]]:
-    """Return a row of :data:`RELEASE_COLUMNS` for each release of an estimator."""
-    return [(each["quantity"], each["share"], each["sensitivity"], each["forms"]) for each in releases]
+def release_rows(plan: Sequence["PlanLine"]) -> list[tuple[str, ...]]:
+    """Return a row of :data:`RELEASE_COLUMNS` for each release of a plan."""
+    return [
+        (
+            one.label,
+            str(one.times),
+            "" if isnan(one.share) else f"{one.share:.4f}",
+            one.sensitivity,
+            one.noise,
+        )
+        for one in plan
+    ]
 
 
 def datasets(as_json: AsJson = False) -> None:

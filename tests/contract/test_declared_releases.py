@@ -17,6 +17,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.mechanisms import sensitivity
+from dpalgos.release.declared import shares_of
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import (
@@ -56,16 +57,15 @@ def released(estimator, calibration, monkeypatch, d=3):
 def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
     params = build_params(estimator, keywords(estimator, calibration))
     events, spent = released(estimator, calibration, monkeypatch)
-    possible = [one for one in estimator.releases if one.when(params) is not False]
-    certain = {one.label for one in possible if one.when(params)}
-    assert certain <= {event.label for event in events} <= {one.label for one in possible}
-    for one in possible:
-        share, own = one.share_for(params), [event for event in events if event.label == one.label]
-        sampled = any(hasattr(event, "sampling_rate") for event in own)
-        if calibration == "tight" and own and not sampled and not isinstance(share, str):
-            part = spending(own).rho / spending(events).rho
-            assert part == pytest.approx(share, abs=6e-4), one.label
-    declared = {(one.label, one.lemma) for one in possible}
+    labels = {event.label for event in events}
+    assert labels <= {one.label for one in estimator.releases}
+    stated = shares_of(estimator.releases, params)
+    assert stated.keys() <= labels
+    sampled = {event.label for event in events if hasattr(event, "sampling_rate")}
+    for label in stated.keys() - sampled if calibration == "tight" else ():
+        part = spending([event for event in events if event.label == label]).rho / spending(events).rho
+        assert part == pytest.approx(stated[label], abs=6e-4), label
+    declared = {(one.label, one.lemma) for one in estimator.releases}
     for release, lemma, sizes, event in spent:
         assert (release.label, release.lemma) in declared
         assert lemma.formula
@@ -81,28 +81,6 @@ def test_all_that_is_released_before_the_steps_is_charged(estimator):
     result = answered(estimator, "tight", X, X[:, 0], delta=1e-6)
     assert {event.label for event in result.events} >= RELEASED_AT[estimator]
     assert 0.999 * epsilon <= result.certified_epsilon <= epsilon
-
-
-@pytest.mark.parametrize("estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda e: e.name)
-def test_the_table_has_a_row_for_each_release(estimator):
-    rows = estimator.releases_table()
-    assert [row["quantity"] for row in rows] == [one.label for one in estimator.releases]
-    assert all(cell.strip() for row in rows for cell in row.values())
-
-
-@pytest.mark.parametrize(
-    ("estimator", "release", "when"),
-    [
-        ("dp_mean", "mean", "always"),
-        ("preconditioned_regression", "curvature", "with an interval"),  # of any target
-        ("dp_linear_regression", "untruncated responses", "with no truncation"),  # in one calibration anyway
-        ("user_level_mean", "first mean", "by default (tight); with an interval"),
-        ("user_level_regression", "range of the gradient", "except with clipped"),
-    ],
-)
-def test_the_table_says_when_a_release_is_made(estimator, release, when):
-    rows = {row["quantity"]: row["forms"] for row in dpalgos.get_estimator(estimator).releases_table()}
-    assert rows[release] == when
 
 
 PACKAGE = Path(dpalgos.__file__).parent

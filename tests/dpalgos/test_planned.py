@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.planned import planned_releases
+from dpalgos.planned import planned_releases, worked_examples
 from tests.builders import refused
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-7}
@@ -20,6 +20,14 @@ def test_every_estimator_has_a_plan_that_proves_its_budget(name):
     assert np.isnan(shares).all() or sum(shares) == pytest.approx(1)
     assert proved <= 1 + 1e-9
     assert all(row.sensitivity for row in rows)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_worked_examples_are_the_plans_of_forms(name):
+    examples = list(worked_examples(dpalgos.get_estimator(name)))
+    assert len({setting for setting, _ in examples}) == len(examples) > 0
+    released = {line.label for _, plan in examples for line in plan}
+    assert released <= {one.label for one in dpalgos.get_estimator(name).releases}
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])

@@ -11,7 +11,7 @@ from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 
 MEAN, MOMENTS, OTHER = (
-    Release(label, share, lemma)
+    Release(label, lemma, share=share)
     for label, share, lemma in (
         ("mean", 0.25, ball_mean),
         ("moments", 0.75, outer_product),

@@ -36,7 +36,7 @@ from dpalgos.sklearn import (
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
-CHOICE = Release("choice", 1.0, count)
+CHOICE = Release("choice", count, share=1.0)
 LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})

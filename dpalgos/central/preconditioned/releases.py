@@ -1,11 +1,13 @@
 """All releases of preconditioned regressions, in the order in which they are made.
 
-A release is one object. It has five parts: its label, its share of the budget, the lemma that bounds its
-sensitivity, when it is made, and its witness. The lemma bounds how far replacing one row moves it. The
-witness is a pair of neighboring datasets that attain the bound. The estimator spends it by one call
-(:class:`dpalgos.release.spend.Spend`). How often each is made, and the exact shares, follow from public
-numbers (:mod:`dpalgos.central.preconditioned.plan`). Shares are of μ² = μ(ε, δ)², which adds up over
-Gaussian releases. If only the intercept is estimated, with Laplace noise, shares are of ε.
+A release is one object: its label, the lemma that bounds its sensitivity, and its witness. The lemma bounds
+how far replacing one row moves it. The witness is a pair of neighboring datasets that attain the bound. The
+estimator spends it by one call (:class:`dpalgos.release.spend.Spend`). How often each is made, and its share,
+follow from public numbers (:mod:`dpalgos.central.preconditioned.plan`). Releases for an interval state their
+own shares. Shares are of μ² = μ(ε, δ)², which adds up over Gaussian releases. If only the intercept is
+estimated, with Laplace noise, shares are of ε.
+
+``dpcost estimators preconditioned_glm --n 5000 --d 9 --family logistic`` prints the plan in numbers.
 """
 
 from collections.abc import Callable
@@ -143,27 +145,6 @@ def _interval_rows(first: str, other: str, y: float = 0.0, other_y: float | None
     return witness
 
 
-def _maybe(_: Any) -> None:
-    """The release is made or not as n and d decide."""
-
-
-def _has_slopes(params: Any) -> bool | None:
-    """With few rows and an intercept, only the intercept is estimated."""
-    return None if params.intercept else True
-
-
-def _is_loaded_late(params: Any) -> bool | None:
-    """An interval of a nonlinear model is centered at its last steps."""
-    if not with_interval(params) or params.family_object().is_linear:
-        return False
-    return _has_slopes(params)
-
-
-def _searches_scores(params: Any) -> bool | None:
-    """Scores of bounded residuals have a public threshold."""
-    return False if params.family_object().is_bounded else _has_slopes(params)
-
-
 def _with_interval(condition: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return whether a release is made: for an interval, where its parameters meet a condition."""
 
@@ -187,62 +168,56 @@ def interval_family(params: Any) -> Family:
 
 
 # The origin of rows [x, y], and the intercept.
-UNITS = Release("values by power of two", "up to 0.03", histogram, when=_maybe, witness=_far_and_narrow)
-MEDIANS = Release(
-    "values above a candidate center", "up to 0.08", count, when=_maybe, witness=_extreme_columns
-)
-MEANS = Release("means about centers", "up to 0.06", ball_mean, when=_maybe, witness=_opposite_rows)
-DISTANCE = Release("rows far from centers", "0.008", count, when=_maybe, witness=_far_response)
-RESPONSES_ABOVE = Release("responses above a level", "up to 0.3", count, when=_maybe, witness=_labels_apart)
-CONSTANT = Release("mean response", "up to 0.6", interval, when=_maybe, witness=_means_apart)
-LOGARITHM = Release("mean logarithm", "0.4 of ε", interval, when=_maybe, witness=_labels_apart)
-WEIGHT = Release(
-    "mean weight",
-    "up to 0.05",
-    interval,
-    when=lambda params: params.has_private_total,
-    witness=_many_rows,
-)
-EXPOSURE = Release("mean exposure", "up to 0.05", interval, when=_maybe, witness=_exposure_rows)
+UNITS = Release("values by power of two", histogram, witness=_far_and_narrow)
+MEDIANS = Release("values above a candidate center", count, witness=_extreme_columns)
+MEANS = Release("means about centers", ball_mean, witness=_opposite_rows)
+DISTANCE = Release("rows far from centers", count, witness=_far_response)
+RESPONSES_ABOVE = Release("responses above a level", count, witness=_labels_apart)
+CONSTANT = Release("mean response", interval, witness=_means_apart)
+LOGARITHM = Release("mean logarithm", interval, witness=_labels_apart)
+WEIGHT = Release("mean weight", interval, witness=_many_rows)
+EXPOSURE = Release("mean exposure", interval, witness=_exposure_rows)
 
 # Whitening and steps.
-ROWS_ABOVE = Release("rows above a level", "0.015 of the rest", count, when=_has_slopes, witness=_far_row)
-MOMENTS = Release(
-    "second moments", "0.1 of the rest", outer_product, when=_has_slopes, witness=_orthogonal_rows
-)
-SCORES_ABOVE = Release(
-    "scores above a level", "0.058 of the rest", count, when=_searches_scores, witness=_far_score
-)
-STEP = Release("preconditioned score", "the rest", ball_mean, when=_has_slopes, witness=_opposite_scores)
-LAST_STEP = Release(
-    "last preconditioned score",
-    "0.8 of the rest",
-    ball_mean,
-    when=_is_loaded_late,
-    witness=_opposite_scores,
-)
+ROWS_ABOVE = Release("rows above a level", count, witness=_far_row)
+MOMENTS = Release("second moments", outer_product, witness=_orthogonal_rows)
+SCORES_ABOVE = Release("scores above a level", count, witness=_far_score)
+STEP = Release("preconditioned score", ball_mean, witness=_opposite_scores)
+LAST_STEP = Release("last preconditioned score", ball_mean, witness=_opposite_scores)
 
 # The interval; shares are of the whole.
 CURVATURES_ABOVE = Release(
-    "curvatures above a level", 0.012, count, when=with_interval, witness=_interval_rows("first", "zero")
+    "curvatures above a level",
+    count,
+    share=0.012,
+    when=with_interval,
+    witness=_interval_rows("first", "zero"),
 )
 CURVATURE = Release(
-    "curvature", 0.04, curvature_sensitivity, when=with_interval, witness=_interval_rows("first", "last")
+    "curvature",
+    curvature_sensitivity,
+    share=0.04,
+    when=with_interval,
+    witness=_interval_rows("first", "last"),
 )
 SCORE_MOMENTS = Release(
-    "score moments", 0.015, outer_product, when=with_interval, witness=_interval_rows("first", "last", 1e15)
+    "score moments",
+    outer_product,
+    share=0.015,
+    when=with_interval,
+    witness=_interval_rows("first", "last", 1e15),
 )
 RESIDUAL = Release(
     "mean residual",
-    0.055,
     residual_sensitivity,
+    share=0.055,
     when=_with_interval(lambda params: not _is_wide(params) and not _is_bounded(params)),
     witness=_interval_rows("zero", "zero", 1e15, -1e15),
 )
 FAR_ROWS = Release(
     "rows far away",
-    lambda params: 0.32 if _is_wide(params) else 0.03,
     count,
+    share=lambda params: 0.32 if _is_wide(params) else 0.03,
     when=_with_interval(
         lambda params: interval_family(params).is_linear if _is_wide(params) else not _is_bounded(params)
     ),
@@ -250,15 +225,15 @@ FAR_ROWS = Release(
 )
 WIDE_SCORE = Release(
     "wide gradient",
-    0.06,
     ball_mean,
+    share=0.06,
     when=_with_interval(_is_wide),
     witness=_interval_rows("first", "first", 1e15, -1e15),
 )
 TAIL = Release(
     "shares by size",
-    0.19,
     tail_sensitivity,
+    share=0.19,
     when=_with_interval(_is_wide),
     witness=_interval_rows("first", "zero", 1e15, 0.0),
 )

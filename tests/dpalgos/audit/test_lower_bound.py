@@ -83,7 +83,7 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
-CHOICE = Release("choice", 1.0, count)
+CHOICE = Release("choice", count, share=1.0)
 
 
 def choice(sample, params, transcript, overspent=1):

@@ -76,7 +76,7 @@ def test_outliers_that_the_noise_hides_count():
     assert tail.excess(unseen=Unseen(near=0.0, far=100.0)) > 2 * tail.excess()
 
 
-RELEASES = Release("range", "half", count), Release("mean", "half", ball_mean)
+RELEASES = Release("range", count), Release("mean", ball_mean)
 
 
 def by_column(transcript, values, tau, window):
@@ -139,7 +139,7 @@ class Reader:
         return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
 
 
-SEARCH = Release("counts", 1.0, count)
+SEARCH = Release("counts", count, share=1.0)
 
 
 def searched(sample, candidates, target, transcript):
