@@ -316,7 +316,8 @@ def test_without_an_intercept_a_column_of_a_linear_regression_needs_no_unit():
     assert errors[0] < 0.002
 
 
-def test_indicators_keep_their_origin_and_far_columns_get_centers():
+@pytest.mark.parametrize(("family", "center"), [("logistic", 0), ("poisson", -2)])
+def test_indicators_of_events_keep_their_origin_and_far_columns_get_centers(family, center):
     rng, n = np.random.default_rng(26), 20_000
     indicators = [np.where(rng.random(n) < share, far, -far) for share, far in ((0.1, 1), (0.002, 2))]
     others = [scale * rng.standard_normal(n) + c for scale, c in ((1, 1), (1, -20), (100, 0))]
@@ -324,8 +325,8 @@ def test_indicators_keep_their_origin_and_far_columns_get_centers():
     budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS.label: 1.0})
     transcript = Transcript(Noise([np.random.default_rng(27)]))
     spend = Spend.of_budget(transcript, budget, {MEDIANS.label: counts_needed(plan.N_CENTERS)})
-    found = released_column_centers(spend, Sample(X, np.zeros(n)))
-    np.testing.assert_allclose(found.centers, [0, 0, 0, -20, 0, 0, 0], atol=1)
+    found = released_column_centers(spend, Sample(X, np.zeros(n)), get_family(family))
+    np.testing.assert_allclose(found.centers, [0, center, 0, -20, 0, 0, 0], atol=1)
     np.testing.assert_array_equal(found.units, 1)
 
 

@@ -242,7 +242,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         origin = released_origin(spend, sample)
         start = origin.coef
     else:
-        origin = released_column_centers(spend, sample)
+        origin = released_column_centers(spend, sample, family)
     white = _released_whitening(spend, sample, family, plan, origin, intercept=params.intercept)
     rows = WhiteRows(sample, family, white.matrix, start, reach=plan.reach)
     state = State(

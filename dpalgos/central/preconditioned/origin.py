@@ -18,8 +18,8 @@ The estimator works with (z_j − c_j x_d)/s_j. The coefficients are the same, e
   last center, clipped to a norm that falls with what noise leaves unknown. One more count says whether rows
   are near now. If not, centers stay as they were: a column may be in a wrong unit.
 
-Generalized linear models use medians of the columns of x alone, where they are farther from 0 than a unit:
-indicators stay as they are.
+Generalized linear models use medians of the columns of x alone, where they are far from 0. Indicators in
+bounds (0, 1) lie at ±2 units. For counts, their median is a center. For events and classes, they stay.
 """
 
 from dataclasses import dataclass, replace
@@ -36,11 +36,11 @@ from dpalgos.central.preconditioned.queries import (
     row_norms,
 )
 from dpalgos.central.preconditioned.releases import DISTANCE, MEANS, MEDIANS, UNITS
+from dpalgos.models.families import Family
 from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
-_FAR = 2.25  # units: from there on a median is a center
 _DISTANCES = np.geomspace(0.7, 64, plans.N_DISTANCES)  # times √p, of rows from 0
 _FAR_ROWS = 0.25  # the share of rows beyond the distance that is found
 _CLOSE, _MOST_FAR = 2.0, 0.6  # times √p, and the share of rows that may lie farther from a center
@@ -121,13 +121,15 @@ def released_origin(spend: Spend, sample: Sample) -> Origin:
     return _placed(origin, others, np.where(np.abs(means) > _MISLED * reach, 0.0, centers))
 
 
-def released_column_centers(spend: Spend, sample: Sample) -> Origin:
+def released_column_centers(spend: Spend, sample: Sample, family: Family) -> Origin:
     """Release centers of the columns of x except the constant, if the plan has them."""
     origin, chosen = Origin(np.zeros(sample.n_features + 1)), np.arange(sample.n_features - 1)
     if MEDIANS not in spend:
         return origin
     medians = _medians(spend, columns(sample), chosen)
-    return _placed(origin, chosen, np.where(np.abs(medians) > _FAR, medians, 0.0))
+    return _placed(
+        origin, chosen, np.where(np.abs(medians) > plans.tuning_of(family).far_median, medians, 0.0)
+    )
 
 
 def _placed(origin: Origin, columns: IntArray, centers: FloatArray) -> Origin:

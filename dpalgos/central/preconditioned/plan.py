@@ -81,16 +81,19 @@ class Tuning:
         The part of a Newton step that is taken.
     most_clipped : float
         The largest share of rows whose scores are clipped.
+    far_median : float
+        The distance from 0, in units, from which the median of a column is its center.
     """
 
     few_rows: float = 24.0
     step_ridge: float = 0.75
     step_size: float = 1.0
     most_clipped: float = 0.25
+    far_median: float = 2.25
 
 
 _LINEAR = Tuning(few_rows=30.0, step_ridge=0.0, most_clipped=0.9)
-_COUNTS = Tuning(few_rows=30.0, step_ridge=1.5, step_size=0.85)
+_COUNTS = Tuning(few_rows=30.0, step_ridge=1.5, step_size=0.85, far_median=1.25)
 
 
 def tuning_of(family: Family) -> Tuning:
