@@ -8,7 +8,7 @@ Curves, uneven scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class SimulatedTable:
     """Synthetic rows, and the random quantities of their distribution by the guess that would fix each."""
 
     rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
-    table: dict[str, FloatArray]  # covariates, with indicators of categories; the response
+    table: dict[str, FloatArray]  # covariates, with indicators of categories; response and weights
     drawn: Mapping[str, float]
 
 
@@ -109,6 +109,9 @@ class RowSimulator:
     guesses: Guesses
     offset: str = ""  # the covariate that enters the linear predictor unscaled
     formula: FormulaDesign | None = None  # by which covariates are computed
+    weights: Mapping[str, NumberColumn] = field(
+        default_factory=dict
+    )  # the column of weights, if there is one
     events: UsualEvents = PREDICTED_EVENTS
 
     @property
@@ -142,7 +145,14 @@ class RowSimulator:
             "effects": bool(response),
         }
         unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
-        for entry, names in (("mean", numbers), ("std", numbers), ("shares", list(self.categories))):
+        weights = list(self.weights)
+        for entry, names in (
+            ("mean", numbers),
+            ("std", numbers),
+            ("shares", list(self.categories)),
+            ("mean", weights),
+            ("std", weights),
+        ):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
@@ -178,6 +188,10 @@ class RowSimulator:
             values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+        for name, column in self.weights.items():
+            mean, std = self._moments(name, column, _POSITION, care, rng)
+            drawn |= {f"mean of {name}": mean, f"std of {name}": std}
+            table[name] = _beta(column, mean, std, rng.standard_normal(n_rows))
         return SimulatedTable(rows=rows, table=table, drawn=drawn)
 
     def _latent(
@@ -235,7 +249,7 @@ class RowSimulator:
         most = width * np.sqrt(share * (1 - share))
         if std is not None:
             std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
-        elif width == 1 and low == round(low):  # two values, most likely
+        elif width == 1 and low == round(low) and name not in self.weights:  # two values, most likely
             std = most
         else:
             std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)

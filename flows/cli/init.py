@@ -1,5 +1,6 @@
 """``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -63,6 +64,12 @@ def init(
     user_id: Annotated[
         str, option("COLUMN", "Column of user ids; each user is protected with all their rows.")
     ] = "",
+    weights: Annotated[
+        str, option("COLUMN", "Column of weights of rows, which are private; default: none.")
+    ] = "",
+    max_weight: Annotated[
+        float | None, option("NUMBER", "Public maximum of --weights; default: to be stated in the file.")
+    ] = None,
     sparsity: Annotated[
         int | None, option("INTEGER", "Number of nonzero coefficients; default: all.", min=1)
     ] = None,
@@ -92,11 +99,12 @@ def init(
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
     if formula:
-        response, schema = _of_formula(formula, schema, response, user_id)
+        response, schema = _of_formula(formula, schema, response, user_id, weights)
     chosen = _model(schema, response, family, user_id, sparsity)
+    _check_weights(schema, weights, max_weight, response, user_id, sparsity)
     users = count_users(data, user_id, marks) if user_id else None
     _check_size(data, rows, users)
-    used = _columns(data, schema, response, user_id, formula)
+    used = _columns(data, schema, response, {user_id, weights}, formula)
     known = known_as(open_ledger(home()), data, marks)
     facts = {
         **_facts_of_model(chosen, rows, users),
@@ -107,6 +115,8 @@ def init(
         "file": data.name,
         "path": str(data),
         "user_id": toml(user_id) if user_id else "",
+        "weights": toml(weights) if weights else "",
+        "max_weight": "?" if max_weight is None else max_weight,
         "sparsity": sparsity,
         **_facts_of_formula(formula, schema, chosen),
         "ledger_name": known or name,
@@ -179,13 +189,13 @@ def _check_size(data: Path, rows: int, users: int | None) -> None:
 
 
 def _columns(
-    data: Path, schema: Mapping[str, str], response: str, user_id: str, formula: str
+    data: Path, schema: Mapping[str, str], response: str, special: set[str], formula: str
 ) -> dict[str, str]:
-    """Return response and covariates with their types: all with values but users' ids and an index."""
+    """Return response and covariates with their types: without special columns, and without an index."""
     from data.tables.reading import UNNAMED
     from tasks.errors import SpecError
 
-    unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
+    unused = special | ({UNNAMED} if response != UNNAMED and not formula else set())
     used = {column: kind for column, kind in schema.items() if kind not in UNUSABLE and column not in unused}
     if not used.keys() - {response}:
         raise SpecError(f"{data} has no column with values other than the response; add at least one")
@@ -259,9 +269,9 @@ def _write(files: list[Path], facts: dict[str, Any]) -> None:
 
 
 def _of_formula(
-    formula: str, schema: Mapping[str, str], response: str, user_id: str
+    formula: str, schema: Mapping[str, str], response: str, *special: str
 ) -> tuple[str, dict[str, str]]:
-    """Return the response, and the columns that the formula or a user needs; refuse one that is not there."""
+    """Return the response, and the columns of the formula with special ones; refuse one that is not there."""
     from dpalgos import InputError
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
@@ -269,7 +279,7 @@ def _of_formula(
     if response:
         raise SpecError(f"--formula includes the response, got --response {response} too; leave it out")
     try:
-        reading = read_formula(formula, [name for name in schema if name != user_id])
+        reading = read_formula(formula, [name for name in schema if name not in special])
     except InputError as error:
         raise SpecError(f"--{error}") from None
     if len(reading.left) != 1:
@@ -280,8 +290,35 @@ def _of_formula(
     for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")
-    used = {*reading.left, *reading.right, user_id}
+    used = {*reading.left, *reading.right, *special}
     return reading.left[0], {column: kind for column, kind in schema.items() if column in used}
+
+
+def _check_weights(
+    schema: Mapping[str, str],
+    weights: str,
+    max_weight: float | None,
+    response: str,
+    user_id: str,
+    sparsity: int | None,
+) -> None:
+    """Refuse a column of weights that cannot be, or a model that does not take weights."""
+    from tasks.errors import SpecError
+
+    if max_weight is not None and not (weights and 0 < max_weight < math.inf):
+        raise SpecError(
+            f"--max-weight must be a positive number, with --weights, got {max_weight:g}; correct it"
+        )
+    if weights and (schema.get(weights) not in ("number", "whole number") or weights in (response, user_id)):
+        raise SpecError(
+            f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "
+            "correct it"
+        )
+    if weights and (not response or sparsity is not None):
+        raise SpecError(
+            f"--weights are for regressions without --sparsity, got {weights!r}; pass --response, or leave "
+            "them out"
+        )
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:

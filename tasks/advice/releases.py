@@ -175,7 +175,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         design.names,
         response,
         column,
-        table.columns,
+        table,
         guesses=guesses,
         formula=table.formula_of(columns.x),
         family=family,
@@ -192,7 +192,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        return Sample(X, y, user_ids=rows[table.user_id] if table.user_id else None), simulated.drawn
+        ids, weights = rows.get(table.user_id), rows.get(table.weights)
+        return Sample(X, y, user_ids=ids, row_weights=weights), simulated.drawn
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from data.columns import Column, Declaration, Marks, Text
+from data.columns import Column, Declaration, Marks, Number, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
@@ -116,6 +116,8 @@ class AnalystTable(Strict):
     clusters: str = ""  # "none", or the column whose rows belong together, e.g. a clinic; "" if not stated
     user_id: str = ""  # the column of user ids; empty: a row is protected
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
+    weights: str = ""  # the column of private weights, none of the covariates; "": rows weigh the same
+    max_weight: Annotated[Number, Field(gt=0)] | None = None  # to which weights are clipped, from 0 on
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
     # codes of a missing cell in each column without missing = […] of its own, as far as they are no category
@@ -172,8 +174,21 @@ class AnalystTable(Strict):
             raise ValueError(
                 f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
             )
-        if self.user_id in [column.name for column in self.fitted]:
-            raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _no_covariate_is_special(self) -> "AnalystTable":
+        if bool(self.weights) != (self.max_weight is not None):
+            raise ValueError(
+                f"weights and max_weight belong together, got {self.weights!r} and {self.max_weight!r}; "
+                "write both"
+            )
+        names = [column.name for column in (*self.columns, *self.fitted)]
+        for what, name in (("user ids", self.user_id), ("weights", self.weights)):
+            if name in names:
+                raise ValueError(f"columns must not hold the column of {what}, got {name!r}; take it out")
+        if self.weights and self.weights == self.user_id:
+            raise ValueError(f"weights must be another column than user_id, got {self.weights!r} for both")
         return self
 
     def formula_of(self, covariates: Collection[str]) -> FormulaDesign | None:
@@ -198,15 +213,19 @@ class AnalystTable(Strict):
         return tuple({column.name: column for column in (*used, *names)}.values())
 
     def declaration(self, columns: Iterable[Column]) -> Declaration:
-        """Return what the file, or some columns of it, is checked against."""
+        """Return what the file, or some columns of it, is checked against: with the weights."""
+        used = self.needed(columns)
+        if self.weights:
+            used += (replace(Column.in_units(self.weights), lower=0.0, upper=self.max_weight or 0.0),)
         return Declaration(
-            columns=self.needed(columns),
+            columns=used,
             clip=self.outside == "clip",
             marks=self.marks,
             missing=self.missing,
             n_rows=self.rows,
             user_id=self.user_id,
             n_users=self.users,
+            weights=self.weights,
         )
 
     @property

@@ -44,16 +44,18 @@ def simulator_of(
     covariates: Sequence[str],
     response: str,
     column: Callable[[str], Column],
-    declared: Sequence[Column] = (),
+    table: AnalystTable | None = None,
     *,
     guesses: StatedGuesses,
     formula: FormulaDesign | None = None,
     **about: Any,
 ) -> RowSimulator:
-    """Return the simulator of a table's columns, of which ``declared`` are its owner's."""
+    """Return the simulator of a table's columns, which its owner may have declared."""
     from dpalgos.forecast.simulated_rows import RowSimulator
 
-    guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response])])
+    declared = table.columns if table else ()
+    weights = {table.weights: NumberColumn(0.0, table.max_weight or 1.0)} if table and table.weights else {}
+    guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response]), *weights])
     covariates = formula.reading.right if formula else covariates
     groups = [
         each for each in declared if each.categories and {each.name, *each.table_columns} & set(covariates)
@@ -67,6 +69,7 @@ def simulator_of(
         response_column=last if isinstance(last, NumberColumn) else None,
         guesses=guesses,
         formula=formula,
+        weights=weights,
         **about,
     )
 

@@ -304,7 +304,7 @@ class StudySpec(Strict):
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         estimators, problem = panel.estimators or self.estimators, panel.problem
         if problem.traits.has_intercept:
-            estimators = with_structure(estimators, problem.traits.offset_bounds)
+            estimators = with_structure(estimators, problem.traits.offset_bounds, problem.traits.max_weight)
         return estimators
 
     @property
