@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from data.columns import Marks
 
 FEWEST_ROWS = 10
+LARGEST_EPSILON = 3.0  # of the study
 UNUSABLE = ("empty", "nested")  # a column of lists or records is nested
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
@@ -103,7 +104,7 @@ def init(
     chosen = _model(schema, response, family, user_id, sparsity)
     _check_weights(schema, weights, max_weight, response, user_id, sparsity)
     users = count_users(data, user_id, marks) if user_id else None
-    _check_size(data, rows, users)
+    _check_size(data, *((rows, "rows") if users is None else (users, "users")))
     used = _columns(data, schema, response, {user_id, weights}, formula)
     known = known_as(open_ledger(home()), data, marks)
     facts = {
@@ -146,8 +147,26 @@ def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_colu
     yield f'{files[0]}: replace every "?" by a public value, then run: dpcost check {files[0]}'
     yield f"to see what privacy costs on these rows, not for publication, run: dpcost run {files[0]}"
     yield f"{files[1]}: for publication with dpcost release {facts['release']}; see its first lines"
-    counted = f"{facts['rows']:,} rows " + (f"of {users:,} users " if (users := facts["users"]) else "")
-    yield f"read the names and types of {n_columns} columns; {counted}were counted, no value is stored"
+    if facts["users"] and facts["has_interval"] and (note := _note_of_few(facts["n"], len(facts["columns"]))):
+        yield note
+    counted = f"{facts['n']:,} {facts['units']}"
+    yield f"read the names and types of {n_columns} columns; {counted} were counted, no value is stored"
+
+
+def _note_of_few(n: int, n_columns: int) -> str:
+    """Say which ε intervals need if no ε of the study is enough; n is public."""
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.central.preconditioned.plan import RESOLVABLE
+
+    epsilon = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(n_columns) / n)
+    if epsilon <= LARGEST_EPSILON:
+        return ""
+    return (
+        f"{n:,} users are too few for intervals at ε = {LARGEST_EPSILON:g}: these need more than ε = "
+        f"{epsilon:.2g}, however many rows a user has. More users, a larger ε or fewer columns help. "
+        "Otherwise protect rows, without --user-id: such a release has estimates, and no intervals if "
+        "clusters are declared"
+    )
 
 
 def _files(name: str) -> list[Path]:
@@ -178,14 +197,13 @@ def _marks(decimal: str, thousands: str, separator: str) -> "Marks":
     return Marks(decimal, thousands, "\t" if separator == "tab" else separator)
 
 
-def _check_size(data: Path, rows: int, users: int | None) -> None:
+def _check_size(data: Path, number: int, unit: str) -> None:
     from tasks.errors import SpecError
 
-    for number, unit in ((rows, "rows"), (users, "users")):
-        if number is not None and number < FEWEST_ROWS:
-            raise SpecError(
-                f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-            )
+    if number < FEWEST_ROWS:
+        raise SpecError(
+            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+        )
 
 
 def _columns(
@@ -211,9 +229,10 @@ def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]
         **model._asdict(),
         "model": chosen,
         "version": STUDY_FILE_VERSION,
-        "rows": rows,
+        "n": n,
         "users": users,
         "units": "rows" if users is None else "users",
+        "largest_epsilon": LARGEST_EPSILON,
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
         "form": "clipped per user",
         "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",

@@ -111,7 +111,8 @@ class AnalystTable(Strict):
     """An analyst's own file: its path, and what is public about it."""
 
     path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
-    rows: Annotated[int, Field(strict=True, ge=1)]  # public, since neighbors differ in one row's values
+    # public, since neighbors differ in one row's values; None with users, of whom only the number is public
+    rows: Annotated[int, Field(strict=True, ge=1)] | None = None
     privacy_unit: Text  # whose values one row, or a user's rows, hold
     clusters: str = ""  # "none", or the column whose rows belong together, e.g. a clinic; "" if not stated
     user_id: str = ""  # the column of user ids; empty: a row is protected
@@ -174,6 +175,11 @@ class AnalystTable(Strict):
             raise ValueError(
                 f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
             )
+        if (self.rows is None) != bool(self.user_id):
+            raise ValueError(
+                f"rows must be left out exactly if user_id is declared, got rows = {self.rows} and user_id = "
+                f"{self.user_id!r}: how many rows users have is private"
+            )
         return self
 
     @model_validator(mode="after")
@@ -231,7 +237,7 @@ class AnalystTable(Strict):
     @property
     def units(self) -> tuple[int, str]:
         """How many rows or users are protected, and which of the two."""
-        return (self.rows, "rows") if self.users is None else (self.users, "users")
+        return (self.rows or 0, "rows") if self.users is None else (self.users, "users")
 
     def dataset(self, name: str) -> Dataset:
         file = Path(self.path).name
@@ -240,7 +246,7 @@ class AnalystTable(Strict):
             title=file,
             description="A file of one's own.",
             privacy_unit=self.privacy_unit,
-            n_rows=self.rows,
+            n_rows=self.units[0],
             license="the owner's",
             citation="",
             source=Source(file, "", "own", note="the owner's own"),

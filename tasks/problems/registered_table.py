@@ -1,7 +1,7 @@
 """Base class of sources from a registered table: columns, their units, the estimand and its estimate."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -200,10 +200,12 @@ class RegisteredTable(DatasetSource, ABC):
         users = rows[self.user_id].to_numpy()
         return replace(prepared, groups=users).taken(np.argsort(users, kind="stable"))
 
-    def made_up(self, n_units: int, guesses: StatedGuesses, rng: np.random.Generator) -> PreparedTable:
-        """Return a synthetic table with the same columns, from their declarations."""
-        simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
-        return self.in_units(pd.DataFrame(simulated.table, copy=False))
+    def made_up(
+        self, n_units: int, simulator: "RowSimulator", rng: np.random.Generator
+    ) -> tuple[PreparedTable, Mapping[str, float]]:
+        """Return a synthetic table with the same columns, and the random quantities of its distribution."""
+        simulated = simulated_table(simulator, n_units, self.analyst_table, rng)
+        return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 
     def simulator(self, guesses: StatedGuesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""

@@ -206,7 +206,7 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
-    shape = table.rows, len(units.names)
+    shape = table.units[0], len(units.names)
     return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 

@@ -137,8 +137,9 @@ def _check_clusters(table: AnalystTable, interval: float | None) -> None:
     if interval is not None and table.clusters not in ("", "none") and not table.user_id:
         raise SpecError(
             f"interval must be left out where data.clusters is {table.clusters!r}, got {interval:g}: its "
-            "variance takes rows as independent; release without an interval, or protect each "
-            f"{table.clusters} with all its rows by dpcost init --user-id {table.clusters}"
+            f"variance takes rows as independent; to protect each {table.clusters} with all its rows, which "
+            f"is a stronger guarantee with intervals, run dpcost init --user-id {table.clusters}; it says if "
+            "there are too few of them, and then release without an interval"
         )
 
 

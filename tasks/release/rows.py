@@ -212,8 +212,6 @@ def units_as_declared(
                 f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
             )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
-    if asked.user_id:
-        declaration = replace(declaration, n_rows=None)  # how many rows users have is private
     columns, groups = {column.name: column for column in analyst_table.fitted}, {}
     for name in asked.x:
         groups[name] = known[name].table_columns
