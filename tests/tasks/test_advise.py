@@ -122,7 +122,7 @@ def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):
     command(str(small(study(tmp_path, people(200), response="cost"))), None, None, True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"forecasts", "wanted", "needs", "costs", "guesses", "risks"}
+    assert set(told) == {"forecasts", "wanted", "needs", "costs", "guess", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == StatedGuesses().model_dump(mode="json")
     zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
