@@ -10,8 +10,10 @@ from statsmodels import api as sm
 
 import dpalgos.formula
 import tasks.protocol.prepare
+import tasks.release.rows
 from data.errors import LedgerError
 from data.ledger import open_ledger
+from data.tables.streams import StreamedTable
 from flows.studies.find_study import find_study
 from tasks.problems.registered_table import RegisteredTable
 from tasks.protocol.plan_file import read_plan
@@ -239,3 +241,13 @@ def test_a_plan_takes_the_weights_of_its_study(tmp_path, home, monkeypatch, user
     (charge,) = ledger.account("mine").charges
     assert charge.question.parameters["keywords"]["max_weight"] == 3.0
     assert charge.question.parameters["rows"]["weights"] == "w"
+
+
+def test_weights_of_a_streamed_file_are_those_of_a_held_one(tmp_path, home, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    study(tmp_path)
+    held = released(tmp_path, home, epsilon=3.0)
+    monkeypatch.setattr(tasks.release.rows, "HELD_NUMBERS", 10)
+    streamed = released(tmp_path, home, epsilon=3.0 + 1e-12)
+    assert isinstance(streamed.rows.X, StreamedTable)
+    assert streamed.estimate == pytest.approx(held.estimate, rel=1e-6)
