@@ -244,6 +244,7 @@ class Declaration:
     n_rows: int | None  # None where it is not public
     user_id: str = ""  # the column of user ids; empty if every row is a different user
     n_users: int | None = None
+    weights: str = ""  # the column of weights, which are clipped to its bounds
 
     @property
     def described(self) -> dict[str, Any]:
@@ -255,7 +256,12 @@ class Declaration:
             "n_rows": self.n_rows,
             "user_id": self.user_id,
             "n_users": self.n_users,
+            **({"weights": self.weights} if self.weights else {}),
         }
+
+    def clips(self, column: Column) -> bool:
+        """Whether numbers of a column are clipped to its bounds, not refused."""
+        return (self.clip or column.name == self.weights) and not column.categories
 
     def _described(self, column: Column) -> dict[str, Any]:
         return {

@@ -179,7 +179,11 @@ class Estimator:
     @property
     def has_interval(self) -> bool:
         """Whether it takes the keyword ``interval``."""
-        return any(item.name == "interval" for item in fields(self.parameters))
+        return self.takes("interval")
+
+    def takes(self, keyword: str) -> bool:
+        """Return whether it takes a keyword."""
+        return any(item.name == keyword for item in fields(self.parameters))
 
     @property
     def private(self) -> bool:

@@ -24,7 +24,7 @@ from data.errors import DataError
 
 Units = Literal["public", "standardised"]
 INTERCEPT = "intercept"
-_RESPONSE, _GROUP = "response", "group"
+_RESPONSE, _GROUP, _WEIGHT = "response", "group", "weight"
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +44,24 @@ class PreparedTable:
     to_standard: FloatArray | None  # (k, d)
     # (n,): a flock's simulation or a user, ascending; or a user on a map, −1 for rows of none.
     groups: npt.NDArray[np.int64] | None = None
+    weights: FloatArray | None = None  # (n,)
+
+    @property
+    def weights_of_rows(self) -> FloatArray | None:
+        """The weight of each row where users count once, (n,), of mean 1; None if all are equal."""
+        if self.weights is None and self.groups is None:
+            return None
+        weights = np.ones(len(self.X)) if self.weights is None else self.weights
+        if (users := self.groups) is not None:
+            weights = np.where(users >= 0, weights / np.bincount(users[users >= 0])[users], 0)
+        return np.asarray(weights / weights.mean())
+
+    def taken(self, rows: npt.NDArray[Any]) -> "PreparedTable":
+        """Return some rows, or all in another order."""
+        y, groups, weights = (
+            None if each is None else each[rows] for each in (self.y, self.groups, self.weights)
+        )
+        return replace(self, X=self.X[rows], y=y, groups=groups, weights=weights)
 
 
 def prepare_table(
@@ -130,7 +148,8 @@ def table_bytes(prepared: PreparedTable) -> bytes:
     assert prepared.to_standard is not None
     facts = {"column_names": list(prepared.column_names), "to_standard": prepared.to_standard.tolist()}
     columns = {str(j): column for j, column in enumerate(prepared.X.T)}
-    for name, column in ((_RESPONSE, prepared.y), (_GROUP, prepared.groups)):
+    optional = ((_RESPONSE, prepared.y), (_GROUP, prepared.groups), (_WEIGHT, prepared.weights))
+    for name, column in optional:
         if column is not None:
             columns[name] = column
     buffer = io.BytesIO()
@@ -143,10 +162,15 @@ def read_prepared_table(path: Path) -> PreparedTable:
     table = pq.read_table(path)
     facts = json.loads(table.schema.metadata[b"design"])
     names = tuple(facts["column_names"])
+    y, groups, weights = (
+        table[name].to_numpy().copy() if name in table.column_names else None
+        for name in (_RESPONSE, _GROUP, _WEIGHT)
+    )
     return PreparedTable(
         X=np.column_stack([table[str(j)].to_numpy() for j in range(len(names))]),
-        y=table[_RESPONSE].to_numpy().copy() if _RESPONSE in table.column_names else None,
-        groups=table[_GROUP].to_numpy().copy() if _GROUP in table.column_names else None,
+        y=y,
+        groups=groups,
+        weights=weights,
         column_names=names,
         to_standard=np.array(facts["to_standard"]),
     )
@@ -208,6 +232,6 @@ def by_use(table: PreparedTable, mask: Mask) -> tuple[PreparedTable, Mask]:
     then use a row of a block.
     """
     order = np.lexsort(np.logical_xor.accumulate(mask, axis=1).T[::-1])
-    X, y = table.X[order], None if table.y is None else table.y[order]
-    X.flags.writeable = False
-    return replace(table, X=X, y=y, groups=None), np.asfortranarray(mask[order])
+    table = replace(table, groups=None).taken(order)
+    table.X.flags.writeable = False
+    return table, np.asfortranarray(mask[order])

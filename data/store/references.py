@@ -49,14 +49,11 @@ class DatasetRef:
     layout: str
     origin: str  # where this run found the raw file
     data_source: Literal["real", "stand-in", "simulated"]
-    n_rows: int
-    rows_read: int  # of the raw file
+    n_rows: int  # or users, whose number of rows is private
+    rows_read: int  # rows or users of the raw file
     repairs: tuple[Repair, ...] = ()  # dropped rows with reasons
     reasons: tuple[str, ...] = ()  # for a stand-in: each source with the reason why it failed
-
-    @property
-    def n_units(self) -> int:
-        return self.n_rows
+    unit: Literal["row", "user"] = "row"  # what is counted; a column has users as numbers 0, 1, …
 
     def to_dict(self) -> dict[str, Any]:
         return dict(to_jsonable_python(self))
@@ -74,17 +71,6 @@ class DatasetRef:
             f"dpcost.{key}": value if isinstance(value, str) else json.dumps(value)
             for key, value in about.items()
         }
-
-
-@dataclass(frozen=True, kw_only=True, config=_EXACT)
-class UserTableRef(DatasetRef):
-    """A table in which a user may have several rows; a column has users as numbers 0, 1, …."""
-
-    n_users: int  # users with at least one kept row
-
-    @property
-    def n_units(self) -> int:
-        return self.n_users
 
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
@@ -107,7 +93,7 @@ class FramesRef(DatasetRef):
     table_sha256: str  # of the names of columns, the order of rows and every bit of the values
 
 
-_ANY_REF: TypeAdapter[DatasetRef] = TypeAdapter(GenotypeRef | FramesRef | UserTableRef | DatasetRef)
+_ANY_REF: TypeAdapter[DatasetRef] = TypeAdapter(GenotypeRef | FramesRef | DatasetRef)
 
 
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:

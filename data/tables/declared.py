@@ -262,8 +262,8 @@ class DeclaredReader(PartReader):
         """
         sides = {}
         for column in self._columns:
-            numbers, may_clip = values[column.name], self._declaration.clip and not column.categories
-            if may_clip and (outside := _outside(column, numbers)).any():
+            numbers = values[column.name]
+            if self._declaration.clips(column) and (outside := _outside(column, numbers)).any():
                 sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
                 numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
                 self._clipped[column.name] += int(outside.sum())

@@ -13,7 +13,7 @@ from data.columns import Declaration
 from data.errors import DataError
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
-from data.store.references import OWN_FILE, DatasetRef, UserTableRef
+from data.store.references import OWN_FILE, DatasetRef
 from data.tables.declared import read_declared
 
 
@@ -35,9 +35,11 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     arrow = pa.table(read.table)
     with atomic_file(target) as handle:
         pq.write_table(arrow, handle)
-    user_id = declaration.user_id
-    counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
-    ref = (UserTableRef if user_id else DatasetRef)(
+    counted: dict[str, Any] = {"n_rows": arrow.num_rows, "rows_read": len(read.is_complete)}
+    if user_id := declaration.user_id:  # how many rows users have is private
+        n_users = int(read.table[user_id].max()) + 1
+        counted = {"n_rows": n_users, "rows_read": declaration.n_users, "unit": "user"}
+    ref = DatasetRef(
         name=name,
         path=str(target),
         sha256=sha256_file(target),
@@ -46,8 +48,6 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         layout=path.suffix.removeprefix(".") or "parquet",
         origin=OWN_FILE,
         data_source="real",
-        n_rows=arrow.num_rows,
-        rows_read=len(read.is_complete),
         repairs=(
             *read.repairs,
             *(replace(one, what="value", done="clipped to the nearer bound") for one in read.clipped),

@@ -25,6 +25,7 @@ class Guesses(BaseModel):
     explained: Annotated[Number, Field(gt=0, lt=1)] = 0.5
     skewed: bool = False  # a positive response has a long upper tail
     within_users: Share = 0.5  # correlation of the rows of one user
+    rows_per_user: Annotated[Number, Field(ge=1)] = 3.0  # their mean number
     # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
     # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
     mean: dict[str, Number | tuple[Number, ...]] = Field(default_factory=dict)

@@ -3,12 +3,12 @@
 Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
 table follows a distribution of its own. It is drawn near to stated guesses, and from a broad range where
 nothing is stated. A column of numbers has a beta distribution on its declared bounds. Columns are joined by a
-Gaussian copula, rows of one user by a common part of it. The response depends on the standardized covariates.
-Curves, uneven scatter and longer tails are left out.
+Gaussian copula, rows of one user by a common part of it. Users' numbers of rows are geometric. The response
+depends on the standardized covariates. Curves, uneven scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ _LOG_STD, _LOG_SCALE = 0.1, 0.3
 _STATED_ROWS = 50  # per column, of which stated correlations are as sure as
 _STATED_EXPLAINED = 0.3  # on the logit scale
 _STATED_EFFECT = 0.35  # of the effects' root mean square
+# Rows of users, open or stated: logarithm of their mean number beyond one, and logit of their correlation.
+_LOG_ROWS_PER_USER, _LOGIT_WITHIN_USERS = (1.0, 0.1), (1.3, 0.2)
 
 _LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
 _FEWEST_RANKED, _STANDS_OUT = 8, 2.0  # tables; standard errors of a rank correlation
@@ -93,7 +95,7 @@ class SimulatedTable:
     """Synthetic rows, and the random quantities of their distribution by the guess that would fix each."""
 
     rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
-    table: dict[str, FloatArray]  # covariates, with indicators of categories; the response
+    table: dict[str, FloatArray]  # covariates, with indicators of categories; response and weights
     drawn: Mapping[str, float]
 
 
@@ -109,6 +111,8 @@ class RowSimulator:
     guesses: Guesses
     offset: str = ""  # the covariate that enters the linear predictor unscaled
     formula: FormulaDesign | None = None  # by which covariates are computed
+    of_users: bool = False  # who have several rows each
+    weights: Mapping[str, NumberColumn] = field(default_factory=dict)  # their column, if there is one
     events: UsualEvents = PREDICTED_EVENTS
 
     @property
@@ -120,6 +124,11 @@ class RowSimulator:
     def categories(self) -> dict[str, tuple[Any, ...]]:
         """The covariates that have levels, with these."""
         return {name: each.levels for name, each in self.declared.items() if isinstance(each, CategoryColumn)}
+
+    @property
+    def rows_each(self) -> float:
+        """The mean number of rows of a unit."""
+        return self.guesses.rows_per_user if self.of_users else 1.0
 
     @property
     def _event_name(self) -> str:
@@ -140,14 +149,38 @@ class RowSimulator:
             "correlation": len(self.declared) > 1,
             "explained": bool(response),
             "effects": bool(response),
+            "rows_per_user": self.of_users,
+            "within_users": self.of_users,
         }
         unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
-        for entry, names in (("mean", numbers), ("std", numbers), ("shares", list(self.categories))):
+        weights = list(self.weights)
+        for entry, names in (
+            ("mean", numbers),
+            ("std", numbers),
+            ("shares", list(self.categories)),
+            ("mean", weights),
+            ("std", weights),
+        ):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
                 unknown.append(f"{entry} of {listed}")
         return tuple(unknown)
+
+    def draw_users(self, n_users: int, rng: np.random.Generator) -> tuple[SimulatedTable, np.ndarray]:
+        """Return synthetic rows of users, one after another, and the user of each, (n_rows,)."""
+        guesses, (z, z_within) = self.guesses, rng.standard_normal(2)
+        stated = guesses.model_fields_set
+        rows_spread = _LOG_ROWS_PER_USER["rows_per_user" in stated]
+        within_spread = _LOGIT_WITHIN_USERS["within_users" in stated]
+        per_user = 1 + (guesses.rows_per_user - 1) * float(np.exp(rows_spread * z))
+        logit = scipy.special.logit(guesses.within_users) + within_spread * z_within
+        within = float(scipy.special.expit(logit))
+        users = np.repeat(np.arange(n_users), rng.geometric(1 / per_user, n_users))
+        near = replace(self, guesses=guesses.model_copy(update={"within_users": within}))
+        simulated = near.draw(len(users), users, rng)
+        drawn = {**simulated.drawn, "rows_per_user": per_user, "within_users": within}
+        return replace(simulated, drawn=drawn), users
 
     def draw(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> SimulatedTable:
         """Return synthetic rows; ``users`` (n_rows,) are their user ids, if any."""
@@ -178,6 +211,10 @@ class RowSimulator:
             values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+        for name, column in self.weights.items():
+            mean, std = self._moments(name, column, _POSITION, care, rng)
+            drawn |= {f"mean of {name}": mean, f"std of {name}": std}
+            table[name] = _beta(column, mean, std, rng.standard_normal(n_rows))
         return SimulatedTable(rows=rows, table=table, drawn=drawn)
 
     def _latent(
@@ -198,7 +235,7 @@ class RowSimulator:
         root /= np.linalg.norm(root, axis=1, keepdims=True)
         correlations = root @ root.T
         levels, axes = np.linalg.eigh(correlations)
-        noise = _noise(k, n_rows, users, self.guesses.within_users, rng)
+        noise = self._noise(k, n_rows, users, rng)
         largest = float(np.abs(correlations - np.eye(k)).max())
         return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise), largest
 
@@ -235,7 +272,7 @@ class RowSimulator:
         most = width * np.sqrt(share * (1 - share))
         if std is not None:
             std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
-        elif width == 1 and low == round(low):  # two values, most likely
+        elif width == 1 and low == round(low) and name not in self.weights:  # two values, most likely
             std = most
         else:
             std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
@@ -286,18 +323,20 @@ class RowSimulator:
             return np.asarray(np.argmax(utilities, axis=1), dtype=float), float(share)
         if self.family == "logistic":
             shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
-            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float), float(share)
+            return (self._uniforms(len(u), users, rng) < scipy.special.expit(u + shift)) * 1.0, float(share)
         if self.family == "poisson":
             rates = np.exp(u)
             rates *= mean / rates.mean()
             # What the deviation has beyond the rates' own and Poisson's is spread of people of one rate.
             beyond = (std**2 - mean - rates.var()) / float((rates**2).mean())
-            if beyond > 0:
+            if beyond > 0 and users is None:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
+            elif beyond > 0:
+                rates *= beyond * scipy.special.gammaincinv(1 / beyond, self._uniforms(len(u), users, rng))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float), float(
                 share
             )
-        noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
+        noise = self._noise(1, len(u), users, rng)[0]
         z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
         y = mean + std * z
         if self._is_skewed:
@@ -305,16 +344,20 @@ class RowSimulator:
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
 
+    def _uniforms(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> FloatArray:
+        """Return uniform numbers (n_rows,), correlated for the rows of a user."""
+        if users is None:
+            return rng.random(n_rows)
+        return np.asarray(scipy.special.ndtr(self._noise(1, n_rows, users, rng)[0]))
 
-def _noise(
-    k: int, n_rows: int, users: np.ndarray | None, within: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return standard normals, (k, n_rows), of which a user's rows have a part in common."""
-    independent = rng.standard_normal((k, n_rows))
-    if users is None:
-        return independent
-    common = rng.standard_normal((k, int(users.max()) + 1))[:, users]
-    return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
+    def _noise(self, k: int, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> FloatArray:
+        """Return standard normals, (k, n_rows), of which a user's rows have a part in common."""
+        independent: FloatArray = rng.standard_normal((k, n_rows))
+        if users is None:
+            return independent
+        within = self.guesses.within_users
+        common = rng.standard_normal((k, int(users.max()) + 1))[:, users]
+        return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
 
 
 def _beta(column: NumberColumn, mean: float, std: float, scores: np.ndarray) -> np.ndarray:

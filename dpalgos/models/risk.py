@@ -1,6 +1,6 @@
 """The empirical risk of a generalized linear model, for all replicates at once, and its minimizer.
 
-    F(B) = (1/n) Σ_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
+    F(B) = (1/n) Σ_i w_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
 
 Coefficients are (d, R), or (d, K, R) with K classes; κ (a ridge) and c (a tilt) are zero unless given.
 Replicates go in groups of a few whose arrays stay in the cache, with only the rows that they use where
@@ -116,9 +116,8 @@ class Risk:
         for start in range(0, sample.n_replicates, step):
             replicates = slice(start, min(start + step, sample.n_replicates))
             if mask is None:
-                yield Group(
-                    replicates, slice(None), rows, y, np.ones((len(rows), 1)), sample.offset_of(slice(None))
-                )
+                ones = np.ones(len(rows)) if sample.units is None else sample.units.weights
+                yield Group(replicates, slice(None), rows, y, ones[:, None], sample.offset_of(slice(None)))
                 continue
             used = np.flatnonzero(mask[:, replicates].any(axis=1))
             if len(used) > _MOST * len(rows):

@@ -64,6 +64,7 @@ def advise(
         *_introduction(spec),
         *_errors(spec, advice, budgets, width),
         *_choices(spec, advice, best, risks),
+        *([f"the guess that matters most: {advice.guess}"] if advice.guess else []),
         *_needs(spec, advice, error is None, width),
         *_costs(costs, name, budget, width),
     )

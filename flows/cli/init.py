@@ -1,5 +1,6 @@
 """``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from data.columns import Marks
 
 FEWEST_ROWS = 10
+LARGEST_EPSILON = 3.0  # of the study
 UNUSABLE = ("empty", "nested")  # a column of lists or records is nested
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
@@ -63,6 +65,12 @@ def init(
     user_id: Annotated[
         str, option("COLUMN", "Column of user ids; each user is protected with all their rows.")
     ] = "",
+    weights: Annotated[
+        str, option("COLUMN", "Column of weights of rows, which are private; default: none.")
+    ] = "",
+    max_weight: Annotated[
+        float | None, option("NUMBER", "Public maximum of --weights; default: to be stated in the file.")
+    ] = None,
     sparsity: Annotated[
         int | None, option("INTEGER", "Number of nonzero coefficients; default: all.", min=1)
     ] = None,
@@ -92,11 +100,12 @@ def init(
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
     if formula:
-        response, schema = _of_formula(formula, schema, response, user_id)
+        response, schema = _of_formula(formula, schema, response, user_id, weights)
     chosen = _model(schema, response, family, user_id, sparsity)
+    _check_weights(schema, weights, max_weight, response, user_id, sparsity)
     users = count_users(data, user_id, marks) if user_id else None
-    _check_size(data, rows, users)
-    used = _columns(data, schema, response, user_id, formula)
+    _check_size(data, *((rows, "rows") if users is None else (users, "users")))
+    used = _columns(data, schema, response, {user_id, weights}, formula)
     known = known_as(open_ledger(home()), data, marks)
     facts = {
         **_facts_of_model(chosen, rows, users),
@@ -107,6 +116,8 @@ def init(
         "file": data.name,
         "path": str(data),
         "user_id": toml(user_id) if user_id else "",
+        "weights": toml(weights) if weights else "",
+        "max_weight": "?" if max_weight is None else max_weight,
         "sparsity": sparsity,
         **_facts_of_formula(formula, schema, chosen),
         "ledger_name": known or name,
@@ -136,8 +147,26 @@ def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_colu
     yield f'{files[0]}: replace every "?" by a public value, then run: dpcost check {files[0]}'
     yield f"to see what privacy costs on these rows, not for publication, run: dpcost run {files[0]}"
     yield f"{files[1]}: for publication with dpcost release {facts['release']}; see its first lines"
-    counted = f"{facts['rows']:,} rows " + (f"of {users:,} users " if (users := facts["users"]) else "")
-    yield f"read the names and types of {n_columns} columns; {counted}were counted, no value is stored"
+    if facts["users"] and facts["has_interval"] and (note := _note_of_few(facts["n"], len(facts["columns"]))):
+        yield note
+    counted = f"{facts['n']:,} {facts['units']}"
+    yield f"read the names and types of {n_columns} columns; {counted} were counted, no value is stored"
+
+
+def _note_of_few(n: int, n_columns: int) -> str:
+    """Say which ε intervals need if no ε of the study is enough; n is public."""
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.central.preconditioned.plan import RESOLVABLE
+
+    epsilon = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(n_columns) / n)
+    if epsilon <= LARGEST_EPSILON:
+        return ""
+    return (
+        f"{n:,} users are too few for intervals at ε = {LARGEST_EPSILON:g}: these need more than ε = "
+        f"{epsilon:.2g}, however many rows a user has. More users, a larger ε or fewer columns help. "
+        "Otherwise protect rows, without --user-id: such a release has estimates, and no intervals if "
+        "clusters are declared"
+    )
 
 
 def _files(name: str) -> list[Path]:
@@ -168,24 +197,23 @@ def _marks(decimal: str, thousands: str, separator: str) -> "Marks":
     return Marks(decimal, thousands, "\t" if separator == "tab" else separator)
 
 
-def _check_size(data: Path, rows: int, users: int | None) -> None:
+def _check_size(data: Path, number: int, unit: str) -> None:
     from tasks.errors import SpecError
 
-    for number, unit in ((rows, "rows"), (users, "users")):
-        if number is not None and number < FEWEST_ROWS:
-            raise SpecError(
-                f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-            )
+    if number < FEWEST_ROWS:
+        raise SpecError(
+            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+        )
 
 
 def _columns(
-    data: Path, schema: Mapping[str, str], response: str, user_id: str, formula: str
+    data: Path, schema: Mapping[str, str], response: str, special: set[str], formula: str
 ) -> dict[str, str]:
-    """Return response and covariates with their types: all with values but users' ids and an index."""
+    """Return response and covariates with their types: without special columns, and without an index."""
     from data.tables.reading import UNNAMED
     from tasks.errors import SpecError
 
-    unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
+    unused = special | ({UNNAMED} if response != UNNAMED and not formula else set())
     used = {column: kind for column, kind in schema.items() if kind not in UNUSABLE and column not in unused}
     if not used.keys() - {response}:
         raise SpecError(f"{data} has no column with values other than the response; add at least one")
@@ -201,9 +229,10 @@ def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]
         **model._asdict(),
         "model": chosen,
         "version": STUDY_FILE_VERSION,
-        "rows": rows,
+        "n": n,
         "users": users,
         "units": "rows" if users is None else "users",
+        "largest_epsilon": LARGEST_EPSILON,
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
         "form": "clipped per user",
         "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
@@ -259,9 +288,9 @@ def _write(files: list[Path], facts: dict[str, Any]) -> None:
 
 
 def _of_formula(
-    formula: str, schema: Mapping[str, str], response: str, user_id: str
+    formula: str, schema: Mapping[str, str], response: str, *special: str
 ) -> tuple[str, dict[str, str]]:
-    """Return the response, and the columns that the formula or a user needs; refuse one that is not there."""
+    """Return the response, and the columns of the formula with special ones; refuse one that is not there."""
     from dpalgos import InputError
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
@@ -269,7 +298,7 @@ def _of_formula(
     if response:
         raise SpecError(f"--formula includes the response, got --response {response} too; leave it out")
     try:
-        reading = read_formula(formula, [name for name in schema if name != user_id])
+        reading = read_formula(formula, [name for name in schema if name not in special])
     except InputError as error:
         raise SpecError(f"--{error}") from None
     if len(reading.left) != 1:
@@ -280,8 +309,35 @@ def _of_formula(
     for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")
-    used = {*reading.left, *reading.right, user_id}
+    used = {*reading.left, *reading.right, *special}
     return reading.left[0], {column: kind for column, kind in schema.items() if column in used}
+
+
+def _check_weights(
+    schema: Mapping[str, str],
+    weights: str,
+    max_weight: float | None,
+    response: str,
+    user_id: str,
+    sparsity: int | None,
+) -> None:
+    """Refuse a column of weights that cannot be, or a model that does not take weights."""
+    from tasks.errors import SpecError
+
+    if max_weight is not None and not (weights and 0 < max_weight < math.inf):
+        raise SpecError(
+            f"--max-weight must be a positive number, with --weights, got {max_weight:g}; correct it"
+        )
+    if weights and (schema.get(weights) not in ("number", "whole number") or weights in (response, user_id)):
+        raise SpecError(
+            f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "
+            "correct it"
+        )
+    if weights and (not response or sparsity is not None):
+        raise SpecError(
+            f"--weights are for regressions without --sparsity, got {weights!r}; pass --response, or leave "
+            "them out"
+        )
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from data.tables.sources import Source
     from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
-    from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
@@ -198,6 +197,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         if not yes and not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
             raise SpecError("nothing was charged; repeat the command to release")
         return
+    number, units = request.own.data.units
     foreseen = forecast_release(request)
     none = foreseen.chance_of_none
     say("\n".join(_forecast_lines(foreseen, plan)))
@@ -213,22 +213,15 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         remedies = ["that epsilon"] * bool(minimum) + ["a robust interval_target"] * (not is_robust)
         raise SpecError(
             f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; {enough}, on "
-            f"synthetic tables of {_sizes(request)}; use {', '.join([*remedies, 'more rows'])}, or no "
+            f"synthetic tables of {number:,} {units}; use {', '.join([*remedies, f'more {units}'])}, or no "
             "--interval, or pass --none-expected to release anyway"
         )
     if yes:
         return
     if not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError(
-            "nothing was charged; for more intervals, use more rows, more epsilon or fewer columns"
+            f"nothing was charged; for more intervals, use more {units}, more epsilon or fewer columns"
         )
-
-
-def _sizes(request: "ReleaseRequest") -> str:
-    """Say how large the declared table is."""
-    assert request.table is not None
-    number, units = request.table.units
-    return f"{number:,} {units}"
 
 
 def is_confirmed(question: str) -> bool:

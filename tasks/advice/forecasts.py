@@ -17,6 +17,7 @@ import pandas as pd
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
+from dpalgos.forecast.simulated_rows import matters_most
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
@@ -87,6 +88,7 @@ class Advice:
     forecasts: tuple[Forecast, ...]
     wanted: float
     needs: tuple[Need, ...]
+    guess: str = ""  # whose uncertainty decides most of the best private error
 
     def best(self, n: int, epsilon: float) -> Forecast | None:
         """Return the private estimator with the smallest expected error; None if all refuse."""
@@ -114,10 +116,12 @@ def advise(
         panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
     spec = spec.model_copy(update={"panels": (panel,)})
     errors: list[pd.DataFrame] = []
+    drawn: list[Mapping[str, float]] = []
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
-        for number, prepared in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
+        for number, (prepared, quantities) in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
+            drawn.append(quantities)
             for block in spec.blocks("standard", replicates=1, seed=SEED + number):
                 errors.append(compute_block(block, prepared))
                 if block.replicates.n == spec.headline.n:
@@ -133,7 +137,18 @@ def advise(
     target = target or _twice_the_chance(spec, forecasts)
     names = dict.fromkeys(each.name for each in forecasts if each.private)
     needs = [_need(spec, target, [each for each in forecasts if each.name == name]) for name in names]
-    return Advice(forecasts=forecasts, wanted=target, needs=tuple(needs))
+    advice = Advice(forecasts=forecasts, wanted=target, needs=tuple(needs))
+    return replace(advice, guess=_guess(spec, advice, rows, drawn))
+
+
+def _guess(spec: StudySpec, advice: Advice, rows: pd.DataFrame, drawn: Sequence[Mapping[str, float]]) -> str:
+    """Return the guess whose uncertainty decides most of the error of the headline's best estimator."""
+    head = spec.headline
+    if (best := advice.best(head.n, head.epsilon)) is None:
+        return ""
+    of_best = rows[(rows["n"] == head.n) & (rows["epsilon"] == head.epsilon)]
+    of_best = of_best[(of_best["estimator"] == best.estimator) & (of_best["form"] == best.form)]
+    return matters_most(drawn, of_best.groupby("seed", sort=False)["value"].mean().to_numpy(float))
 
 
 def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
@@ -143,8 +158,10 @@ def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
     return panel.problem
 
 
-def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
+def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
     """Return prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
+
+    The random quantities of each table's distribution come with it.
 
     Raises
     ------
@@ -154,12 +171,14 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
     problem = on_a_table(spec, panel)
     one_blas_thread()
 
-    def prepared(n_units: int, rng: np.random.Generator) -> Any:
-        table = problem.made_up(n_units, spec.guesses, rng)
-        problem.full_answer(table)
-        return table
+    simulator = problem.simulator(spec.guesses)
 
-    return made_up(prepared, problem.traits.population[0], count, spec.name)
+    def prepared(n_units: int, rng: np.random.Generator) -> tuple[Any, Mapping[str, float]]:
+        table, drawn = problem.made_up(n_units, simulator, rng)
+        problem.full_answer(table)
+        return table, drawn
+
+    return made_up(prepared, problem.traits.population[0], count, spec.name, simulator.rows_each)
 
 
 def interval_of(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray | None:
@@ -278,7 +297,8 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     """
     account, panel = ledger.account(dataset), with_least_noise(spec)
     budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
-    n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
+    n_rows = table.units[0] if table else spec.about(panel.problem.source).n_rows
+    n_users = table.users if table else None
     costs = []
     for item in panel.estimators:
         for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():

@@ -175,7 +175,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         design.names,
         response,
         column,
-        table.columns,
+        table,
         guesses=guesses,
         formula=table.formula_of(columns.x),
         family=family,
@@ -192,25 +192,31 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        return Sample(X, y, user_ids=rows[table.user_id] if table.user_id else None), simulated.drawn
+        ids, weights = rows.get(table.user_id), rows.get(table.weights)
+        return Sample(X, y, user_ids=ids, row_weights=weights), simulated.drawn
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        samples, drawn = zip(*made_up(sample, table.units[0], n_tables, request.dataset), strict=True)
+        tables = made_up(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
+        samples, drawn = zip(*tables, strict=True)
     return SimulatedRelease(
         request=request, design=design, units=units, simulator=simulator, samples=samples, drawn=drawn
     )
 
 
 def made_up(
-    make: Callable[[int, np.random.Generator], T], n_units: int, count: int, name: str
+    make: Callable[[int, np.random.Generator], T],
+    n_units: int,
+    count: int,
+    name: str,
+    rows_each: float = 1.0,
 ) -> Iterator[T]:
-    """Yield synthetic tables with so many rows or users, fewer tables if there are many.
+    """Yield synthetic tables with so many rows or users, fewer tables if there are many rows.
 
     Tables without an estimate are left out; raise SpecError if none has one.
     """
     refusal = "no table"  # empty once one has an answer
-    for number in range(table_count(count, n_units)):
+    for number in range(table_count(count, round(n_units * rows_each))):
         try:
             table = make(n_units, np.random.default_rng([SEED, number]))
         except ValueError as error:  # e.g. a response that has one value

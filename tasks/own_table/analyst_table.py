@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from data.columns import Column, Declaration, Marks, Text
+from data.columns import Column, Declaration, Marks, Number, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
@@ -111,11 +111,14 @@ class AnalystTable(Strict):
     """An analyst's own file: its path, and what is public about it."""
 
     path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
-    rows: Annotated[int, Field(strict=True, ge=1)]  # public, since neighbors differ in one row's values
+    # public, since neighbors differ in one row's values; None with users, of whom only the number is public
+    rows: Annotated[int, Field(strict=True, ge=1)] | None = None
     privacy_unit: Text  # whose values one row, or a user's rows, hold
     clusters: str = ""  # "none", or the column whose rows belong together, e.g. a clinic; "" if not stated
     user_id: str = ""  # the column of user ids; empty: a row is protected
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
+    weights: str = ""  # the column of private weights, none of the covariates; "": rows weigh the same
+    max_weight: Annotated[Number, Field(gt=0)] | None = None  # to which weights are clipped, from 0 on
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
     # codes of a missing cell in each column without missing = […] of its own, as far as they are no category
@@ -172,8 +175,26 @@ class AnalystTable(Strict):
             raise ValueError(
                 f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
             )
-        if self.user_id in [column.name for column in self.fitted]:
-            raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
+        if (self.rows is None) != bool(self.user_id):
+            raise ValueError(
+                f"rows must be left out exactly if user_id is declared, got rows = {self.rows} and user_id = "
+                f"{self.user_id!r}: how many rows users have is private"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_covariate_is_special(self) -> "AnalystTable":
+        if bool(self.weights) != (self.max_weight is not None):
+            raise ValueError(
+                f"weights and max_weight belong together, got {self.weights!r} and {self.max_weight!r}; "
+                "write both"
+            )
+        names = [column.name for column in (*self.columns, *self.fitted)]
+        for what, name in (("user ids", self.user_id), ("weights", self.weights)):
+            if name in names:
+                raise ValueError(f"columns must not hold the column of {what}, got {name!r}; take it out")
+        if self.weights and self.weights == self.user_id:
+            raise ValueError(f"weights must be another column than user_id, got {self.weights!r} for both")
         return self
 
     def formula_of(self, covariates: Collection[str]) -> FormulaDesign | None:
@@ -198,21 +219,25 @@ class AnalystTable(Strict):
         return tuple({column.name: column for column in (*used, *names)}.values())
 
     def declaration(self, columns: Iterable[Column]) -> Declaration:
-        """Return what the file, or some columns of it, is checked against."""
+        """Return what the file, or some columns of it, is checked against: with the weights."""
+        used = self.needed(columns)
+        if self.weights:
+            used += (replace(Column.in_units(self.weights), lower=0.0, upper=self.max_weight or 0.0),)
         return Declaration(
-            columns=self.needed(columns),
+            columns=used,
             clip=self.outside == "clip",
             marks=self.marks,
             missing=self.missing,
             n_rows=self.rows,
             user_id=self.user_id,
             n_users=self.users,
+            weights=self.weights,
         )
 
     @property
     def units(self) -> tuple[int, str]:
         """How many rows or users are protected, and which of the two."""
-        return (self.rows, "rows") if self.users is None else (self.users, "users")
+        return (self.rows or 0, "rows") if self.users is None else (self.users, "users")
 
     def dataset(self, name: str) -> Dataset:
         file = Path(self.path).name
@@ -221,7 +246,7 @@ class AnalystTable(Strict):
             title=file,
             description="A file of one's own.",
             privacy_unit=self.privacy_unit,
-            n_rows=self.rows,
+            n_rows=self.units[0],
             license="the owner's",
             citation="",
             source=Source(file, "", "own", note="the owner's own"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,16 +45,18 @@ def simulator_of(
     covariates: Sequence[str],
     response: str,
     column: Callable[[str], Column],
-    declared: Sequence[Column] = (),
+    table: AnalystTable | None = None,
     *,
     guesses: StatedGuesses,
     formula: FormulaDesign | None = None,
     **about: Any,
 ) -> RowSimulator:
-    """Return the simulator of a table's columns, of which ``declared`` are its owner's."""
+    """Return the simulator of a table's columns, which its owner may have declared."""
     from dpalgos.forecast.simulated_rows import RowSimulator
 
-    guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response])])
+    declared = table.columns if table else ()
+    weights = {table.weights: NumberColumn(0.0, table.max_weight or 1.0)} if table and table.weights else {}
+    guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response]), *weights])
     covariates = formula.reading.right if formula else covariates
     groups = [
         each for each in declared if each.categories and {each.name, *each.table_columns} & set(covariates)
@@ -67,6 +70,8 @@ def simulator_of(
         response_column=last if isinstance(last, NumberColumn) else None,
         guesses=guesses,
         formula=formula,
+        of_users=bool(table and table.user_id),
+        weights=weights,
         **about,
     )
 
@@ -75,12 +80,7 @@ def simulated_table(
     simulator: RowSimulator, n_units: int, table: AnalystTable | None, rng: np.random.Generator
 ) -> SimulatedTable:
     """Return synthetic rows of so many rows or users of a table, one user after another."""
-    if table is None or table.users is None:
+    if table is None or not table.user_id:
         return simulator.draw(n_units, None, rng)
-    n_rows = max(n_units, round(n_units * table.rows / table.users))
-    users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
-    drawn, order = simulator.draw(n_rows, users, rng), np.argsort(users, kind="stable")
-    columns = {name: values[order] for name, values in (drawn.table | {table.user_id: users}).items()}
-    from dpalgos.forecast.simulated_rows import SimulatedTable
-
-    return SimulatedTable(rows=columns, table=columns, drawn=drawn.drawn)
+    simulated, users = simulator.draw_users(n_units, rng)
+    return replace(simulated, table={**simulated.table, table.user_id: users})

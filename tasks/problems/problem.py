@@ -113,6 +113,7 @@ class Traits:
     panel_word: str = "panel"  # what reports call the panels of a study
     size_symbol: str = "n"  # of the size, in reports
     protected: bool = True  # does the guarantee cover every step that reads data, their preparation too
+    max_weight: float | None = None  # of rows with private weights; None: rows weigh the same
     of_people: bool = False  # are people protected with all their rows
     has_intercept: bool = False  # is the last column the constant
     offset: str = ""  # the name of the first column, if it is an offset

@@ -12,6 +12,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.models.families import get_family
+from dpalgos.rows.sample import PrivacyUnits
 from tasks.cells import Cell, Replicates
 from tasks.problems.problem import Draw, Fit, fit_cell
 
@@ -47,14 +48,22 @@ def fit_without(columns: np.ndarray) -> Fit:
     return fit
 
 
+def with_weights(sample: dpalgos.Sample, weights: np.ndarray | None) -> dpalgos.Sample:
+    """Return the same rows with weights (n,), for estimators without privacy."""
+    if weights is None:
+        return sample
+    return sample.with_units(PrivacyUnits(None, weights, float(len(weights))), len(weights))
+
+
 def reference_answer(
     X: np.ndarray,
     y: np.ndarray,
     family: str,
     n_classes: int | None,
     offset_bounds: tuple[float, float] | None = None,
+    weights: np.ndarray | None = None,
 ) -> ReferenceAnswer:
-    """Return the maximum of the likelihood, without the columns and classes that have none."""
+    """Return the maximum of the weighted likelihood, without the columns and classes that have none."""
     from dpalgos.models.risk import Risk, minimize  # only likelihoods are maximized
 
     columns = np.ones(X.shape[1], dtype=bool)
@@ -65,7 +74,9 @@ def reference_answer(
         rows = classes[y.astype(int)] if n_classes else np.ones(len(y), dtype=bool)
         labels = (np.cumsum(classes) - 1)[y[rows].astype(int)] if n_classes else y[rows]
         reduced_family = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
-        sample = dpalgos.Sample(X[rows][:, columns], labels)
+        sample = with_weights(
+            dpalgos.Sample(X[rows][:, columns], labels), weights if weights is None else weights[rows]
+        )
         minimum = minimize(
             Risk(reduced_family, sample.with_offset(offset_bounds) if offset_bounds else sample)
         )

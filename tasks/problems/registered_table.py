@@ -1,7 +1,7 @@
 """Base class of sources from a registered table: columns, their units, the estimand and its estimate."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,6 +70,7 @@ class RegisteredTable(DatasetSource, ABC):
             family=self.family,
             protected=self.units == "public",
             of_people=bool(self.user_id),
+            max_weight=self.analyst_table.max_weight if self.analyst_table else None,
             has_intercept=self.has_intercept,
             offset=self.covariates[0] if self.offset_bounds else "",
             offset_bounds=self.offset_bounds,
@@ -85,6 +86,11 @@ class RegisteredTable(DatasetSource, ABC):
         """Refuse settings that cannot be, and private estimators that protect another unit than declared."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
+        if self.weights and (not self.response or self.units != "public"):
+            raise ValueError(
+                f"weights must be left out for means and for units = {self.units!r}, got {self.weights!r}; "
+                "they are for regressions in public units"
+            )
         for name in estimators if self.analyst_table else ():
             estimator = dpalgos.get_estimator(name).for_unit(people=bool(self.user_id))
             if estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
@@ -97,6 +103,10 @@ class RegisteredTable(DatasetSource, ABC):
                 raise ValueError(
                     f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
                     f"{estimator.unit_of_privacy}; {remedy}, or another estimator"
+                )
+            if self.weights and estimator.private and not estimator.takes("max_weight"):
+                raise ValueError(
+                    f"estimators must take the weights of [data], got {name!r}; take preconditioned_*"
                 )
 
     @property
@@ -159,6 +169,11 @@ class RegisteredTable(DatasetSource, ABC):
         return int(self.about.column(self.response).upper) + 1
 
     @property
+    def weights(self) -> str:
+        """The column of weights; empty where rows weigh the same."""
+        return self.analyst_table.weights if self.analyst_table else ""
+
+    @property
     def user_id(self) -> str:
         """The column of user ids; empty where rows are protected."""
         return self.analyst_table.user_id if self.analyst_table else ""
@@ -178,17 +193,19 @@ class RegisteredTable(DatasetSource, ABC):
         )
         if self.offset_bounds and prepared.to_standard is not None:
             prepared = replace(prepared, to_standard=prepared.to_standard[self.slopes])
+        if self.weights:
+            prepared = replace(prepared, weights=rows[self.weights].to_numpy(dtype=np.float64))
         if not self.user_id:
             return prepared
         users = rows[self.user_id].to_numpy()
-        order, y = np.argsort(users, kind="stable"), prepared.y
-        y = None if y is None else y[order]
-        return replace(prepared, X=prepared.X[order], y=y, groups=users[order])
+        return replace(prepared, groups=users).taken(np.argsort(users, kind="stable"))
 
-    def made_up(self, n_units: int, guesses: StatedGuesses, rng: np.random.Generator) -> PreparedTable:
-        """Return a synthetic table with the same columns, from their declarations."""
-        simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
-        return self.in_units(pd.DataFrame(simulated.table, copy=False))
+    def made_up(
+        self, n_units: int, simulator: "RowSimulator", rng: np.random.Generator
+    ) -> tuple[PreparedTable, Mapping[str, float]]:
+        """Return a synthetic table with the same columns, and the random quantities of its distribution."""
+        simulated = simulated_table(simulator, n_units, self.analyst_table, rng)
+        return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 
     def simulator(self, guesses: StatedGuesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""
@@ -198,7 +215,7 @@ class RegisteredTable(DatasetSource, ABC):
             self.covariates,
             self.response,
             self.about.column,
-            self.analyst_table.columns if self.analyst_table else (),
+            self.analyst_table,
             guesses=guesses,
             formula=self.formula,
             family=self.family,
@@ -216,13 +233,12 @@ class RegisteredTable(DatasetSource, ABC):
 
     def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
         """Return the non-private estimate from all the rows. Where rows are users', each user counts once."""
-        X, y, users = prepared.X, prepared.y, prepared.groups
+        X, y, weights = prepared.X, prepared.y, prepared.weights_of_rows
         if self.family:
             assert y is not None
-            return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds)
-        weights = np.ones(len(X))
-        if users is not None:
-            weights = np.where(users >= 0, 1 / np.bincount(users[users >= 0])[users], 0)
+            return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds, weights)
+        if weights is None:
+            weights = np.ones(len(X))
         if y is None:
             coef = np.average(X, axis=0, weights=weights)
         else:

@@ -138,6 +138,7 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
             **question.columns,
             **({"x": question.mean} if question.mean else {}),
             **({"user_id": user_id} if user_id else {}),
+            **({"weights": own.data.weights} if own.data.weights else {}),
         },
         "formula": question.formula,
         "bounds": question.bounds,

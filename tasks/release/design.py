@@ -34,6 +34,7 @@ class RowDesign:
     columns: tuple[Column, ...]
     response: Column | None = None
     user_id: str = ""
+    weights: str = ""
     intercept: bool = False
     declaration: Declaration | None = None
     formula: Mapping[str, Any] | None = None
@@ -57,6 +58,7 @@ class RowDesign:
             "columns": list(map(_unit, self.columns)),
             "response": _unit(self.response) if self.response else None,
             "user_id": self.user_id,
+            **({"weights": self.weights} if self.weights else {}),
             "intercept": self.intercept,
             "declaration": declaration,
             "formula": self.formula,

@@ -177,6 +177,8 @@ def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
     yield fact(f"number of {unit}s", released.rows.n_units, "shared by all neighboring data")
     for name, value in {**request.bounds, **request.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
+    if table and table.weights:
+        yield fact(f"weights {table.weights}", f"0 to {table.max_weight:g}", "declared in the study file")
     for column in table.columns if table else ():
         if column.name in request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
@@ -229,10 +231,15 @@ def preparation_of(request: ReleaseRequest) -> str:
 
 def _preparation(request: ReleaseRequest) -> Preparation:
     table, columns = request.table, request.columns
+    weights: Preparation = []
+    if columns.weights:
+        maximum = table.max_weight if table else request.bounds["max_weight"]
+        weights = [(f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ())]
     if table is None:
-        return [("A file with a missing value is rejected. Columns are used without rescaling.", ())]
+        rule = "A file with a missing value is rejected. Columns are used without rescaling."
+        return [(rule, ()), *weights]
     used = table.needed(each for each in table.columns if each.name in columns.xy)
-    return [*_missing_cells(used, drops=_drops_rows(request)), *_values(table, used)]
+    return [*_missing_cells(used, drops=_drops_rows(request)), *_values(table, used), *weights]
 
 
 def _drops_rows(request: ReleaseRequest) -> bool:

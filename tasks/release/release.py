@@ -206,7 +206,7 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
-    shape = table.rows, len(units.names)
+    shape = table.units[0], len(units.names)
     return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
@@ -217,7 +217,8 @@ def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) ->
     if offset_bounds:
         check_offset(name, units.names[0])
     if design.intercept:
-        keywords = {**structure_of(name, offset_bounds), **keywords}
+        max_weight = request.table.max_weight if request.table else None
+        keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
     if "coef" in keywords:
         keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
     return keywords
@@ -271,12 +272,12 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
             is_whole = not is_folder(table.source)
             parts = table.partitions
             streamed = StreamedRows(*parts[0]) if is_whole else PartitionedRows(parts, map_on_workers)
-            return plan, Sample(streamed, moved=rows.clipped)
+            return plan, Sample(streamed, moved=rows.clipped, row_weights=rows.weights)
         except StreamRefused:
             pass
     plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
-    return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped)
+    return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped, row_weights=rows.weights)
 
 
 def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:

@@ -17,7 +17,7 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
-from tasks.study.estimators import INTERCEPT, OFFSET
+from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
@@ -35,6 +35,12 @@ class ReleaseColumns(Strict):
     x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
+    weights: str | None = None
+
+    @property
+    def all_numbers(self) -> tuple[str, ...]:
+        """The covariates, the weights and the response, as far as there are any."""
+        return (*self.x, *filter(None, [self.weights, self.y]))
 
     @property
     def xy(self) -> tuple[str, ...]:
@@ -116,7 +122,9 @@ class ReleaseRequest:
     def named_columns(self) -> tuple[str, ...]:
         """The columns of the file that the estimate is made from."""
         uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
-        return tuple(dict.fromkeys(name for each in self.columns.xy for name in uses.get(each, (each,))))
+        return tuple(
+            dict.fromkeys(name for each in self.columns.all_numbers for name in uses.get(each, (each,)))
+        )
 
     @property
     def unit(self) -> str:
@@ -129,8 +137,9 @@ def _check_clusters(table: AnalystTable, interval: float | None) -> None:
     if interval is not None and table.clusters not in ("", "none") and not table.user_id:
         raise SpecError(
             f"interval must be left out where data.clusters is {table.clusters!r}, got {interval:g}: its "
-            "variance takes rows as independent; release without an interval, or protect each "
-            f"{table.clusters} with all its rows by dpcost init --user-id {table.clusters}"
+            f"variance takes rows as independent; to protect each {table.clusters} with all its rows, which "
+            f"is a stronger guarantee with intervals, run dpcost init --user-id {table.clusters}; it says if "
+            "there are too few of them, and then release without an interval"
         )
 
 
@@ -272,7 +281,7 @@ def _completed(config: ReleaseConfig, own: OwnData, estimator: str) -> ReleaseCo
     bounds, params = dict(config.bounds), dict(config.params)
     for key, value in settings.items():
         # The plan says that there is a constant, and an offset.
-        if key not in {*config.bounds, *config.params, INTERCEPT, OFFSET}:
+        if key not in {*config.bounds, *config.params, INTERCEPT, MAX_WEIGHT, OFFSET}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
 
@@ -316,7 +325,7 @@ def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
-    names = [*columns.xy, *filter(None, [columns.user_id])]
+    names = [*columns.all_numbers, *filter(None, [columns.user_id])]
     for name in names:
         if names.count(name) > 1:
             raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
@@ -325,6 +334,8 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
         raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
+    if columns.weights and not estimator.takes(MAX_WEIGHT):
+        raise InputError(f"columns.weights must be left out for {name}, which does not take weights")
     if estimator.task != "mean" and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
 
@@ -335,6 +346,7 @@ def is_bound(keyword: str) -> bool:
         "center",
         "lower",
         "upper",
+        "max_weight",
         "radius",
         "samples_per_user",
     )

@@ -41,6 +41,7 @@ class ReleaseRows:
     X: FloatArray | StreamedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
+    weights: FloatArray | None = None  # (n,)
     units: FileUnits
     design: RowDesign  # how X and y are made from the file
     clipped: "ClippedCells | np.ndarray | None" = None  # None if no cell was clipped at a bound
@@ -101,11 +102,20 @@ class _DesignReader(DeclaredReader):
         assert design.declaration is not None
         super().__init__(source, design.declaration)
         self._design, self.clipped_cells = design, ClippedCells(design)
+        self._weights: list[FloatArray] = []
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """The weights of the rows (n,), 0 where a row is left out."""
+        return np.concatenate(self._weights) if self._design.weights else None
 
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
+                if name := self._design.weights:
+                    self._weights.append(np.zeros(len(piece.is_complete)))
+                    self._weights[-1][piece.is_complete] = piece.table[name]
             kept, responses = self._design.rows(piece.table)
             rows = np.zeros((len(piece.is_complete), kept.shape[1]), order="F")
             rows[piece.is_complete] = kept
@@ -149,6 +159,7 @@ def table_as_declared(
         X=X,
         y=y,
         users=reader.ids.codes() if reader.ids else None,
+        weights=reader.weights,
         units=units,
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
@@ -175,10 +186,14 @@ def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Wa
     clipped = np.zeros((len(used), len(names)), dtype=bool)
     for j, name in enumerate(names):
         clipped[used, j] = read.sides.get(name, 0)
+    weights = np.zeros(len(used)) if design.weights else None
+    if weights is not None:
+        weights[used] = read.table[design.weights][read.persons]
     return ReleaseRows(
         X=rows,
         y=y,
         users=np.concatenate([ids[read.persons], left_out]),
+        weights=weights,
         units=units,
         design=design,
         clipped=clipped if clipped.any() else None,
@@ -190,14 +205,13 @@ def units_as_declared(
 ) -> tuple[RowDesign, FileUnits]:
     """Return how rows are made from columns as a study file declares them, and the way back."""
     known = {column.name: column for column in analyst_table.columns}
-    if (asked.user_id or "") != analyst_table.user_id:
-        raise SpecError(
-            f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
-            f"{asked.user_id or 'none'!r}; correct it"
-        )
+    for key in ("user_id", "weights"):
+        stated, declared = getattr(asked, key) or "none", getattr(analyst_table, key) or "none"
+        if stated != declared:
+            raise SpecError(
+                f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
+            )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
-    if asked.user_id:
-        declaration = replace(declaration, n_rows=None)  # how many rows users have is private
     columns, groups = {column.name: column for column in analyst_table.fitted}, {}
     for name in asked.x:
         groups[name] = known[name].table_columns
@@ -209,6 +223,7 @@ def units_as_declared(
         columns=tuple(columns[name] for group in groups.values() for name in group),
         response=response,
         user_id=analyst_table.user_id,
+        weights=analyst_table.weights,
         intercept=response is not None,
         declaration=declaration,
         formula=formula.described if formula else None,
@@ -255,14 +270,19 @@ def read_rows(
         columns=tuple(map(Column.in_units, x)),
         response=Column.in_units(y) if y else None,
         user_id=user_id or "",
+        weights=columns.weights or "",
     )
-    make = partial(NumberReader, data, columns.xy)
+    make = partial(NumberReader, data, columns.all_numbers)
     table = StreamedTable(data, make, y or "")
-    table.check(make(), watch, inf if user_id else HELD_NUMBERS)
+    table.check(make(), watch, inf if user_id or columns.weights else HELD_NUMBERS)
     X, responses = table.in_memory() if table.is_held else (table, None)
+    weights = None
+    if columns.weights and not isinstance(X, StreamedTable):
+        X, weights = X[:, : len(x)], X[:, len(x)]
     users = ids.codes() if ids else None
     units = FileUnits.unchanged(design.names)
-    return _identified(ReleaseRows(X=X, y=responses, users=users, units=units, design=design), reader)
+    rows = ReleaseRows(X=X, y=responses, users=users, weights=weights, units=units, design=design)
+    return _identified(rows, reader)
 
 
 def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
@@ -278,7 +298,7 @@ def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     """Return the columns of the file that determine the estimate, with the declared levels of each."""
     columns, analyst_table = request.columns, request.table
-    names = {*columns.xy, *filter(None, [columns.user_id])}
+    names = {*columns.all_numbers, *filter(None, [columns.user_id])}
     levels: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
     if analyst_table:
         used = analyst_table.needed(each for each in analyst_table.columns if each.name in names)

@@ -137,7 +137,8 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
             file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
             yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
         for repair in table.repairs:
-            yield f"{repair.count:,} of {table.rows_read:,} rows {repair.reason}"
+            of_all = f" of {table.rows_read:,}" if table.unit == "row" else ""
+            yield f"{repair.count:,}{of_all} rows {repair.reason}"
 
 
 def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:

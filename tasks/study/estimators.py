@@ -10,13 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
-from dpalgos.params import check_settings, describe_keywords
+from dpalgos.params import check_settings
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Strict
 from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
+MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
@@ -114,29 +115,27 @@ class EstimatorSpec(Strict):
             yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
 
 
-def with_structure(
-    items: Sequence[EstimatorSpec], offset_bounds: tuple[float, float] | None
-) -> tuple[EstimatorSpec, ...]:
-    """Return estimators that know that the last column is the constant, and the first an offset if one is."""
+def with_structure(items: Sequence[EstimatorSpec], *structure: Any) -> tuple[EstimatorSpec, ...]:
+    """Return estimators that know of what `structure_of` says."""
     return tuple(
-        item.model_copy(update={"params": {**structure_of(item.name, offset_bounds), **item.params}})
+        item.model_copy(update={"params": {**structure_of(item.name, *structure), **item.params}})
         for item in items
     )
 
 
-def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> dict[str, Any]:
-    """Return the keywords by which an estimator knows of the constant, and of an offset."""
-    known = {item["name"] for item in describe_keywords(dpalgos.get_estimator(estimator).parameters)}
-    structure: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
-    if offset_bounds is not None and OFFSET in known:
-        structure[OFFSET] = offset_bounds
-    return structure
+def structure_of(
+    estimator: str, offset_bounds: tuple[float, float] | None, max_weight: float | None
+) -> dict[str, Any]:
+    """Return the keywords by which an estimator knows of the constant, of an offset and of weights."""
+    structure = {INTERCEPT: True, OFFSET: offset_bounds, MAX_WEIGHT: max_weight}
+    takes = dpalgos.get_estimator(estimator).takes
+    return {name: value for name, value in structure.items() if value is not None and takes(name)}
 
 
 def check_offset(estimator: str, offset: str) -> None:
     """Refuse an estimator that does not take an offset."""
     entry = dpalgos.get_estimator(estimator)
-    if entry.task != "any" and OFFSET not in {item["name"] for item in describe_keywords(entry.parameters)}:
+    if entry.task != "any" and not entry.takes(OFFSET):
         raise dpalgos.InputError(
             f"{estimator} takes no offset, got {offset}; take preconditioned_glm, or in a linear regression "
             "the response less the offset"

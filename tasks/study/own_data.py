@@ -47,7 +47,7 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
     try:
         own = OwnData(**parts)
         own = own.model_copy(update={"data": own_table(own, path)[0]})
-        check_guesses(own.guesses, own.data.columns)
+        check_guesses(own.guesses, own.data.columns, [own.data.weights])
     except ValidationError as error:
         faults += sentences(error, undeclared)
     except ValueError as error:

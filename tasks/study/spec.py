@@ -251,9 +251,9 @@ class StudySpec(Strict):
     def check_sizes(self, table: DatasetRef) -> None:
         """Refuse sizes above the rows (or users) of its own table that have no missing cells."""
         largest = max(n for panel in self.panels for n in self.grid_of(panel).n)
-        if self.analyst_table and largest > table.n_units:
+        if self.analyst_table and largest > table.n_rows:
             raise SpecError(
-                f"grid.n must be at most the {table.n_units:,} {self.analyst_table.units[1]} of {self.name} "
+                f"grid.n must be at most the {table.n_rows:,} {self.analyst_table.units[1]} of {self.name} "
                 f"that have no missing cells, got {largest}; take a smaller one, also in [headline]"
             )
 
@@ -304,7 +304,7 @@ class StudySpec(Strict):
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         estimators, problem = panel.estimators or self.estimators, panel.problem
         if problem.traits.has_intercept:
-            estimators = with_structure(estimators, problem.traits.offset_bounds)
+            estimators = with_structure(estimators, problem.traits.offset_bounds, problem.traits.max_weight)
         return estimators
 
     @property

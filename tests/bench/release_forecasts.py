@@ -133,7 +133,7 @@ def released(name: str, replicates: int) -> Released:
             estimator=estimator,
             panel=panel.name,
             n=n,
-            params={**structure_of(estimator, None), **params, "interval": LEVEL},
+            params={**structure_of(estimator, None, None), **params, "interval": LEVEL},
             delta_rule="1/n^2",
             calibration="tight",
             epsilon=_EPSILON,

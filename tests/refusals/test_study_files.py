@@ -69,6 +69,14 @@ def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, _, 
     refused(use, (DataError, SpecError), *named)
 
 
+@pytest.mark.parametrize(("_", "old", "new", "named"), rows_of("a table of weights"))
+def test_a_wrong_declaration_of_weights_is_refused_by_its_key(study, tmp_path, _, old, new, named):
+    table = people(60)[["age", "cost"]].assign(dose=1.5)
+    file = study(old, new, table, response="cost", weights="dose", max_weight=3.0)
+    use = (lambda: computed(file, tmp_path)) if "nowhere" in new else lambda: find_study(file)
+    refused(use, (DataError, SpecError), *named)
+
+
 def test_a_column_of_clusters_has_to_be_in_the_file(study, tmp_path, command_line):
     file = study('clusters = "none"', 'clusters = "zzz"')
     refused(lambda: computed(file, tmp_path), DataError, "'zzz'", "data.clusters")

@@ -122,7 +122,7 @@ def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):
     command(str(small(study(tmp_path, people(200), response="cost"))), None, None, True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"forecasts", "wanted", "needs", "costs", "guesses", "risks"}
+    assert set(told) == {"forecasts", "wanted", "needs", "costs", "guess", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == StatedGuesses().model_dump(mode="json")
     zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
@@ -160,7 +160,7 @@ def test_the_chance_of_no_interval_is_that_of_skewed_responses(tmp_path, home, n
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
-    sizes = [len(table.X) for table in made_up_tables(spec, spec.head_panel, 12)]
+    sizes = [len(table.X) for table, _ in made_up_tables(spec, spec.head_panel, 12)]
     assert sizes == [1500] * 4
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3

@@ -7,7 +7,6 @@ import statsmodels.formula.api as smf
 
 from data.columns import Declaration
 from data.ledger import open_ledger
-from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
@@ -53,8 +52,8 @@ def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, resp
     edited(file, "n = [9, 15, 54]", "n = [60]")
     edited(file, "n = 54", "n = 60")
     _, table, rows = full_answer(file, tmp_path)
-    assert isinstance(table, UserTableRef)
-    assert (table.n_users, table.n_units) == (60, 60)
+    assert table.unit == "user"
+    assert (table.n_rows, table.rows_read) == (60, 60)
     # All users: the non-private answer is that of all, though those of many visits hold most of the rows.
     error = rows[rows["estimator"] == ("ols" if response else "sample_mean")]["value"]
     assert (error < 1e-9).all()

@@ -15,22 +15,28 @@ from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
-from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits, fit_cell
-from tasks.problems.reference_answer import fit_without
+from tasks.problems.problem import ALL, Cost, Draw, Fit, HeadlineRun, Kind, Traits, fit_cell
+from tasks.problems.reference_answer import fit_without, with_weights
 from tasks.problems.registered_table import RegisteredTable
 
 
-def fit_users(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-    """Give each user the weight of one row, for estimators that take no user ids."""
-    if dpalgos.get_estimator(cell.estimator).private:
-        return fit_cell(draw, cell, replicates)
-    users, y = draw.sample.users, draw.sample.y
-    if y is None:
-        rows = dpalgos.Sample(users.means(users.X))
-    else:
-        root = np.sqrt(np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows))
-        rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
-    return fit_cell(replace(draw, sample=rows), cell, replicates)
+def fit_weighted(weights: np.ndarray) -> Fit:
+    """Return the fit by which estimators without privacy take weights of rows (n,)."""
+
+    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        estimator, own, y = dpalgos.get_estimator(cell.estimator), draw.sample, draw.sample.y
+        if estimator.private:
+            return fit_cell(draw, cell, replicates)
+        if y is None:
+            rows = dpalgos.Sample(own.users.means(own.users.X))
+        elif estimator.task == "glm" and cell.params["family"] != "gaussian":
+            rows = with_weights(dpalgos.Sample(own.X, y), weights)
+        else:
+            root = np.sqrt(weights)
+            rows = dpalgos.Sample(root[:, None] * own.X, root * y)
+        return fit_cell(replace(draw, sample=rows), cell, replicates)
+
+    return fit
 
 
 class TableResamples(RegisteredTable):
@@ -71,9 +77,9 @@ class TableSubsamples(RegisteredTable):
         return replace(super().cost(n), batch=ALL)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield the one draw of all replicates, or one after another where users are drawn."""
-        if prepared.groups is not None:
-            yield from self._draws_of_users(replicates, prepared)
+        """Yield the one draw of all replicates, or one after another where rows have weights."""
+        if (weights := prepared.weights_of_rows) is not None:
+            yield from self._weighted_draws(replicates, prepared, weights)
             return
         mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
         reference, unit = self.full_answer(prepared), prepared.to_standard
@@ -98,15 +104,18 @@ class TableSubsamples(RegisteredTable):
         is_slope = [name != INTERCEPT for name in self.units_of_file.coef_names]
         return np.asarray(matrix[is_slope][:, columns] * back)
 
-    def _draws_of_users(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        X, y, users = prepared.X, prepared.y, prepared.groups
-        assert users is not None
-        target, n_users = prepared.to_standard @ self.full_answer(prepared).coef, int(users[-1]) + 1
+    def _weighted_draws(
+        self, replicates: Replicates, prepared: PreparedTable, weights: np.ndarray
+    ) -> Iterator[Draw]:
+        """Yield draws of rows, or of users with all their rows."""
+        units = np.arange(len(prepared.X)) if prepared.groups is None else prepared.groups
+        target, n_units = prepared.to_standard @ self.full_answer(prepared).coef, int(units[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
-            drawn = draw_rows(n_users, replicates.n, [rng])[users, 0]
+            drawn = draw_rows(n_units, replicates.n, [rng])[units, 0]
+            rows = prepared.taken(drawn)
             yield Draw(
-                fit=fit_users,
-                sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
+                fit=fit_weighted(weights[drawn]),
+                sample=dpalgos.Sample(rows.X, rows.y, user_ids=rows.groups, row_weights=rows.weights),
                 first=replicate,
                 target=target,
                 to_target=prepared.to_standard,

@@ -195,15 +195,6 @@ def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, e
     assert ledger.account("mine").charges == []
 
 
-def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):
-    """It is not public: a neighbor may have more rows."""
-    file = study(tmp_path, builders.people(4000), user_id="person")
-    edited(file, "rows = 4000", "rows = 3999")
-    config = tmp_path / "mine-release.toml"
-    config.write_text(config.read_text().replace('"?"', "4.0"))
-    assert asked(tmp_path, ledger, "user_level_mean").estimate
-
-
 def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line):
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
