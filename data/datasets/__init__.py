@@ -2,8 +2,7 @@
 
 A file has ``DATASET``, a `data.dataset.Dataset`. ``PARSERS`` maps the layout of a source to a function that
 takes the path of the raw file. The function returns a table with the column names of the dataset (text or
-numbers, in any order). For genotypes and frames, ``stand_in`` simulates a dataset from public knowledge. The
-tables of a collection (`data.collections`) are datasets too.
+numbers, in any order). The tables of a collection (`data.collections`) are datasets too.
 """
 
 import dataclasses
@@ -51,8 +50,7 @@ def get_dataset(name: str) -> Dataset:
         raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
-    parts = ["PARSERS", *(["stand_in"] if getattr(dataset, "kind", "table") != "table" else [])]
-    faults = [f"it has no {part}" for part in parts if not hasattr(module, part)]
+    faults = [] if hasattr(module, "PARSERS") else ["it has no PARSERS"]
     if not isinstance(dataset, Dataset):
         faults.append("DATASET must be a data.dataset.Dataset")
     elif dataset.name != name:

@@ -28,6 +28,7 @@ from data.fetch.raw import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import damaged
 from data.formats.row_groups import read_ahead
+from data.simulations import flock
 from data.store.folders import atomic_file
 from data.store.references import FramesRef, Repair
 
@@ -42,9 +43,8 @@ _MISSING = ["", "NaN", "nan"]
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
     """Read a dataset's frames, or simulate ``n_rows`` of them ; check and write them."""
-    module = datasets.load(dataset.name)
     if raw.is_stand_in:
-        source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
+        source, published, length = _simulated(dataset, n_rows, seed), 0, flock.FRAMES
     else:
         source, published, length = _read(dataset, raw), dataset.n_rows, 0
     checked = _Checked(dataset)
@@ -134,9 +134,9 @@ class _Checked:
         self._dropped[f"{kind} {names[place]}"] += 1
 
 
-def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
+def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:
     left = n_rows
-    for frames, labels in module.stand_in(n_rows, seed):
+    for frames, labels in getattr(flock, dataset.fallback)(n_rows, seed):
         yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
 

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from data import datasets
 from data.dataset import Dataset
 from data.datasets import load_registry
@@ -76,8 +74,7 @@ def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
 
 def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
     """Return a table's file, named by its contents and code, and its expected number of rows."""
-    fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
-    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
+    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if raw.is_stand_in else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     code = _digest_of_code_and_entry(dataset, [file.sha256 for file in raw.companions])[:8]
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
@@ -87,7 +84,7 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRe
     if dataset.kind == "frames":
         return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
     store = store_genotypes if dataset.kind == "genotypes" else store_table
-    return store(dataset, raw, path, np.random.default_rng(STAND_IN_SEED))
+    return store(dataset, raw, path)
 
 
 def stale_tables(home: Path) -> list[Path]:
@@ -119,7 +116,7 @@ def code_of_tables() -> str:
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and the registry entry that determine the table, without the raw file."""
-    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids")
+    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids", "fallback")
     facts = [getattr(dataset, name) for name in names]
     digest = hashlib.sha256(repr((facts, companions)).encode())
     parser = datasets.load(dataset.name).__name__

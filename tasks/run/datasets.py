@@ -19,7 +19,7 @@ from tasks.study.spec import StudySpec
 
 _CONTENTS = 5  # of a file that changed, which its report names
 Tables = Mapping[str, DatasetRef]  # by dataset
-Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where nothing may stand in for it
+Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a fallback has one
 
 
 @guarded
@@ -66,11 +66,11 @@ def bring(
     parquet: Callable[[RawFile, int | None], DatasetRef] = parquet,
     analyst_parquet: Callable[[str, AnalystTable], DatasetRef] = analyst_parquet,
 ) -> DatasetRef | RawFile:
-    """Bring a dataset of a study; return the raw file's record if no substitute is allowed."""
+    """Bring a dataset of a study; return the raw file's record if it has neither a source nor a fallback."""
     if spec.analyst_table and dataset == spec.name:
         return analyst_parquet(dataset, spec.analyst_table)
     raw = fetch(dataset, options.offline)
-    if raw.is_stand_in and spec.panels_without_stand_in(dataset):
+    if raw.is_stand_in and not get_dataset(dataset).fallback:
         return raw
     return parquet(raw, spec.stand_in_rows(dataset, options.profile))
 
@@ -83,13 +83,9 @@ def stored_tables(spec: StudySpec, options: RunOptions) -> Brought | None:
             return table
         raise Unreachable(f"{raw.dataset} has to be converted")
 
-    def at_hand(dataset: str, offline: bool) -> RawFile:
-        return fetch(dataset, offline, last_try=False)
-
     try:
         return {
-            name: bring(spec, name, options, fetch=at_hand, parquet=stored)
-            for name in spec.datasets_at(options.profile)
+            name: bring(spec, name, options, parquet=stored) for name in spec.datasets_at(options.profile)
         }
     except DataError:
         return None

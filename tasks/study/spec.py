@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Dataset
-from data.errors import DataError
+from data.errors import DataError, Unreachable
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
@@ -144,13 +144,9 @@ class StudySpec(Strict):
             self._check_estimators(panel)
         if fault := _fault_of_name("panel", self.headline.panel, names):
             raise ValueError(fault)
-        for is_so, setting in (
-            (self.head_panel.real_data, "real_data = true"),
-            (not self.head_panel.smoke, "smoke = false"),
-        ):
-            if is_so:
-                got = f"got {self.headline.panel!r}, which has {setting}; leave that out"
-                raise ValueError(f"headline.panel must be one that always runs, {got}")
+        if not self.head_panel.smoke:
+            got = f"got {self.headline.panel!r}, which has smoke = false; leave that out"
+            raise ValueError(f"headline.panel must be one that always runs, {got}")
         grid = self.grid_of(self.head_panel)
         settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
         settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
@@ -257,19 +253,18 @@ class StudySpec(Strict):
                 f"that have no missing cells, got {largest}; take a smaller one, also in [headline]"
             )
 
-    def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
-        """Return the panels on a dataset if all of them need the real one, else none."""
-        reading = [panel for panel in self.panels if panel.problem.source == dataset]
-        return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
-
     def on(self, tables: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
         """Return the study without the panels whose data cannot be had, and the tables of the others."""
         not_run: dict[str, str] = {}
         for dataset, raw in tables.items():
             if not isinstance(raw, DatasetRef):
                 why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
-                for panel in self.panels_without_stand_in(dataset):
-                    not_run[panel] = f"Panel “{panel}” did not run, since {why}."
+                reading = [panel.name for panel in self.panels if panel.problem.source == dataset]
+                if self.headline.panel in reading:
+                    raise Unreachable(
+                        f"{why}; put its files into a folder, and name it in DPCOST_DATA_MIRROR"
+                    )
+                not_run |= {name: f"Panel “{name}” did not run, since {why}." for name in reading}
         stored = {name: table for name, table in tables.items() if isinstance(table, DatasetRef)}
         if own := stored.get(self.name):
             self.check_sizes(own)
