@@ -115,7 +115,7 @@ def begin(study: str, options: RunOptions) -> Begun:
     spec, run = find_study(study), parameters.run_of(study, options)
     folder = parameters.report_folder(spec, options)
     found = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
-    notes = list(notes_on(spec, found, folder))
+    notes = list(notes_on(spec, found))
     for note in notes:
         say(f"note: {note}")
     notes = [] if spec.analyst_table else notes  # a team may share the server

@@ -11,12 +11,13 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy.special import ndtr
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -79,7 +80,7 @@ _KEYS = ["study", "cell", "metric"]
 _FEWEST_REPETITIONS = 10  # below, Welch's test finds up to 20 times as many differences as it should
 _FAR_APART, _SPLITS = 0.1, 3_999  # Welch's p-value that asks for an exact one; random splits for that
 # The p-values of so many standard errors where repetitions are many.
-TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
+TWO_ERRORS, THREE_ERRORS = (math.erfc(z / math.sqrt(2)) for z in (2, 3))
 
 
 class ResultsError(ValueError):

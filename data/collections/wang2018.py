@@ -10,16 +10,18 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
-import pandas as pd
 
 from data.columns import Column
 from data.dataset import Dataset, Source
 from data.errors import CorruptSource
 from data.store.folders import home, mirror_from_environment, store_dir
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FOLDER, _README = "wang2018", "README.md"
 _LARGEST = 1e100  # no public bounds are declared, because the protocol prepares columns from the data
@@ -133,7 +135,9 @@ def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
         columns=tuple(Column(each, "float64", "", -_LARGEST, _LARGEST, bounds) for each in names),
     )
 
-    def parse(path: Path) -> pd.DataFrame:
+    def parse(path: Path) -> "pd.DataFrame":
+        import pandas as pd  # here: files are checked without it
+
         return pd.DataFrame(np.column_stack(_read(path)), columns=names)
 
     module.PARSERS = {"npz": parse}  # type: ignore[attr-defined]

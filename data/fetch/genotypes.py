@@ -8,10 +8,10 @@ binary with one byte per person: the copies of ``allele_1`` (0, 1 or 2), or −1
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,6 +22,9 @@ from data.fetch.raw import RawFile
 from data.formats.cohort import MISSING, Calls, Cohort
 from data.store.folders import atomic_file
 from data.store.references import GenotypeRef, Repair, verified_path
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_GROUP = -1
 _MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
@@ -42,7 +45,7 @@ class Genotypes:
     n_snps_stored: int  # all SNPs of the dataset
     group_names: tuple[str, ...]
     labels: tuple[str, ...]  # of people, such as their population
-    snps: pd.DataFrame  # (n_snps, 5), of the columns SNP_COLUMNS
+    snps: "pd.DataFrame"  # (n_snps, 5), of the columns SNP_COLUMNS
 
     def at(self, snps: npt.NDArray[np.int64]) -> "Genotypes":
         """Return the genotypes at some SNPs, by their positions in the file."""

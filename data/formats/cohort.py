@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from data.errors import CorruptSource
 from data.store.references import MAX_DROPPED_FRACTION, Repair
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MISSING = -1  # a call that is not there
 
@@ -21,7 +24,7 @@ class Cohort:
 
     people: tuple[str, ...]  # distinct
     labels: tuple[str, ...]
-    snps: pd.DataFrame  # of columns snp, chromosome, position, allele_1, allele_2
+    snps: "pd.DataFrame"  # of columns snp, chromosome, position, allele_1, allele_2
     calls: Calls  # (n_snps, n_people): copies of ``allele_1``, or `MISSING`
     people_read: int  # before any was dropped
     repairs: tuple[Repair, ...] = ()  # people that were dropped or joined differently, with reasons
@@ -29,7 +32,7 @@ class Cohort:
 
 def labeled_cohort(
     people: Sequence[str],
-    snps: pd.DataFrame,
+    snps: "pd.DataFrame",
     calls: Calls,
     label_of: dict[str, str],
     *,

@@ -21,15 +21,17 @@ both groups, who are taken as public. SNPs chosen from the compared people are n
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, Genotypes, has_enough_calls
 from data.formats.cohort import MISSING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VALUE_BOUND = 2.0
 CENTER = 1
@@ -46,7 +48,7 @@ class GroupDifference:
     X: FloatArray  # (n, d): ±2(g − 1), + for the first group, which comes first; C-contiguous
     sizes: tuple[int, int]  # people of each group
     target: FloatArray  # (d,): mean of the first group less mean of the second
-    snps: pd.DataFrame  # (d, 5): name, chromosome, position and alleles
+    snps: "pd.DataFrame"  # (d, 5): name, chromosome, position and alleles
     panel: FloatArray  # (k, d): 2(g − 1) of the people outside both groups, taken as public
     panel_labels: IntArray  # (k,): codes of their labels, such as populations
 

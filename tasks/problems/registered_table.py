@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
@@ -30,6 +29,8 @@ from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpalgos.forecast.simulated_rows import RowSimulator
 
 
@@ -166,7 +167,7 @@ class RegisteredTable(DatasetSource, ABC):
     def prepare(self, table: DatasetRef) -> bytes:
         return table_bytes(self.in_units(read_table(table)))
 
-    def in_units(self, rows: pd.DataFrame) -> PreparedTable:
+    def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
         """Return the columns of a table in their units; rows of users one user after another."""
         prepared = prepare_table(
             rows,
@@ -187,6 +188,8 @@ class RegisteredTable(DatasetSource, ABC):
 
     def made_up(self, n_units: int, guesses: StatedGuesses, rng: np.random.Generator) -> PreparedTable:
         """Return a synthetic table with the same columns, from their declarations."""
+        import pandas as pd  # here: files are checked without it
+
         simulated = simulated_table(self.simulator(guesses), n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False))
 

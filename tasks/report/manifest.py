@@ -21,7 +21,7 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.kinds import measure_of
-from tasks.run.datasets import Tables, earlier_contents
+from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
@@ -145,7 +145,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
     times = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
     new = sum(at >= run.started for at in times)
-    own_table = tables.get(spec.name) if spec.analyst_table else None
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -172,9 +171,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
         ],
         "not_run": spec.not_run,
         "blocks": {"computed": new, "stored": len(times) - new},
-        "earlier_contents": earlier_contents(results.path.parent, own_table.name, own_table.source_sha256)
-        if own_table
-        else [],
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             options.command(study),

@@ -8,7 +8,7 @@ from data.errors import DataError, Unreachable
 from data.fetch.ingest import stored_before, to_parquet
 from data.fetch.raw import RawFile, fetch_or_stand_in
 from data.fetch.raw import fetch as fetch_raw
-from data.store.folders import close_home, home, mirror_from_environment, read_json
+from data.store.folders import close_home, home, mirror_from_environment
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from data.tables.stored import declared_to_parquet
@@ -17,7 +17,6 @@ from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
-_CONTENTS = 5  # of a file that changed, which its report names
 Tables = Mapping[str, DatasetRef]  # by dataset
 Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a fallback has one
 
@@ -113,8 +112,8 @@ def bring_datasets(
     return map(bring_one, [get_dataset(name).name for name in names or sorted(load_registry())])
 
 
-def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
-    """Yield what the user should know of a study's tables: stand-ins, what is left out, what changed."""
+def notes_on(spec: StudySpec, tables: Brought) -> Iterator[str]:
+    """Yield what the user should know of a study's tables: stand-ins, and what is left out."""
     if spec.analyst_table and shared_address():
         yield (
             "your table and its results are also stored in DPCOST_STORE; protect it like the table. The "
@@ -128,25 +127,8 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
             if table.data_source != "real":
                 yield f"{name} is a {table.data_source}, since {'; '.join(table.reasons)}"
             continue
-        content = table.source_sha256
-        if earlier := earlier_contents(folder, name, content):
-            file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
-            yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
         for repair in table.repairs:
             yield f"{repair.count:,} of {table.rows_read:,} rows {repair.reason}"
-
-
-def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
-    """Return which other contents of a dataset's file earlier reports in a folder were made from."""
-    try:
-        last = read_json(folder / "manifest.json")
-        sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
-        contents = [dict(one) for one in last.get("earlier_contents", [])]
-        contents.append({"source_sha256": sha256, "finished": str(last["finished"])})
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return []
-    latest = {one["source_sha256"]: one for one in contents}
-    return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
 
 
 def dropped_rows(table: DatasetRef) -> str:

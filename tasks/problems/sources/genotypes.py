@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 import dpalgos
@@ -90,6 +89,8 @@ class GenotypeGroups(GenotypeSource):
         return groups_bytes(group_difference(genotypes.at(choice)))
 
     def load(self, path: Path) -> GroupDifference:
+        import pandas as pd  # here: files are checked without it
+
         with np.load(path) as stored:
             facts = json.loads(str(stored["facts"]))
             X = stored["X"].astype(np.float64)
