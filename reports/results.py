@@ -98,7 +98,7 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
     for name, dtype in COLUMNS.items():
         if dtype in ("str", "int64"):
             _require(df, df[name].notna(), "must not be empty", name)
-        if dtype.lower() == "int64" and pd.api.types.is_float_dtype(df[name]):
+        if dtype.lower() == "int64" and df[name].dtype.kind == "f":
             _require(df, df[name].isna() | (df[name] % 1 == 0), "must be a whole number", name)
     try:
         df = df.astype(dict(COLUMNS))
@@ -182,7 +182,7 @@ def summarize(df: pd.DataFrame) -> pd.DataFrame:
     `message` every distinct message, `status` "ok" or the first other status.
     """
     if df.empty:
-        return pd.DataFrame(columns=list(SUMMARY_COLUMNS))
+        return type(df)(columns=list(SUMMARY_COLUMNS))
     code = df.groupby(list(GROUP_COLUMNS), dropna=False, sort=False).ngroup().to_numpy()
     ok = (df["status"] == "ok").to_numpy(dtype=bool)
     value = df["value"].where(ok)

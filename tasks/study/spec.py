@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -20,7 +21,6 @@ from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
-from tasks.study.cron import check_cron
 from tasks.study.estimators import (
     Count,
     DeltaRule,
@@ -35,6 +35,19 @@ from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
+
+
+def check_cron(text: str) -> str:
+    """Return a schedule, or "" for none; refuse one that never occurs or that a server would not take."""
+    from cronsim import CronSim, CronSimError
+
+    try:
+        if text and (len(text.split()) != 5 or "LW" in text.upper()):
+            raise CronSimError("Wrong number of fields")
+        next(CronSim(text or "* * * * *", datetime(2024, 1, 1)))
+    except (CronSimError, StopIteration) as fault:
+        raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
+    return text
 
 
 class Headline(Strict):

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from data.dataset import GenotypeGroup
-from data.datasets import get_dataset, housing
+from data.datasets import get_dataset, housing, load
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.fetch import frames
 from data.fetch.genotypes import NO_GROUP
@@ -366,8 +366,7 @@ def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arrays", [{"X": np.ones((3, 2))}, {"X": np.ones(3), "y": np.ones(3)}])
-def test_a_table_of_a_collection_in_another_layout_is_refused(tmp_path, monkeypatch, arrays):
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    (tmp_path / "wang2018").mkdir()
-    np.savez(tmp_path / "wang2018" / "odd.npz", **arrays)
-    refused(lambda: get_dataset("wang2018_odd"), CorruptSource, "odd.npz")
+def test_a_table_of_a_collection_in_another_layout_is_refused(tmp_path, arrays):
+    np.savez(tmp_path / "odd.npz", **arrays)
+    parse = load("wang2018_wine").PARSERS["npz"]
+    refused(lambda: parse(tmp_path / "odd.npz"), CorruptSource, "odd.npz")
