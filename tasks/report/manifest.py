@@ -46,10 +46,11 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
-    sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
+    sizes = panel.problem.sizes(max(grid.n))
+    sizes |= {name: max(each) for name, each in {"s": grid.s, "T": grid.steps}.items() if each}
     n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
-    keywords = item.keywords(sizes, max(item.steps, default=None))
+    keywords = item.keywords(sizes)
     if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
         keywords["range_failure"] = 1.0  # too few to find any range
     y_or_none = None if spec.task_of(panel) == "mean" else y

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -44,7 +45,9 @@ def check_cron(text: str) -> str:
     try:
         if text and (len(text.split()) != 5 or "LW" in text.upper()):
             raise CronSimError("Wrong number of fields")
-        next(CronSim(text or "* * * * *", datetime(2024, 1, 1)))
+        words = text.split() or ["*"] * 5
+        every_day = len({each % 7 for each in CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays}) == 7
+        next(CronSim(" ".join([*words[:4], "*"]) if every_day else text, datetime(2024, 1, 1)))
     except (CronSimError, StopIteration) as fault:
         raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
     return text
@@ -149,7 +152,6 @@ class StudySpec(Strict):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"panels must differ in name, got {name!r} twice")
-        self._check_steps()
         for panel in self.panels:
             if panel.grid is None and self.grid is None:
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
@@ -163,26 +165,12 @@ class StudySpec(Strict):
         grid = self.grid_of(self.head_panel)
         settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
         settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
-        settings += [("s", grid.s)] * bool(grid.s or self.headline.s is not None)
+        for name, values in (("s", grid.s), ("steps", grid.steps)):
+            settings += [(name, values)] * bool(values or getattr(self.headline, name) is not None)
         faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in settings)
         if wrong := list(filter(None, faults)):
             raise ValueError("; ".join(wrong))
         return self
-
-    def _check_steps(self) -> None:
-        named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
-        steps = self.headline.steps
-        if named and (fault := _fault_of_name("steps", steps, sorted(named))):
-            raise ValueError(fault)
-        if steps is not None and not named:
-            raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
-        for panel in self.panels if named else ():
-            grid = panel.grid or self.grid
-            if grid is not None and len(grid.n) > 1:
-                raise ValueError(
-                    f"panels ({panel.name}).grid.n must be one size where steps are the horizontal axis, "
-                    f"got {list(grid.n)}; make a panel of each"
-                )
 
     def _check_problem(self, panel: Panel) -> None:
         problem, sizes, task = panel.problem, self.grid_of(panel).n, panel.problem.traits.task
@@ -228,15 +216,18 @@ class StudySpec(Strict):
                 )
             if offset := panel.problem.traits.offset:
                 check_offset(item.name, offset)
-            for sizes in self._all_sizes(panel):
+            grid = self.grid_of(panel)
+            for sizes in (each for n in grid.n for each in self._sizes(panel, item, n, grid)):
                 try:
                     item.check_keywords(sizes)
                 except ValueError as error:
                     raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
 
-    def _all_sizes(self, panel: Panel) -> list[dict[str, int]]:
-        grid, sizes = self.grid_of(panel), panel.problem.sizes
-        return [{**sizes(n), **({"s": s} if s else {})} for n in grid.n for s in grid.s or (None,)]
+    def _sizes(self, panel: Panel, item: EstimatorSpec, n: int, grid: Grid) -> Iterator[dict[str, int]]:
+        """Yield an estimator's sizes at one n: at each s, and at each number of steps that it takes."""
+        sizes = panel.problem.sizes(n)
+        for s, steps in product(grid.s or (None,), (grid.steps if item.takes_steps else ()) or (None,)):
+            yield {**sizes, **({"s": s} if s else {}), **({"T": steps} if steps else {})}
 
     @property
     def head_panel(self) -> Panel:
@@ -322,11 +313,6 @@ class StudySpec(Strict):
             return "s"
         return "n" if self.headline.steps is None else "steps"
 
-    def steps_of(self, panel: Panel, profile: Profile = "paper") -> tuple[int, ...]:
-        """Return the numbers of steps in a panel, ascending: all, or both ends for ``smoke``."""
-        every = sorted({step for item in self.estimators_of(panel) for step in item.steps})
-        return tuple(dict.fromkeys((every[0], every[-1]))) if every and profile == "smoke" else tuple(every)
-
     def grid_at(self, panel: Panel, profile: Profile) -> Grid:
         """Return a profile's grid: ``smoke`` keeps both ends, and the headline's ε and δ or the first."""
         grid = self.grid_of(panel)
@@ -334,11 +320,13 @@ class StudySpec(Strict):
             return grid
         epsilon = self.headline.epsilon if self.headline.epsilon in grid.epsilon else grid.epsilon[0]
         delta = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
-        sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
+        s, steps = (
+            tuple(dict.fromkeys((min(each), max(each)))) if each else () for each in (grid.s, grid.steps)
+        )
         sizes = sorted(grid.n)
         ends = sizes[:2] if measure_of(panel.problem).of_intervals else (sizes[0], sizes[-1])
         n = tuple(dict.fromkeys(panel.problem.cost(end).smoke_n or end for end in ends))
-        return Grid(n=n, epsilon=(epsilon,), delta=(delta,), s=sparsities)
+        return Grid(n=n, epsilon=(epsilon,), delta=(delta,), s=s, steps=steps)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
@@ -365,7 +353,7 @@ class StudySpec(Strict):
             if isinstance(problem, DatasetSource):
                 source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
-                cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
+                cells = tuple(self._cells(panel, n, grid))
                 every = Replicates(
                     study=self.name,
                     panel=panel.name,
@@ -394,13 +382,12 @@ class StudySpec(Strict):
         of_panel = [block for block in blocks if block.replicates.panel == self.headline.panel]
         return min(of_panel, key=lambda block: abs(block.replicates.n - self.headline.n))
 
-    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> Iterator[Cell]:
+    def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
         for s in grid.s or (None,):
-            sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
+            at = grid.model_copy(update={"s": (s,) if s else ()})
             for item in self.estimators_of(panel):
-                several: list[int | None] = [step for step in item.steps if step in steps]
-                for step in several or [None]:
-                    yield from item.cells(panel.name, sizes, step, s, grid)
+                for sizes in self._sizes(panel, item, n, at):
+                    yield from item.cells(panel.name, sizes, s, grid)
 
 
 def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:
