@@ -3,13 +3,13 @@
 import hashlib
 import json
 import logging
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from data import datasets
 from data.dataset import Dataset
-from data.datasets import load_registry
 from data.errors import CorruptSource
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
@@ -17,7 +17,7 @@ from data.fetch.raw import RawFile
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import LEFT_OUT, OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
+from data.store.references import LEFT_OUT, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -87,28 +87,6 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRe
     return store(dataset, raw, path)
 
 
-def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables with their sidecar files that the current code would write again.
-
-    An analyst's table always stays, because this function does not know its current declaration.
-    """
-    stale, registry = [], load_registry()
-    for path in (store_dir(home) / "parquet").glob("*.parquet"):
-        try:
-            ref = ref_from_dict(read_json(sidecar(path)))
-            if ref.origin == OWN_FILE:
-                code = code_of_tables()
-            else:
-                companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
-                code = _digest_of_code_and_entry(registry[ref.name], companions)[:8]
-            current = path.stem.endswith(code)
-        except _UNREADABLE:
-            current = False
-        if not current:
-            stale += [path, sidecar(path)]
-    return stale
-
-
 def code_of_tables() -> str:
     """Return a short digest of the code that all tables depend on, except the parsers of datasets."""
     return code_digest([__name__])[:8]
@@ -142,6 +120,7 @@ def stored_table(path: Path) -> DatasetRef | None:
         with suppress(*_UNREADABLE):
             ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
+                os.utime(path)  # how long it was not used says whether it is stale
                 return ref
         _log.warning("the stored table %s is damaged and will be rebuilt", path)
     with suppress(*_UNREADABLE):

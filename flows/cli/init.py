@@ -33,14 +33,8 @@ class _Model(NamedTuple):
 # Names are those of the branches in the templates.
 _MODELS = {
     "mean": _Model("means", "mean", "dp_mean"),
-    "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean"),
     "user mean": _Model("means in which each user counts once", "mean", "user_level_mean"),
     "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
-    "sparse linear": _Model(
-        "linear regression on few of the columns",
-        "linear_regression",
-        "screened_sparse_regression",
-    ),
     "logistic": _Model("logistic regression", "glm", "preconditioned_glm", "logistic"),
     "poisson": _Model("Poisson regression", "glm", "preconditioned_glm", "poisson"),
     "multinomial": _Model("multinomial regression", "glm", "preconditioned_glm", "multinomial"),
@@ -63,9 +57,6 @@ def init(
     user_id: Annotated[
         str, option("COLUMN", "Column of user ids; each user is protected with all their rows.")
     ] = "",
-    sparsity: Annotated[
-        int | None, option("INTEGER", "Number of nonzero coefficients; default: all.", min=1)
-    ] = None,
     formula: Annotated[
         str, option("FORMULA", 'Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.')
     ] = "",
@@ -93,7 +84,7 @@ def init(
     rows = found.n_rows
     if formula:
         response, schema = _of_formula(formula, schema, response, user_id)
-    chosen = _model(schema, response, family, user_id, sparsity)
+    chosen = _model(schema, response, family, user_id)
     users = count_users(data, user_id, marks) if user_id else None
     _check_size(data, rows, users)
     used = _columns(data, schema, response, user_id, formula)
@@ -107,7 +98,6 @@ def init(
         "file": data.name,
         "path": str(data),
         "user_id": toml(user_id) if user_id else "",
-        "sparsity": sparsity,
         **_facts_of_formula(formula, schema, chosen),
         "ledger_name": known or name,
         "codes": [toml(column) for column in found.codes if column in used],
@@ -284,7 +274,7 @@ def _of_formula(
     return reading.left[0], {column: kind for column, kind in schema.items() if column in used}
 
 
-def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
+def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) -> str:
     """Return the name of the model that the options ask for."""
     from tasks.errors import SpecError
 
@@ -307,9 +297,4 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     if kind == "text" and family in ("linear", "poisson"):
         raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; pass logistic")
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
-    if user_id and sparsity is not None:
-        raise SpecError("--sparsity and --user-id cannot be combined; leave one out")
-    if sparsity is not None and f"sparse {chosen}" not in _MODELS:
-        raise SpecError(f"--sparsity is for means and linear regression, got {chosen}; leave it out")
-    named = "user mean" if user_id and chosen == "mean" else chosen
-    return named if sparsity is None else f"sparse {chosen}"
+    return "user mean" if user_id and chosen == "mean" else chosen
