@@ -1,7 +1,6 @@
 """A table of numbers in the store: typed, checked and written; faults are counted, values never shown."""
 
 import hashlib
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -51,20 +50,8 @@ def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
     try:
         frame: pd.DataFrame = parse(Path(raw.path))
     except (LookupError, TypeError, AttributeError, NameError) as error:
-        raise DataError(f"{_raised(dataset, error)}; correct it") from error
+        raise DataError(f"the parser of {dataset.name} raised {type(error).__name__}; correct it") from error
     return frame
-
-
-def _raised(dataset: Dataset, error: Exception) -> str:
-    """Return the line in which a parser raised, and the missing key if it is in that line; never a value."""
-    file = Path(datasets.load(dataset.name).__file__ or "")
-    frames = reversed(traceback.extract_tb(error.__traceback__))
-    place = next((frame for frame in frames if Path(frame.filename) == file), None)
-    key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    is_written = isinstance(key, str) and place is not None and key in (place.line or "")
-    return f"{file.name}, line {place.lineno if place else '?'}: the parser raised {type(error).__name__}" + (
-        f" for {key!r}" if is_written else ""
-    )
 
 
 def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:

@@ -25,7 +25,6 @@ _LASTING = PROJECT_ROOT if _CHECKOUT else user_data_path("dpcost")
 # Defaults.
 HOME = _LASTING / (".dpcost" if _CHECKOUT else "home")
 REPORTS = _LASTING / "reports" / ("out" if _CHECKOUT else "")
-SITE = PROJECT_ROOT / "docs" / "_build" / "html"  # what `make docs` builds
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _SECONDS_TO_LOCK = 2.0
