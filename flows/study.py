@@ -11,6 +11,7 @@ from prefect import flow
 from prefect.context import TagsContext
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from data.errors import Unreachable
 from data.store.folders import home
 from flows.artifacts import attach_report
 from flows.lock import exclusive_run
@@ -53,12 +54,14 @@ def study(study: parameters.StudyName, options: RunOptions = parameters.STANDARD
 @flow(name="studies", flow_run_name="{options.profile}", task_runner=THREADS)
 @guarded
 def studies(studies: list[str], options: RunOptions) -> None:
-    """Run several studies one after another; a failed study does not stop the others."""
+    """Run several studies one after another; one that fails or lacks its data does not stop the others."""
     failures = list[tuple[str, Exception]]()
     with workers_of_run(options):
         for study in studies:
             try:
                 run_study(study, options)
+            except Unreachable as error:
+                say(f"note: {study} did not run: {error}")
             except Exception as error:
                 failures.append((study, error))
     for failed, _ in failures[1:]:

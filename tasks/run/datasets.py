@@ -1,5 +1,6 @@
 """Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
+_log = logging.getLogger(__name__)
 Tables = Mapping[str, DatasetRef]  # by dataset
 Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a fallback has one
 
@@ -98,18 +100,24 @@ def bring_datasets(
     again: bool,
     offline: bool,
 ) -> Iterator[DatasetRef]:
-    """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
+    """Bring datasets by name, or all that can be had; with `again`, stored ones stay if nothing else is."""
+    chosen = [get_dataset(name).name for name in names or sorted(load_registry())]
 
-    def bring_one(name: str) -> DatasetRef:
+    def bring_one(name: str) -> DatasetRef | None:
         try:
             raw = fetch(name, offline, again=again)
         except Unreachable:
             if not again:
                 raise
             raw = fetch(name, offline)
-        return parquet(raw, None, again)
+        if not raw.is_stand_in or get_dataset(name).fallback:
+            return parquet(raw, None, again)
+        if names:
+            raise raw.absence()
+        _log.warning("%s", raw.absence())
+        return None
 
-    return map(bring_one, [get_dataset(name).name for name in names or sorted(load_registry())])
+    return filter(None, map(bring_one, chosen))
 
 
 def notes_on(spec: StudySpec, tables: Brought) -> Iterator[str]:

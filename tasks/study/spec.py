@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Dataset
-from data.errors import DataError, Unreachable
+from data.errors import DataError
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
@@ -262,12 +262,10 @@ class StudySpec(Strict):
         not_run: dict[str, str] = {}
         for dataset, raw in tables.items():
             if not isinstance(raw, DatasetRef):
-                why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
                 reading = [panel.name for panel in self.panels if panel.problem.source == dataset]
                 if self.headline.panel in reading:
-                    raise Unreachable(
-                        f"{why}; put its files into a folder, and name it in DPCOST_DATA_MIRROR"
-                    )
+                    raise raw.absence()
+                why = raw.absence().reasons[0]
                 not_run |= {name: f"Panel “{name}” did not run, since {why}." for name in reading}
         stored = {name: table for name, table in tables.items() if isinstance(table, DatasetRef)}
         if own := stored.get(self.name):
