@@ -46,7 +46,8 @@ def check_cron(text: str) -> str:
         if text and (len(text.split()) != 5 or "LW" in text.upper()):
             raise CronSimError("Wrong number of fields")
         words = text.split() or ["*"] * 5
-        every_day = len({each % 7 for each in CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays}) == 7
+        days = CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays
+        every_day = days >= set(range(1, 7)) and not days.isdisjoint((0, 7))
         next(CronSim(" ".join([*words[:4], "*"]) if every_day else text, datetime(2024, 1, 1)))
     except (CronSimError, StopIteration) as fault:
         raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
