@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from data.store.folders import private_folder, require_local_disk
 from flows.progress import log_in_run, say, start_clock
 
@@ -51,13 +53,13 @@ def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[No
             taken(file.read(100).decode(errors="replace").strip() or "unknown")
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
+        file.write(f"{os.getpid()} of {psutil.Process().username()}\n".encode())
         file.flush()
         yield
 
 
 def holder(home: Path) -> str:
-    """Return the process that holds the home's run lock, or an empty string."""
+    """Return the process and account that hold the home's run lock, or an empty string."""
     try:
         with open(home / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
