@@ -13,6 +13,9 @@ from data.formats.canonical import meanings
 
 Text = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither "0.5" nor true
+MOST_FAULTS = 5  # that one sentence names
+# What data files often hold for "not asked", "refused" or "does not know".
+_CODES = (-9999, -999, -200, -99, -9, -8, -7, -1, 7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
 
 
 @runtime_checkable
@@ -162,6 +165,14 @@ class Column:
             raise ValueError(f"impute of {name!r} must be a number, got {self.impute!r}")
         if self.impute is not None and not self.lower <= self.impute <= self.upper:
             raise ValueError(f"impute of {name!r} must lie within its bounds, got {self.impute:g}")
+
+    def cut_codes(self, *, below: bool = True, above: bool = True) -> str:
+        """Return common codes of missing cells outside the bounds of numbers; none if some are declared."""
+        if self.categories or self.missing or self.derived or self.transform:
+            return ""
+        lower = [code for code in _CODES if code < min(self.lower, 0)][-5:]
+        upper = [code for code in _CODES if code > max(self.upper, 0)][:5]
+        return ", ".join(map(str, [*lower * below, *upper * above]))
 
     @classmethod
     def in_units(cls, name: str, center: float = 0.0, scale: float = 1.0) -> "Column":

@@ -116,6 +116,8 @@ class Dataset:
         Boids of a frame; 0 for another kind.
     label : str
         The column of a frame's label in the published file.
+    fallback : str
+        The function of `data.simulations.flock` that simulates frames which no source has; ``""`` if none.
     """
 
     name: Text
@@ -133,6 +135,7 @@ class Dataset:
     groups: tuple[GenotypeGroup, ...] = ()
     n_boids: int = 0
     label: str = ""
+    fallback: str = ""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:

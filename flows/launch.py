@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import atomic_write, home, private_folder, read_json, read_small, require_own_home
+from data.store.folders import atomic_write, home, private_folder, read_json, read_small
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
@@ -138,7 +138,6 @@ def _distinct_names(studies: Sequence[str]) -> list[str]:
 
 def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
     """Check DPCOST_HOME and the report folder, and claim the folder of each study's report."""
-    require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", options.reports, SPACE_FOR_REPORTS)
     check_index(options.reports)

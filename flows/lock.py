@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from data.store.folders import LOCK, account, private_folder, require_local_disk, require_own_home
+import psutil
+
+from data.store.folders import private_folder, require_local_disk
 from flows.progress import log_in_run, say, start_clock
 
+LOCK = "run.lock"
 _HELD: set[Path] = set()  # homes whose run lock this process holds
 
 
@@ -38,10 +41,9 @@ def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[No
     """Lock a file of `home`; if another process has it, call `taken` with its number, then wait.
 
     The lock belongs to the open file, and the kernel always frees it with the process. A home on a network
-    file system, whose locks are unreliable, or of another account is refused.
+    file system, whose locks are unreliable, is refused.
     """
     require_local_disk("DPCOST_HOME", home)
-    require_own_home(home)
     private_folder(home)
     with open(home / name, "a+b") as file:
         try:
@@ -51,7 +53,7 @@ def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[No
             taken(file.read(100).decode(errors="replace").strip() or "unknown")
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
-        file.write(f"{os.getpid()} of {account(os.getuid())}\n".encode())
+        file.write(f"{os.getpid()} of {psutil.Process().username()}\n".encode())
         file.flush()
         yield
 

@@ -4,15 +4,14 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 from prefect.context import TagsContext
-from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from data.errors import Unreachable
 from data.store.folders import home
 from flows.artifacts import attach_report
 from flows.lock import exclusive_run
@@ -23,22 +22,19 @@ from flows.studies.results import headline_of, print_headline, rebuild_reports, 
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
 from tasks.blocks import run_blocks
-from tasks.cache import CachedFile, computed_again
+from tasks.cache import computed_again
 from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
 from tasks.prepare import prepare
-from tasks.report.manifest import RunOfStudy
 from tasks.report.write import write_index
 from tasks.reporting import render
-from tasks.run.datasets import Tables, notes_on
+from tasks.run.datasets import notes_on
 from tasks.run_options import RunOptions, TaskName
-from tasks.study.expand import Block
-from tasks.study.spec import SCORECARD, StudySpec
+from tasks.study.spec import SCORECARD
 from tasks.workers import local_workers
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each waits for one block at a time
-_AHEAD = 2  # studies that begin before one is finished
 _STARTED_AGAIN: Any = {"on_crashed": [start_again]}
 
 
@@ -52,29 +48,22 @@ def study(study: parameters.StudyName, options: RunOptions = parameters.STANDARD
         options: Amount of computation, and the report folder.
     """
     with workers_of_run(options):
-        return finish(begin(study, options))
+        return run_study(study, options)
 
 
 @flow(name="studies", flow_run_name="{options.profile}", task_runner=THREADS)
 @guarded
 def studies(studies: list[str], options: RunOptions) -> None:
-    """Run several studies as a pipeline: one writes its page, the next computes, another ingests its data.
-
-    No worker then waits for data or pages. A failed study does not stop the others.
-    """
-    failures, begun = list[tuple[str, Exception]](), list[Begun]()
+    """Run several studies one after another; one that fails or lacks its data does not stop the others."""
+    failures = list[tuple[str, Exception]]()
     with workers_of_run(options):
-        for study in [*studies, None]:
+        for study in studies:
             try:
-                begun += [begin(study, options)] if study else []
+                run_study(study, options)
+            except Unreachable as error:
+                say(f"note: {study} did not run: {error}")
             except Exception as error:
-                failures.append((str(study), error))
-            while len(begun) > (_AHEAD if study else 0):
-                first = begun.pop(0)
-                try:
-                    finish(first)
-                except Exception as error:
-                    failures.append((first.run.study, error))
+                failures.append((study, error))
     for failed, _ in failures[1:]:
         say(f"note: {failed} failed as well; run it alone to see the reason")
     if failures:
@@ -94,28 +83,12 @@ def workers_of_run(options: RunOptions) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, kw_only=True)
-class Begun:
-    """A study whose data are prepared and whose blocks are submitted."""
-
-    spec: StudySpec
-    run: RunOfStudy
-    folder: Path
-    notes: list[str]  # for the server's pages
-    tables: Tables
-    designs: dict[str, CachedFile]
-    blocks: list[Block]
-    submitted: float  # when its blocks were, by the monotonic clock
-    parts: list["PrefectFuture[CachedFile]"]
-    audits: list["PrefectFuture[CachedFile]"]
-
-
-def begin(study: str, options: RunOptions) -> Begun:
-    """Ingest and prepare the data of a study, and submit its blocks to the workers."""
+def run_study(study: str, options: RunOptions) -> Path:
+    """Ingest and prepare the data of a study, compute its blocks, and write and show its report."""
     spec, run = find_study(study), parameters.run_of(study, options)
     folder = parameters.report_folder(spec, options)
     found = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
-    notes = list(notes_on(spec, found, folder))
+    notes = list(notes_on(spec, found))
     for note in notes:
         say(f"note: {note}")
     notes = [] if spec.analyst_table else notes  # a team may share the server
@@ -127,30 +100,15 @@ def begin(study: str, options: RunOptions) -> Begun:
         for panel, problem in spec.panels_on_data(options.profile)
     }
     blocks = spec.expand(options, tables)
-    return Begun(
-        spec=spec,
-        run=run,
-        folder=folder,
-        notes=notes,
-        tables=tables,
-        designs=designs,
-        blocks=blocks,
-        submitted=time.monotonic(),
-        parts=run_blocks(blocks, designs),
-        audits=run_audits(spec, blocks, options),
-    )
-
-
-def finish(begun: Begun) -> Path:
-    """Wait for the blocks of a study, collect its results, and write and show its report."""
-    spec, designs, blocks = begun.spec, begun.designs, begun.blocks
-    parts = finished(begun.parts, [block.work for block in blocks], begun.submitted)
-    audits = [future.result() for future in begun.audits]
-    results = collect(parts, audits, begun.folder, return_state=True).result()
-    exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
-    page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
-    write_index(begun.folder.parent)
-    attach_report(spec, page, headline_of(page), begun.notes)
+    submitted = time.monotonic()
+    futures, audit_futures = run_blocks(blocks, designs), run_audits(spec, blocks, options)
+    parts = finished(futures, [block.work for block in blocks], submitted)
+    audits = [future.result() for future in audit_futures]
+    results = collect(parts, audits, folder, return_state=True).result()
+    exhibits = exhibits_of(spec, tables, designs, blocks, parts)
+    page: Path = render(spec, run, tables, results, exhibits, return_state=True).result()
+    write_index(folder.parent)
+    attach_report(spec, page, headline_of(page), notes)
     print_headline(page)
     return page
 

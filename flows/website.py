@@ -1,16 +1,14 @@
-"""The web application of `make serve`: Prefect's server, with reports and documentation next to it.
+"""The web application of `make serve`: Prefect's server, with reports next to it.
 
 Prefect asks for the authentication string below ``/api``, in a header that its pages send and that no other
-site can make a browser send. Reports and documentation ask for the same name and password in the browser's
-own way, which a browser sends nowhere else.
+site can make a browser send. Reports ask for the same name and password in the browser's own way, which a
+browser sends nowhere else.
 """
 
 import base64
-import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -23,10 +21,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from data.store.folders import SITE
 from tasks.run_options import PROFILES
 
-_FILES = ("/reports", "/site")
+_FILES = ("/reports",)
 # What pages of reports run is served from the code, never from the folder of reports.
 _SCRIPTS = tuple(f"/reports/{folder}pages.js" for folder in ("", *(f"{each}/" for each in PROFILES)))
 # The description of Prefect's API, and what Prefect would ask the network for.
@@ -39,25 +36,22 @@ _POLICY = (
 )
 # Reports may be of strangers, on the origin of Prefect's pages: no script runs but those of our pages.
 _POLICY_OF_FILES = (
-    "default-src 'none'; script-src {scripts}; connect-src {connect}; style-src 'self' 'unsafe-inline'; "
+    "default-src 'none'; script-src {scripts}; connect-src 'none'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; "
     "form-action 'none'"
 )
 
 
-def with_reports(
-    prefect: ASGIApp, folder: Path, authentication: str, hosts: Sequence[str], site: Path = SITE
-) -> ASGIApp:
-    """Return Prefect's application with the reports in a folder and the documentation next to it.
+def with_reports(prefect: ASGIApp, folder: Path, authentication: str, hosts: Sequence[str]) -> ASGIApp:
+    """Return Prefect's application with the reports in a folder next to it.
 
     `authentication` is ``name:password``; `hosts` are the names that the server is reached by.
     """
     files = Starlette(
         routes=[
-            *(Route(path, lambda request: RedirectResponse(f"{request.url.path}/")) for path in _FILES),
+            Route("/reports", lambda request: RedirectResponse(f"{request.url.path}/")),
             *(Route(path, _script) for path in _SCRIPTS),
             Mount("/reports", StaticFiles(directory=folder, html=True, check_dir=False)),
-            Mount("/site", StaticFiles(directory=site, html=True, check_dir=False)),
         ],
         exception_handlers={HTTPException: _no_file, OSError: _no_file, RuntimeError: _no_file},
     )
@@ -71,7 +65,7 @@ def with_reports(
         async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers["content-security-policy"] = _policy(site, path, _host(Headers(scope=scope)))
+                headers["content-security-policy"] = _policy(path, _host(Headers(scope=scope)))
                 if _is_below(path, _FILES):
                     headers["cross-origin-resource-policy"] = "same-origin"
                     headers["cache-control"] = "no-store"  # some are of tables of one's own
@@ -104,23 +98,14 @@ def _knows(headers: Headers, authentication: str) -> bool:
     return scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)
 
 
-def _policy(site: Path, path: str, host: str) -> str:
+def _policy(path: str, host: str) -> str:
     """Return which scripts the page at a path may run."""
-    if _is_below(path, ["/reports"]):
-        # Vega compiles its own expressions.
-        scripts = " ".join(["'unsafe-eval'", *(f"{host}{each}" for each in _SCRIPTS)])
-        return _POLICY_OF_FILES.format(scripts=scripts, connect="'none'")
-    if _is_below(path, ["/site"]):
-        own = list[str]()
-        with suppress(OSError):
-            own = re.findall(r"<script>(.*?)</script>", (site / "index.html").read_text("utf-8"), re.DOTALL)
-        scripts = " ".join(["'self'", *map(_script_hash, own)])
-        return _POLICY_OF_FILES.format(scripts=scripts, connect="'self'")
-    return _POLICY
-
-
-def _script_hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    if not _is_below(path, _FILES):
+        return _POLICY
+    # Vega compiles its own expressions.
+    return _POLICY_OF_FILES.format(
+        scripts=" ".join(["'unsafe-eval'", *(f"{host}{each}" for each in _SCRIPTS)])
+    )
 
 
 async def _script(request: Request) -> Response:
@@ -130,7 +115,5 @@ async def _script(request: Request) -> Response:
 
 
 async def _no_file(request: Request, fault: Exception) -> Response:
-    sentence = "there is no such page; make docs builds the documentation"
-    if request.url.path.startswith("/reports"):
-        sentence = "there is no such report; the first run writes the index"
-    return PlainTextResponse(sentence, fault.status_code if isinstance(fault, HTTPException) else 404)
+    status = fault.status_code if isinstance(fault, HTTPException) else 404
+    return PlainTextResponse("there is no such report; the first run writes the index", status)

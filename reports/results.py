@@ -11,12 +11,13 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy.special import ndtr
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -79,7 +80,7 @@ _KEYS = ["study", "cell", "metric"]
 _FEWEST_REPETITIONS = 10  # below, Welch's test finds up to 20 times as many differences as it should
 _FAR_APART, _SPLITS = 0.1, 3_999  # Welch's p-value that asks for an exact one; random splits for that
 # The p-values of so many standard errors where repetitions are many.
-TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
+TWO_ERRORS, THREE_ERRORS = (math.erfc(z / math.sqrt(2)) for z in (2, 3))
 
 
 class ResultsError(ValueError):
@@ -97,7 +98,7 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
     for name, dtype in COLUMNS.items():
         if dtype in ("str", "int64"):
             _require(df, df[name].notna(), "must not be empty", name)
-        if dtype.lower() == "int64" and pd.api.types.is_float_dtype(df[name]):
+        if dtype.lower() == "int64" and df[name].dtype.kind == "f":
             _require(df, df[name].isna() | (df[name] % 1 == 0), "must be a whole number", name)
     try:
         df = df.astype(dict(COLUMNS))
@@ -181,7 +182,7 @@ def summarize(df: pd.DataFrame) -> pd.DataFrame:
     `message` every distinct message, `status` "ok" or the first other status.
     """
     if df.empty:
-        return pd.DataFrame(columns=list(SUMMARY_COLUMNS))
+        return type(df)(columns=list(SUMMARY_COLUMNS))
     code = df.groupby(list(GROUP_COLUMNS), dropna=False, sort=False).ngroup().to_numpy()
     ok = (df["status"] == "ok").to_numpy(dtype=bool)
     value = df["value"].where(ok)

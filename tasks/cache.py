@@ -154,13 +154,14 @@ def stored_results(home: Path) -> list[Path]:
 def prune(home: Path, out: Path, *, everything: bool, days: int = DAYS) -> tuple[int, int]:
     """Delete what is damaged or stale (or everything) and return how many results and bytes went.
 
-    Tables of other code, and what killed runs left half written, go as well.
+    Stale or damaged tables, and what killed runs left half written, go as well.
     """
-    from data.fetch.ingest import stale_tables  # late: it loads pandas
-
     going = [path for path in stored_results(home) if everything or state_of(path, days) != "current"]
+    tables = [
+        each for each in (store_dir(home) / "parquet").glob("*.parquet") if state_of(each, days) != "current"
+    ]
     freed = clear_leftovers(home, out)
-    for path in [*going, *stale_tables(home)]:
+    for path in [*going, *tables, *(each.with_suffix(".json") for each in tables)]:
         with suppress(OSError):
             size = path.stat().st_size
             path.unlink()

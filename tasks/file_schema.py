@@ -23,7 +23,6 @@ from tasks.errors import SpecError
 T = TypeVar("T")
 Whole = Annotated[int, Field(strict=True)]
 _SHOWN = 60  # characters of a value that is wrong
-_REMOVED = ("deleted_rows", "public")  # keys of version 1.1
 
 
 class Strict(BaseModel):
@@ -46,9 +45,6 @@ class Strict(BaseModel):
         kind: Any = fault["type"]
         context = fault.get("ctx", {})
         if kind == "extra_forbidden" and len(fault["loc"]) == 1:
-            if fault["loc"][0] in _REMOVED:
-                text = "Key of version 1.1, which later versions lack; take it out, with all its lines"
-                return {"type": PydanticCustomError("removed", text), "loc": fault["loc"], "input": ...}
             context = {"keys": ", ".join(cls.model_fields)}
         if "keys" in context:  # of this part, or of one below it
             kind = PydanticCustomError("extra_forbidden", "Unknown key; allowed are {keys}", context)

@@ -125,3 +125,22 @@ def visits(n_users=60, seed=0):
     effect = (1 + shift) * dose - 0.5 * weight + 0.1 * rng.standard_normal(len(patient))
     table = pd.DataFrame({"patient": patient, "dose": dose + shift, "weight": weight, "effect": effect})
     return table.sample(frac=1, random_state=seed)
+
+
+def made_up(dataset, n_rows, rng):
+    """Simulate rows from the declarations alone: independent columns with one unit around their centers.
+
+    A column without units has a scale of at most 1 around the middle. If its range is two units, a column has
+    its bounds only.
+    """
+    columns = {}
+    for column in dataset.columns:
+        bounds = column.lower, column.upper
+        center = (column.lower + column.upper) / 2 if column.center is None else column.center
+        scale = column.scale or min(1.0, (column.upper - column.lower) / 4)
+        if column.upper - column.lower <= 2 * scale:
+            columns[column.name] = rng.choice(bounds, n_rows)
+        else:
+            values = np.clip(rng.normal(center, scale, n_rows), *bounds)
+            columns[column.name] = np.rint(values) if column.dtype == "int64" else values
+    return pd.DataFrame(columns)

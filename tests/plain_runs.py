@@ -38,5 +38,5 @@ def run_plainly(study, options):
         patch.object(flows, "finished", finished),
         patch.object(flows, "attach_report", lambda *_: None),
     ):
-        page = flows.finish(flows.begin(str(study), options))
+        page = flows.run_study(str(study), options)
     return page, sum(each.is_cached for each in done)

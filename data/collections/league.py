@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from data.collections import wang2018
 from data.columns import Column
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_ROWS = 20_000
 GROUPS = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # by family; and "means", of all tables
@@ -87,7 +89,7 @@ def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
         columns=columns_of(about),
     )
 
-    def parse(path: Path) -> pd.DataFrame:
+    def parse(path: Path) -> "pd.DataFrame":
         return _in_bounds(_read(package, item, path), about)
 
     module.PARSERS = {source.layout: parse}  # type: ignore[attr-defined]
@@ -109,8 +111,10 @@ def _source(package: str, item: str, sha256: str) -> Source:
     return Source(file=f"league/{package}-{item}.csv", url=url, layout="csv", sha256=sha256)
 
 
-def _read(package: str, item: str, path: Path) -> pd.DataFrame:
+def _read(package: str, item: str, path: Path) -> "pd.DataFrame":
     """Return the rows of a file; the library that ships a table reads it."""
+    import pandas as pd  # here and below: files are checked without it
+
     if package == "wang2018":
         return pd.DataFrame(wang2018.load(f"wang2018_{item}").PARSERS["npz"](path))
     if package == "sklearn":
@@ -125,8 +129,10 @@ def _read(package: str, item: str, path: Path) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False, na_values=["", "NA"])
 
 
-def _in_bounds(frame: pd.DataFrame, about: dict[str, Any]) -> pd.DataFrame:
+def _in_bounds(frame: "pd.DataFrame", about: dict[str, Any]) -> "pd.DataFrame":
     """Return the declared columns as numbers within their bounds, at most 20,000 rows."""
+    import pandas as pd
+
     declared = about["columns"]
     if missing := sorted(set(declared) - set(frame)):
         raise CorruptSource(f"the file must have the declared columns, but lacks {', '.join(missing)}")

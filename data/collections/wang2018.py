@@ -1,95 +1,59 @@
 """The tables on which Wang (2018) compared private regressions, and the errors published in the paper.
 
 A table is a file ``wang2018/NAME.npz`` with raw ``X`` (n, d) and ``y`` (n,), and is the dataset
-``wang2018_NAME``. Eight are known by their checksums. Every other file of this folder is a table too. The
-folder's ``README.md`` has a Markdown table of the published errors.
+``wang2018_NAME``.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
-import pandas as pd
 
 from data.columns import Column
 from data.dataset import Dataset, Source
 from data.errors import CorruptSource
-from data.store.folders import home, mirror_from_environment, store_dir
 
-_FOLDER, _README = "wang2018", "README.md"
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FOLDER = "wang2018"
 _LARGEST = 1e100  # no public bounds are declared, because the protocol prepares columns from the data
-_KNOWN = {  # rows, columns, sha256
-    "airfoil": (1503, 5, "1cc6adb8a811bed8f2c1f11cb426f6694cfc6c373f84dc1b1618cdefd8b22b57"),
-    "concrete": (1030, 8, "f16d99b5d437e25ddca03291f84281d298918a05c5d5fd46bc54856d2a19f919"),
-    "elevators": (16599, 18, "70ee3a1e0fef78555016bc3a6e82fef206c6e017fb408712be632d97f301c4a0"),
-    "energy": (768, 8, "0506d1f4da0c60cd1c07ea2b85aa43cac1042f5f1a3c80a11557070d19260fec"),
-    "kin40k": (40000, 8, "9245c8e7f2e16eb61818cb832819a54e125ece5d1174bfb9d6adc61d81404772"),
-    "solar": (1066, 10, "b18382bf5579c149d039cc0f163ce84c8b17bcb3b8d89114e232e1361a29fe9d"),
-    "stock": (536, 11, "4f4ad93866e7e6ae2c7d42a2f3bea5d6eb1aa05f6ed754a9c3822ca203e4e765"),
-    "wine": (1599, 11, "bae7b85a230f158e46ac254b603309f92aff0da74c2b0551a9f32b06489b867a"),
+# Rows, columns, sha256, and the smallest published error of a private method at ε = 0.1 and 1.
+_KNOWN = {
+    "airfoil": (1503, 5, "1cc6adb8a811bed8f2c1f11cb426f6694cfc6c373f84dc1b1618cdefd8b22b57", 0.0912, 0.0537),
+    "concrete": (1030, 8, "f16d99b5d437e25ddca03291f84281d298918a05c5d5fd46bc54856d2a19f919", 0.1125, 0.0637),
+    "elevators": (
+        16599,
+        18,
+        "70ee3a1e0fef78555016bc3a6e82fef206c6e017fb408712be632d97f301c4a0",
+        0.0256,
+        0.0132,
+    ),
+    "energy": (768, 8, "0506d1f4da0c60cd1c07ea2b85aa43cac1042f5f1a3c80a11557070d19260fec", 0.1477, 0.0429),
+    "kin40k": (40000, 8, "9245c8e7f2e16eb61818cb832819a54e125ece5d1174bfb9d6adc61d81404772", 0.0633, 0.0632),
+    "solar": (1066, 10, "b18382bf5579c149d039cc0f163ce84c8b17bcb3b8d89114e232e1361a29fe9d", 0.0175, 0.0128),
+    "stock": (536, 11, "4f4ad93866e7e6ae2c7d42a2f3bea5d6eb1aa05f6ed754a9c3822ca203e4e765", 0.055, 0.0384),
+    "wine": (1599, 11, "bae7b85a230f158e46ac254b603309f92aff0da74c2b0551a9f32b06489b867a", 0.0558, 0.0226),
 }
 
 
 def tables() -> tuple[str, ...]:
-    """Return the names of the datasets: the known tables, and those in the folder."""
-    stems = {path.stem for folder in _folders() for path in folder.glob("*.npz")}
-    return tuple(f"{_FOLDER}_{name}" for name in sorted({*_KNOWN, *stems}) if re.fullmatch(r"[a-z]\w*", name))
+    return tuple(f"{_FOLDER}_{name}" for name in _KNOWN)
 
 
 def load(dataset: str) -> ModuleType:
     """Return a table's dataset and parser."""
     name = dataset.removeprefix(f"{_FOLDER}_")
-    if name in _KNOWN:
-        return _module(name, *_KNOWN[name])
-    path = next(path for folder in _folders() if (path := folder / f"{name}.npz").is_file())
-    return _module(name, *_shape(path, path.stat().st_mtime_ns), "")
+    return _module(name, *_KNOWN[name][:3])
 
 
 def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of a panel's problem on each table, with the errors published in the paper."""
-    printed = printed_errors()
-    return {dataset: {"printed": printed.get(dataset, {})} for dataset in tables()}
-
-
-def printed_errors() -> dict[str, dict[float, float]]:
-    """Return dataset → ε → the smallest published error of a private method.
-
-    Empty without README and for tables that are not available: stand-ins are not compared.
-    """
-    path = next((path for folder in _folders() if (path := folder / _README).is_file()), None)
-    rows = [] if path is None else list(_markdown_rows(path.read_text(encoding="utf-8")))
-    errors: dict[str, dict[float, float]] = {}
-    for quoted, *cells in rows[1:]:
-        name, group = quoted.strip("`"), ""
-        if not any((folder / f"{name}.npz").is_file() for folder in _folders()):
-            continue
-        for title, cell in zip(rows[0][1:], cells, strict=False):
-            words, _, epsilon = title.rpartition("ε =")
-            group = words.strip(" ,") or group
-            if epsilon and group == "best printed private" and re.fullmatch(r"\d*\.?\d+", cell):
-                errors.setdefault(f"{_FOLDER}_{name}", {})[float(epsilon)] = float(cell)
-    return errors
-
-
-def _folders() -> list[Path]:
-    mirror = mirror_from_environment()
-    return [folder / _FOLDER for folder in (mirror, store_dir(home()) / "raw") if folder is not None]
-
-
-def _markdown_rows(text: str) -> Iterator[list[str]]:
-    for line in text.splitlines():
-        if line.startswith("|") and not re.fullmatch(r"[|\s:-]+", line):
-            yield [cell.strip() for cell in line.strip("| \n").split("|")]
-
-
-@lru_cache
-def _shape(path: Path, changed: int) -> tuple[int, int]:
-    return _read(path)[0].shape
+    return {f"{_FOLDER}_{name}": {"printed": {0.1: at[3], 1.0: at[4]}} for name, at in _KNOWN.items()}
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +97,9 @@ def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
         columns=tuple(Column(each, "float64", "", -_LARGEST, _LARGEST, bounds) for each in names),
     )
 
-    def parse(path: Path) -> pd.DataFrame:
+    def parse(path: Path) -> "pd.DataFrame":
+        import pandas as pd  # here: files are checked without it
+
         return pd.DataFrame(np.column_stack(_read(path)), columns=names)
 
     module.PARSERS = {"npz": parse}  # type: ignore[attr-defined]

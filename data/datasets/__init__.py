@@ -2,11 +2,9 @@
 
 A file has ``DATASET``, a `data.dataset.Dataset`. ``PARSERS`` maps the layout of a source to a function that
 takes the path of the raw file. The function returns a table with the column names of the dataset (text or
-numbers, in any order). For genotypes and frames, ``stand_in`` simulates a dataset from public knowledge. The
-tables of a collection (`data.collections`) are datasets too.
+numbers, in any order). The tables of a collection (`data.collections`) are datasets too.
 """
 
-import dataclasses
 import importlib
 import logging
 import pkgutil
@@ -51,8 +49,7 @@ def get_dataset(name: str) -> Dataset:
         raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
-    parts = ["PARSERS", *(["stand_in"] if getattr(dataset, "kind", "table") != "table" else [])]
-    faults = [f"it has no {part}" for part in parts if not hasattr(module, part)]
+    faults = [] if hasattr(module, "PARSERS") else ["it has no PARSERS"]
     if not isinstance(dataset, Dataset):
         faults.append("DATASET must be a data.dataset.Dataset")
     elif dataset.name != name:
@@ -83,7 +80,7 @@ def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ValidationError as error:
-        faults = [f"{_location(one['loc'])}{one['msg']}" for one in error.errors()]
+        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         raise DataError(f"{file} is left out: {'; '.join(faults)}") from None
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module:
@@ -91,16 +88,6 @@ def load(name: str) -> ModuleType:
         last = traceback.extract_tb(error.__traceback__)[-1]
         line = error.lineno if isinstance(error, SyntaxError) else last.lineno
         raise DataError(f"{file} is left out: {type(error).__name__}: {error} (line {line})") from None
-
-
-def _location(path: tuple[int | str, ...]) -> str:
-    """Format the place of a fault, e.g. ``columns[1].dtype: ``; arguments of a dataset may be positional."""
-    if not path:
-        return ""
-    first, *rest = path
-    names = [field.name for field in dataclasses.fields(Dataset)]
-    begin = names[first] if isinstance(first, int) else first
-    return begin + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in rest) + ": "
 
 
 def parser(name: str, layout: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""GEO series GSE106818: people of average and of low IQ, Affymetrix 6.0 calls; and a stand-in.
+"""GEO series GSE106818: people of average and of low IQ, Affymetrix 6.0 calls.
 
 Written from the series-matrix format and the series' summary alone: nobody here has seen the file.
 """
@@ -6,10 +6,8 @@ Written from the series-matrix format and the series' summary alone: nobody here
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from data.dataset import Dataset, GenotypeGroup, Source
-from data.formats.cohort import Cohort, hardy_weinberg
+from data.formats.cohort import Cohort
 from data.formats.geo import parse_series_matrix
 
 AVERAGE, LOW = "average iq", "low iq"
@@ -50,8 +48,3 @@ def parse_geo_series_matrix(path: Path, companions: Mapping[str, Path]) -> Cohor
 
 
 PARSERS = {"geo_series_matrix": parse_geo_series_matrix}
-
-
-def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
-    """Simulate a null study with the published group sizes, at 5,000 SNPs."""
-    return hardy_weinberg({AVERAGE: 241, LOW: n_people - 241}, 5_000, rng, missing_rate=0.01)

@@ -1,14 +1,13 @@
-"""HapMap 3, thinned: 957 founders of eleven populations at 14,079 SNPs, as PLINK 1 files; and a stand-in."""
+"""HapMap 3, thinned: 957 founders of eleven populations at 14,079 SNPs, as PLINK 1 files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from data.dataset import Dataset, GenotypeGroup, Source
 from data.errors import CorruptSource
-from data.formats.cohort import Cohort, hardy_weinberg, label_people
-from data.formats.plink import companion, open_plink, read_bytes
+from data.formats.cohort import Cohort, labeled_cohort
+from data.formats.plink import read_bytes, read_plink
 from data.store.references import Repair
 
 _POPULATIONS = Source(
@@ -75,16 +74,6 @@ DATASET = Dataset(
     ),
 )
 
-# Founders per population, rounded from the published panel.
-PANEL = {
-    "ASW": 49, "CEU": 107, "CHB": 81, "CHD": 81, "GIH": 87, "JPT": 85, "LWK": 87, "MEX": 48, "MKK": 140,
-    "TSI": 84, "YRI": 108,
-}  # fmt: skip
-CONTINENTS = {
-    "CEU": "Europe", "TSI": "Europe", "CHB": "East Asia", "CHD": "East Asia", "JPT": "East Asia",
-    "YRI": "Africa", "LWK": "Africa", "MKK": "Africa", "ASW": "Africa",
-}  # fmt: skip
-
 
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the panel's list of people.
@@ -93,30 +82,31 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     alone are used if the list has another family: its release of December 2008 corrected families. The list
     has the whole panel, including children. Some of its rows therefore have no genotypes here.
     """
-    files = [companion(companions, part, bed.name) for part in ("bim", "fam", "populations")]
-    plink = open_plink(bed, files[0], files[1])
-    listed = _populations(files[2])
-    is_listed = [
-        (family, person) in listed for family, person in zip(plink.families, plink.people, strict=True)
-    ]
+    plink, panel = read_plink(bed, companions), companions["populations"]
+    listed = _populations(panel)
     population_of = {person: population for (_, person), population in listed.items()}
     if len(population_of) < len(listed):
-        raise CorruptSource(f"{files[2].name} lists people twice; get the file again")
-    kept, labels, repairs = label_people(
-        plink.people, population_of, labels_file=files[2].name, others_expected=True
+        raise CorruptSource(f"{panel.name} lists people twice; get the file again")
+    cohort = labeled_cohort(
+        plink.people,
+        plink.snps,
+        plink.calls,
+        population_of,
+        labels_file=panel.name,
+        others_expected=True,
     )
+    elsewhere = set(zip(plink.families, plink.people, strict=True)) - listed.keys()
     joined = {
         "listed without genotypes": len(population_of.keys() - set(plink.people)),
-        "in another family's list": int((kept & ~np.array(is_listed)).sum()),
+        "in another family's list": sum(person in cohort.people for _, person in elsewhere),
     }
     repair = "passed over", "joined by the individual identifier alone"
-    repairs += tuple(
+    repairs = tuple(
         Repair(reason, count, "person", each)
         for (reason, count), each in zip(joined.items(), repair, strict=True)
         if count
     )
-    names = tuple(np.array(plink.people)[kept].tolist())
-    return Cohort(names, labels, plink.blocks(kept), len(plink.people), repairs)
+    return replace(cohort, repairs=cohort.repairs + repairs)
 
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:
@@ -131,8 +121,3 @@ def _populations(path: Path) -> dict[tuple[str, str], str]:
 
 
 PARSERS = {"plink1": parse_plink1}
-
-
-def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
-    """Simulate the panel: populations of one continent are equal, continents differ by an F_ST of 0.1."""
-    return hardy_weinberg(PANEL, 14_079, rng, population_of=CONTINENTS, divergence=0.1, missing_rate=0.0015)

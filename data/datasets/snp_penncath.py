@@ -1,15 +1,13 @@
-"""PennCATH (lite): coronary artery disease of 1,401 people, 4,367 SNPs, as PLINK 1 files; and a stand-in."""
+"""PennCATH (lite): coronary artery disease of 1,401 people, 4,367 SNPs, as PLINK 1 files."""
 
 import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from data.dataset import Dataset, GenotypeGroup, Source
 from data.errors import CorruptSource
-from data.formats.cohort import Cohort, hardy_weinberg, label_people
-from data.formats.plink import companion, open_plink, read_bytes
+from data.formats.cohort import Cohort, labeled_cohort
+from data.formats.plink import read_bytes, read_plink
 
 _WITH = "With the bed file."
 _CLINICAL = Source(
@@ -77,13 +75,15 @@ DATASET = Dataset(
 
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the clinical table; a person is a family identifier, here one per person."""
-    files = [companion(companions, part, bed.name) for part in ("bim", "fam", "clinical")]
-    plink = open_plink(bed, files[0], files[1])
-    kept, labels, repairs = label_people(
-        plink.families, _disease(files[2]), labels_file=files[2].name, others_expected=False
+    plink, clinical = read_plink(bed, companions), companions["clinical"]
+    return labeled_cohort(
+        plink.families,
+        plink.snps,
+        plink.calls,
+        _disease(clinical),
+        labels_file=clinical.name,
+        others_expected=False,
     )
-    names = tuple(np.array(plink.families)[kept].tolist())
-    return Cohort(names, labels, plink.blocks(kept), len(plink.families), repairs)
 
 
 def _disease(path: Path) -> dict[str, str]:
@@ -100,8 +100,3 @@ def _disease(path: Path) -> dict[str, str]:
 
 
 PARSERS = {"plink1": parse_plink1}
-
-
-def stand_in(n_people: int, rng: np.random.Generator) -> Cohort:
-    """Simulate a null study: cases and controls from one population."""
-    return hardy_weinberg({"1": 933, "0": n_people - 933}, 4_367, rng, missing_rate=0.023)

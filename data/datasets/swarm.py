@@ -1,4 +1,4 @@
-"""Swarm behavior, UCI 524: the frames labeled as flocking or not, in the official zip; and a stand-in.
+"""Swarm behavior, UCI 524: the frames labeled as flocking or not, in the official zip.
 
 The zip holds three files of the same frames, one per label, of which this is one.
 """
@@ -8,7 +8,6 @@ from functools import partial
 from data.columns import Column
 from data.dataset import Dataset, Source
 from data.formats.archives import open_zip_member
-from data.simulations.flock import FRAMES, simulate
 
 _X_PLACE = (
     "bounds: the published range, rounded outwards; center 0; scale: uniform on the published range, 1414/√3"
@@ -35,6 +34,7 @@ DATASET = Dataset(
     n_rows=24016,
     n_boids=200,
     label="Class",
+    fallback="swarm_simulated",
     license="CC BY 4.0",
     citation=(
         "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behaviour. UCI Machine Learning "
@@ -67,5 +67,3 @@ DATASET = Dataset(
 )
 
 PARSERS = {"uci_zip": partial(open_zip_member, member=DATASET.source.member)}
-FRAMES_PER_SIMULATION = FRAMES
-stand_in = simulate

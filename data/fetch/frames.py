@@ -1,8 +1,7 @@
 """Frames of a flock in the store: a wide CSV, read as a stream, and a Parquet file of float32 columns.
 
 A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
-megabytes. Row groups of 4,096 frames are written while the next one is read. Memory is that of a few row
-groups for any file size. Faults are named by row and column, never by value.
+megabytes. Faults are named by row and column, never by value.
 """
 
 import hashlib
@@ -27,13 +26,12 @@ from data.errors import CorruptSource
 from data.fetch.raw import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import damaged
-from data.formats.row_groups import read_ahead
+from data.simulations import flock
 from data.store.folders import atomic_file
 from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
-_TOGETHER = 512  # frames, a few columns of which fit into the processor's cache
 
 Matrix = npt.NDArray[np.float32]
 
@@ -42,39 +40,33 @@ _MISSING = ["", "NaN", "nan"]
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
     """Read a dataset's frames, or simulate ``n_rows`` of them ; check and write them."""
-    module = datasets.load(dataset.name)
     if raw.is_stand_in:
-        source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
+        source, published, length = _simulated(dataset, n_rows, seed), 0, flock.FRAMES
     else:
         source, published, length = _read(dataset, raw), dataset.n_rows, 0
     checked = _Checked(dataset)
-    names = (*dataset.frame_columns, FRAME_LABEL)
-    schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
-    digest, counts = hashlib.sha256(" ".join(names).encode()), np.zeros(2, dtype=np.int64)
-    options: Any = {"compression": "lz4", "use_dictionary": False}
-    with (
-        atomic_file(path) as handle,
-        pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer,
-    ):
-        for block in read_ahead(_row_groups(checked.of(source))):
-            digest.update(np.ascontiguousarray(block.T, dtype="<f4").data)
-            columns = _by_column(block)
-            labels = columns[-1].astype(np.int8)
-            arrays = [*map(pa.array, columns[:-1]), pa.array(labels)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            counts[:] += np.bincount(labels, minlength=2)
-        checked.finish(published)
-        ref = FramesRef(
-            **raw.provenance(path),
-            n_rows=int(counts.sum()),
-            rows_read=checked.rows_read,
-            repairs=checked.repairs(),
-            label_counts=(int(counts[0]), int(counts[1])),
-            frames_per_simulation=length,
-            table_sha256=digest.hexdigest(),
+    frames = np.hstack([block.astype(np.float32) for block in checked.of(source)])
+    checked.finish(published)
+    names, labels = (*dataset.frame_columns, FRAME_LABEL), frames[-1].astype(np.int8)
+    digest = hashlib.sha256(" ".join(names).encode())
+    digest.update(np.ascontiguousarray(frames.T, dtype="<f4").data)
+    counts = np.bincount(labels, minlength=2)
+    ref = FramesRef(
+        **raw.provenance(path),
+        n_rows=len(labels),
+        rows_read=checked.rows_read,
+        repairs=checked.repairs(),
+        label_counts=(int(counts[0]), int(counts[1])),
+        frames_per_simulation=length,
+        table_sha256=digest.hexdigest(),
+    )
+    table = pa.Table.from_arrays([*map(pa.array, frames[:-1]), pa.array(labels)], names)
+    extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
+    options: Any = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
+    with atomic_file(path) as handle:
+        pq.write_table(
+            table.replace_schema_metadata(ref.metadata(**extra)), handle, row_group_size=ROW_GROUP, **options
         )
-        extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
-        writer.add_key_value_metadata(ref.metadata(**extra))
     return ref
 
 
@@ -134,34 +126,11 @@ class _Checked:
         self._dropped[f"{kind} {names[place]}"] += 1
 
 
-def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
+def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:
     left = n_rows
-    for frames, labels in module.stand_in(n_rows, seed):
+    for frames, labels in getattr(flock, dataset.fallback)(n_rows, seed):
         yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
-
-
-def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
-    """Collect columns into row groups of equal size; only the last may be smaller."""
-    waiting: list[Matrix] = []
-    for block in blocks:
-        waiting.append(block)
-        while sum(part.shape[1] for part in waiting) >= ROW_GROUP:
-            joined = np.hstack(waiting)
-            yield joined[:, :ROW_GROUP]
-            rest = joined[:, ROW_GROUP:]
-            waiting = [rest.copy(order="K")] if rest.size else []
-            del joined, rest
-    if waiting and (last := np.hstack(waiting)).shape[1]:
-        yield last
-
-
-def _by_column(block: Matrix) -> Matrix:
-    """Return a copy with contiguous columns."""
-    columns = np.empty(block.shape, dtype=np.float32)
-    for first in range(0, block.shape[1], _TOGETHER):
-        columns[:, first : first + _TOGETHER] = block[:, first : first + _TOGETHER]
-    return columns
 
 
 def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:

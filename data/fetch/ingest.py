@@ -3,15 +3,13 @@
 import hashlib
 import json
 import logging
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from data import datasets
 from data.dataset import Dataset
-from data.datasets import load_registry
 from data.errors import CorruptSource
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
@@ -19,7 +17,7 @@ from data.fetch.raw import RawFile
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import LEFT_OUT, OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
+from data.store.references import LEFT_OUT, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -76,8 +74,7 @@ def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
 
 def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
     """Return a table's file, named by its contents and code, and its expected number of rows."""
-    fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
-    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
+    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if raw.is_stand_in else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     code = _digest_of_code_and_entry(dataset, [file.sha256 for file in raw.companions])[:8]
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
@@ -87,29 +84,7 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRe
     if dataset.kind == "frames":
         return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
     store = store_genotypes if dataset.kind == "genotypes" else store_table
-    return store(dataset, raw, path, np.random.default_rng(STAND_IN_SEED))
-
-
-def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables with their sidecar files that the current code would write again.
-
-    An analyst's table always stays, because this function does not know its current declaration.
-    """
-    stale, registry = [], load_registry()
-    for path in (store_dir(home) / "parquet").glob("*.parquet"):
-        try:
-            ref = ref_from_dict(read_json(sidecar(path)))
-            if ref.origin == OWN_FILE:
-                code = code_of_tables()
-            else:
-                companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
-                code = _digest_of_code_and_entry(registry[ref.name], companions)[:8]
-            current = path.stem.endswith(code)
-        except _UNREADABLE:
-            current = False
-        if not current:
-            stale += [path, sidecar(path)]
-    return stale
+    return store(dataset, raw, path)
 
 
 def code_of_tables() -> str:
@@ -119,7 +94,7 @@ def code_of_tables() -> str:
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and the registry entry that determine the table, without the raw file."""
-    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids")
+    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids", "fallback")
     facts = [getattr(dataset, name) for name in names]
     digest = hashlib.sha256(repr((facts, companions)).encode())
     parser = datasets.load(dataset.name).__name__
@@ -145,6 +120,7 @@ def stored_table(path: Path) -> DatasetRef | None:
         with suppress(*_UNREADABLE):
             ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
+                os.utime(path)  # how long it was not used says whether it is stale
                 return ref
         _log.warning("the stored table %s is damaged and will be rebuilt", path)
     with suppress(*_UNREADABLE):

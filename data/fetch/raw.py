@@ -45,6 +45,12 @@ class RawFile:
     def is_stand_in(self) -> bool:
         return self.origin == "stand-in"
 
+    def absence(self) -> Unreachable:
+        """Return an error which says that no source has the file."""
+        why = f"{self.dataset} is not available here: {'; '.join(self.reasons)}"
+        remedy = "put its files into a folder, and name it in DPCOST_DATA_MIRROR"
+        return Unreachable(f"{why}; {remedy}", reasons=(why,))
+
     def provenance(self, table: Path) -> dict[str, Any]:
         """Return the origin facts for a reference to a table from this file."""
         return {

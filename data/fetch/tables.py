@@ -1,7 +1,6 @@
 """A table of numbers in the store: typed, checked and written; faults are counted, values never shown."""
 
 import hashlib
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,18 +19,18 @@ from data.store.folders import atomic_file
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe_repairs
 
 
-def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> DatasetRef:
-    """Parse or simulate a dataset's table; check and write it."""
-    frame = made_up(dataset, dataset.n_rows, rng) if raw.is_stand_in else _parsed(dataset, raw)
+def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
+    """Parse, check and write a dataset's table."""
+    frame = _parsed(dataset, raw)
     table, repairs = with_registry_types(frame, dataset)
-    if not raw.is_stand_in and len(frame) != dataset.n_rows:
+    if len(frame) != dataset.n_rows:
         raise CorruptSource(
             f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
             "get the file again"
         )
     check_bounds(table, dataset)
     digest = table_digest(table)
-    if not raw.is_stand_in and dataset.table_sha256 not in ("", digest):
+    if dataset.table_sha256 not in ("", digest):
         dropped = f" after dropping rows ({describe_repairs(repairs)})" if repairs else ""
         raise CorruptSource(
             f"{dataset.name}: the table{dropped} is not the published one, its content digest differs; "
@@ -45,45 +44,14 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
     return ref
 
 
-def made_up(dataset: Dataset, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Simulate rows from the declarations alone: independent columns with one unit around their centers.
-
-    A column without units has a scale of at most 1 around the middle. If its range is two units, a column has
-    its bounds only.
-    """
-    columns: dict[str, npt.NDArray[np.float64]] = {}
-    for column in dataset.columns:
-        bounds = column.lower, column.upper
-        center = (column.lower + column.upper) / 2 if column.center is None else column.center
-        scale = column.scale or min(1.0, (column.upper - column.lower) / 4)
-        if column.upper - column.lower <= 2 * scale:
-            columns[column.name] = rng.choice(bounds, n_rows)
-        else:
-            values = np.clip(rng.normal(center, scale, n_rows), *bounds)
-            columns[column.name] = np.rint(values) if column.dtype == "int64" else values
-    return pd.DataFrame(columns)
-
-
 def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
     """Return the parser's table; an error names the parser's file, never a value."""
     parse = datasets.parser(dataset.name, raw.layout)
     try:
         frame: pd.DataFrame = parse(Path(raw.path))
     except (LookupError, TypeError, AttributeError, NameError) as error:
-        raise DataError(f"{_raised(dataset, error)}; correct it") from error
+        raise DataError(f"the parser of {dataset.name} raised {type(error).__name__}; correct it") from error
     return frame
-
-
-def _raised(dataset: Dataset, error: Exception) -> str:
-    """Return the line in which a parser raised, and the missing key if it is in that line; never a value."""
-    file = Path(datasets.load(dataset.name).__file__ or "")
-    frames = reversed(traceback.extract_tb(error.__traceback__))
-    place = next((frame for frame in frames if Path(frame.filename) == file), None)
-    key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    is_written = isinstance(key, str) and place is not None and key in (place.line or "")
-    return f"{file.name}, line {place.lineno if place else '?'}: the parser raised {type(error).__name__}" + (
-        f" for {key!r}" if is_written else ""
-    )
 
 
 def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:

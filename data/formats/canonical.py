@@ -111,12 +111,19 @@ def storage_type(kind: pa.DataType) -> pa.DataType:
 
 
 def meanings(texts: Sequence[str]) -> list[str | float]:
-    """Return the canonical form of each declared text: a number or text."""
-    cells = canonical_cells(pa.array(texts, pa.string()), texts)
+    """Return the canonical form of each declared text: a number or text, as `canonical_cells` has it."""
+    stripped = [text.strip() for text in texts]
     return [
-        cells.values[text] if text >= 0 else float(number)
-        for text, number in zip(cells.texts, cells.numbers, strict=True)
+        float(text) if re.match(NUMBER, text.lower(), re.ASCII) else _canonical_text(text)
+        for text in stripped
     ]
+
+
+def text_array(texts: Collection[str]) -> pa.StringArray:
+    """Return texts as an array, without pandas, which `pyarrow.array` would import."""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

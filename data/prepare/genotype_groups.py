@@ -19,17 +19,19 @@ both groups, who are taken as public. SNPs chosen from the compared people are n
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, Genotypes, has_enough_calls
-from data.formats.cohort import MISSING, SnpBlock
+from data.formats.cohort import MISSING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VALUE_BOUND = 2.0
 CENTER = 1
@@ -46,7 +48,7 @@ class GroupDifference:
     X: FloatArray  # (n, d): ±2(g − 1), + for the first group, which comes first; C-contiguous
     sizes: tuple[int, int]  # people of each group
     target: FloatArray  # (d,): mean of the first group less mean of the second
-    snps: pd.DataFrame  # (d, 5): name, chromosome, position and alleles
+    snps: "pd.DataFrame"  # (d, 5): name, chromosome, position and alleles
     panel: FloatArray  # (k, d): 2(g − 1) of the people outside both groups, taken as public
     panel_labels: IntArray  # (k,): codes of their labels, such as populations
 
@@ -109,58 +111,38 @@ class TracedGroup:
 
 
 def choose_by_frequency(
-    blocks: Iterable[SnpBlock],
-    group: npt.NDArray[np.int8],
-    n_snps: int,
-    selection: Literal["all_subjects", "public_panel"],
+    genotypes: Genotypes, n_snps: int, selection: Literal["all_subjects", "public_panel"]
 ) -> IntArray:
     """Return the SNPs with the highest minor-allele frequency, in ascending order; ties go to the first.
 
     Frequencies are those of both groups, or of the people outside them: half the mean count, or its
     complement. SNPs without enough calls are skipped.
     """
-    among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
-    _require_people(among, selection)
-    (frequency,), usable = _frequencies(blocks, [among])
+    outside = genotypes.group == NO_GROUP
+    (frequency,), usable = _frequencies(genotypes, [outside if selection == "public_panel" else ~outside])
     return _largest(np.minimum(frequency, 1 - frequency), usable, n_snps)
 
 
-def choose_by_ancestry(
-    blocks: Iterable[SnpBlock], group: npt.NDArray[np.int8], labels: Sequence[str], n_snps: int
-) -> IntArray:
+def choose_by_ancestry(genotypes: Genotypes, n_snps: int) -> IntArray:
     """Return the SNPs whose frequency varies most among the populations outside both groups, ascending.
 
     The variance of the frequencies counts each population once. SNPs without enough calls are skipped.
     """
-    outside, names = group == NO_GROUP, np.array(labels)
-    _require_people(outside, "public_ancestry")
+    outside, names = genotypes.group == NO_GROUP, np.array(genotypes.labels)
     populations = [outside & (names == name) for name in np.unique(names[outside])]
-    frequencies, usable = _frequencies(blocks, populations)
+    frequencies, usable = _frequencies(genotypes, populations)
     return _largest(frequencies.var(axis=0), usable, n_snps)
 
 
-def _require_people(among: Mask, selection: str) -> None:
-    if not among.any():
-        raise DataError(
-            f"selection={selection!r} needs people outside both groups, here are none; "
-            "pass selection='evenly_spaced'"
-        )
-
-
-def _frequencies(blocks: Iterable[SnpBlock], groups: Sequence[Mask]) -> tuple[FloatArray, Mask]:
+def _frequencies(genotypes: Genotypes, groups: Sequence[Mask]) -> tuple[FloatArray, Mask]:
     """Return allele frequencies of groups of people, (groups, SNPs), and which SNPs all have enough calls."""
-    alleles, called = [], []
-    for block in blocks:
-        present = block.calls != MISSING
-        counts = np.where(present, block.calls, 0)
-        alleles.append([counts[:, each].sum(axis=1, dtype=np.int64) for each in groups])
-        called.append([present[:, each].sum(axis=1) for each in groups])
-    n_alleles, n_called = np.concatenate(alleles, axis=1), np.concatenate(called, axis=1)
+    present = genotypes.calls != MISSING
+    counts = np.where(present, genotypes.calls, 0)
     n_people = np.array([each.sum() for each in groups])[:, None]
-    if not n_called.any():
-        raise DataError(
-            f"every call of these {int(n_people.sum()):,} people is missing; choose other people or data"
-        )
+    if not n_people.any():
+        raise DataError("this selection needs people outside both groups, here are none; choose another")
+    n_alleles = np.array([counts[each].sum(axis=0, dtype=np.int64) for each in groups])
+    n_called = np.array([present[each].sum(axis=0) for each in groups])
     usable: Mask = np.all((n_called > 0) & has_enough_calls(n_people - n_called, n_people), axis=0)
     return n_alleles / (2 * np.maximum(n_called, 1)), usable
 

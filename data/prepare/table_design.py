@@ -10,17 +10,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.columns import Column, rows_in_units
 from data.dataset import Dataset
 from data.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Units = Literal["public", "standardised"]
 INTERCEPT = "intercept"
@@ -65,7 +67,7 @@ class PreparedTable:
 
 
 def prepare_table(
-    table: pd.DataFrame,
+    table: "pd.DataFrame",
     dataset: Dataset,
     *,
     covariates: Sequence[str],

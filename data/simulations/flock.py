@@ -76,7 +76,7 @@ class _Flocks:
     label: npt.NDArray[np.int8]  # (S,)
 
 
-def simulate(n_frames: int, seed: int) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
+def swarm_simulated(n_frames: int, seed: int) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
     """Simulate ``n_frames`` frames of flocks: yield frames (k, 2400) and their labels (k,).
 
     Simulation i has 16 rows in order of time and depends only on the seed and i. Fewer simulations are then

@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import json
 import os
-import pwd
 import re
 import secrets
 import stat
@@ -26,7 +25,6 @@ _LASTING = PROJECT_ROOT if _CHECKOUT else user_data_path("dpcost")
 # Defaults.
 HOME = _LASTING / (".dpcost" if _CHECKOUT else "home")
 REPORTS = _LASTING / "reports" / ("out" if _CHECKOUT else "")
-SITE = PROJECT_ROOT / "docs" / "_build" / "html"  # what `make docs` builds
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _SECONDS_TO_LOCK = 2.0
@@ -43,7 +41,6 @@ _WRITE_FAULTS = {
     errno.EISDIR: "a folder has the name of the file; move it",
     errno.EIO: "the disk reports an input/output error; check the disk",
 }
-LOCK = "run.lock"  # the file that the first run of a home creates
 # Their locks may hold on one machine only or not at all, and a database file on them can be damaged.
 NETWORK_TYPES = frozenset(
     (
@@ -250,32 +247,6 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def account(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def require_own_home(home: Path) -> None:
-    """Refuse a home of another account, which has a ledger and passwords; root may use any home."""
-    try:
-        owner = (home / LOCK).stat().st_uid
-    except PermissionError:
-        try:
-            owner = home.stat().st_uid
-        except OSError:
-            return
-    except OSError:  # unused, or not a valid home
-        return
-    if os.geteuid() not in (0, owner):
-        raise StoreError(
-            f"DPCOST_HOME={home} is used by {account(owner)}, and one account alone may use a home, with its "
-            "ledger and passwords; set DPCOST_HOME to a folder of your own, and share prepared data and "
-            "results by DPCOST_STORE=file:///a/folder/of/both"
-        )
 
 
 def require_local_disk(what: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from data.columns import PLAIN, Column, Declaration, Marks
+from data.columns import MOST_FAULTS, PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
 from data.formats.canonical import CanonicalBatch, Cells, meanings, written_text
 from data.store.references import Repair
@@ -23,10 +23,7 @@ from data.tables.sources import Part, Source, parts_of
 
 _EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
-MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
-# What data files often hold for "not asked", "refused" or "does not know".
-_CODES = (-9999, -999, -200, -99, -9, -8, -7, -1, 7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
 
 
 class UserIds:
@@ -283,15 +280,6 @@ class DeclaredReader(PartReader):
         return kept
 
 
-def cut_codes(column: Column, *, below: bool = True, above: bool = True) -> str:
-    """Return the common codes for a missing cell outside the bounds of numbers; none if some are declared."""
-    if column.categories or column.missing or column.derived or column.transform:
-        return ""
-    lower = [code for code in _CODES if code < min(column.lower, 0)][-5:]
-    upper = [code for code in _CODES if code > max(column.upper, 0)][:5]
-    return ", ".join(map(str, [*lower * below, *upper * above]))
-
-
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     if counted == declared:
         return []
@@ -320,7 +308,7 @@ def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]])
         if "text" in found:
             faults.append(f"text, a truth value or infinity in number column {column.name!r}")
         if "below" in found or "above" in found:
-            cut = cut_codes(column, below="below" in found, above="above" in found)
+            cut = column.cut_codes(below="below" in found, above="above" in found)
             codes = f" (is one of {cut} a code for missing?)" if cut else ""
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from data.columns import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import Cells
+from data.formats.canonical import Cells, text_array
 from data.tables.sources import Source
 
 _MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
@@ -67,7 +67,7 @@ class FileMarks:
 
     def odd_codes(self, codes: Sequence[str]) -> list[str]:
         """Return codes that look like numbers with other marks than the file's."""
-        texts = pa.array(codes, pa.string())
+        texts = text_array(codes)
         fits = pc.match_substring_regex(
             texts, rf"{self._number}|{_MARKED}" if self._is_open else self._number
         )

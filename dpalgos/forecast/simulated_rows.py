@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-import scipy.stats
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError

@@ -32,12 +32,6 @@ from secrets import randbelow
 from typing import Any, cast
 
 import numpy as np
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace, make_noisy_top_k
-from opendp.measures import zero_concentrated_divergence
-from opendp.metrics import l1_distance, l2_distance, linf_distance
-from opendp.mod import enable_features
-from opendp.typing import f64, i64
 
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
@@ -78,6 +72,8 @@ class SecureTranscript(Transcript):
         n_blocks: int = 1,
     ) -> None:
         super().__init__(NoNoise([np.random.default_rng(0)]), relation)
+        from opendp.mod import enable_features  # here: files are checked without it
+
         enable_features("contrib")
         self._inflation, self._n_rows = inflation, n_rows
         self._rounding = 1 + n_rows * n_blocks * float(np.finfo(float).eps) / 2
@@ -224,10 +220,19 @@ def grid_step(sensitivity: float, size: int, n_rows: int = 1) -> float:
     return step
 
 
+def _integer_vectors() -> Any:
+    from opendp.domains import atom_domain, vector_domain
+
+    return vector_domain(atom_domain(T="i64"))
+
+
 @lru_cache(maxsize=_SAMPLERS)
 def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
-    space = vector_domain(atom_domain(T=i64)), l2_distance(T=f64)
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+
+    space = _integer_vectors(), l2_distance(T="f64")
     sampler: Callable[[list[int]], list[int]] = make_gaussian(*space, scale=scale)
     return sampler
 
@@ -235,7 +240,10 @@ def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
 @lru_cache(maxsize=_SAMPLERS)
 def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
-    space = vector_domain(atom_domain(T=i64)), l1_distance(T=i64)
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+
+    space = _integer_vectors(), l1_distance(T="i64")
     sampler: Callable[[list[int]], list[int]] = make_laplace(*space, scale=scale)
     return sampler
 
@@ -270,7 +278,11 @@ def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
 @lru_cache(maxsize=_SAMPLERS)
 def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
-    space = vector_domain(atom_domain(T=i64)), linf_distance(T=i64)
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    space = _integer_vectors(), linf_distance(T="i64")
     measure = zero_concentrated_divergence()
     sampler: Callable[[list[int]], list[int]] = make_noisy_top_k(*space, measure, k=k, scale=scale)
     return sampler

@@ -23,10 +23,9 @@ def check(
     file: Annotated[Path, argument("FILE", "Study file or release file.")],
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
-    from data.tables.declared import MOST_FAULTS, cut_codes
+    from data.columns import MOST_FAULTS
     from tasks.errors import SpecError
     from tasks.own_table.analyst_table import require_clusters
-    from tasks.release.request import checked_request
     from tasks.study.own_data import read_toml
 
     content = read_toml(file)[1]
@@ -36,6 +35,8 @@ def check(
         )
     is_release = "dataset" in content and "panels" not in content
     if is_release:
+        from tasks.release.request import checked_request
+
         _, own, faults = checked_request(file)
         table = own.data if own else None
     else:
@@ -49,7 +50,7 @@ def check(
         require_clusters(Path(table.path), table)
     typer.echo(f"{file}: complete and valid; no row was read")
     columns = table.columns if table else ()
-    if codes := [f"{column.name}: {found}" for column in columns if (found := cut_codes(column))]:
+    if codes := [f"{column.name}: {found}" for column in columns if (found := column.cut_codes())]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         shown = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(

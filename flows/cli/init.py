@@ -35,14 +35,8 @@ class _Model(NamedTuple):
 # Names are those of the branches in the templates.
 _MODELS = {
     "mean": _Model("means", "mean", "dp_mean"),
-    "sparse mean": _Model("means of which few are far from zero", "mean", "dp_sparse_mean"),
     "user mean": _Model("means in which each user counts once", "mean", "user_level_mean"),
     "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
-    "sparse linear": _Model(
-        "linear regression on few of the columns",
-        "linear_regression",
-        "screened_sparse_regression",
-    ),
     "logistic": _Model("logistic regression", "glm", "preconditioned_glm", "logistic"),
     "poisson": _Model("Poisson regression", "glm", "preconditioned_glm", "poisson"),
     "multinomial": _Model("multinomial regression", "glm", "preconditioned_glm", "multinomial"),
@@ -71,9 +65,6 @@ def init(
     max_weight: Annotated[
         float | None, option("NUMBER", "Public maximum of --weights; default: to be stated in the file.")
     ] = None,
-    sparsity: Annotated[
-        int | None, option("INTEGER", "Number of nonzero coefficients; default: all.", min=1)
-    ] = None,
     formula: Annotated[
         str, option("FORMULA", 'Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.')
     ] = "",
@@ -101,8 +92,8 @@ def init(
     rows = found.n_rows
     if formula:
         response, schema = _of_formula(formula, schema, response, user_id, weights)
-    chosen = _model(schema, response, family, user_id, sparsity)
-    _check_weights(schema, weights, max_weight, response, user_id, sparsity)
+    chosen = _model(schema, response, family, user_id)
+    _check_weights(schema, weights, max_weight, response, user_id)
     users = count_users(data, user_id, marks) if user_id else None
     _check_size(data, *((rows, "rows") if users is None else (users, "users")))
     used = _columns(data, schema, response, {user_id, weights}, formula)
@@ -118,7 +109,6 @@ def init(
         "user_id": toml(user_id) if user_id else "",
         "weights": toml(weights) if weights else "",
         "max_weight": "?" if max_weight is None else max_weight,
-        "sparsity": sparsity,
         **_facts_of_formula(formula, schema, chosen),
         "ledger_name": known or name,
         "codes": [toml(column) for column in found.codes if column in used],
@@ -314,12 +304,7 @@ def _of_formula(
 
 
 def _check_weights(
-    schema: Mapping[str, str],
-    weights: str,
-    max_weight: float | None,
-    response: str,
-    user_id: str,
-    sparsity: int | None,
+    schema: Mapping[str, str], weights: str, max_weight: float | None, response: str, user_id: str
 ) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
     from tasks.errors import SpecError
@@ -333,14 +318,11 @@ def _check_weights(
             f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "
             "correct it"
         )
-    if weights and (not response or sparsity is not None):
-        raise SpecError(
-            f"--weights are for regressions without --sparsity, got {weights!r}; pass --response, or leave "
-            "them out"
-        )
+    if weights and not response:
+        raise SpecError(f"--weights are for regressions, got {weights!r}; pass --response, or leave them out")
 
 
-def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
+def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) -> str:
     """Return the name of the model that the options ask for."""
     from tasks.errors import SpecError
 
@@ -363,9 +345,4 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     if kind == "text" and family in ("linear", "poisson"):
         raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; pass logistic")
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
-    if user_id and sparsity is not None:
-        raise SpecError("--sparsity and --user-id cannot be combined; leave one out")
-    if sparsity is not None and f"sparse {chosen}" not in _MODELS:
-        raise SpecError(f"--sparsity is for means and linear regression, got {chosen}; leave it out")
-    named = "user mean" if user_id and chosen == "mean" else chosen
-    return named if sparsity is None else f"sparse {chosen}"
+    return "user mean" if user_id and chosen == "mean" else chosen

@@ -143,13 +143,14 @@ def _show_warnings() -> None:
 
 def explained(error: Exception) -> tuple[str, int]:
     """Return one sentence about an error, and the exit status: 2 if the user can correct it, else 1."""
-    from httpx import HTTPError
-
-    from flows.local_server import wrong_setting
     from tasks.errors import NO_MEMORY, USER_ERRORS
 
     if isinstance(error, USER_ERRORS):
         return str(error), 2
+    from httpx import HTTPError
+
+    from flows.local_server import wrong_setting
+
     if isinstance(error, ServerError):
         return str(error), 1
     if isinstance(error, OSError) and error.filename and error.strerror:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from data.errors import Unreachable
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.history import last_run
 from flows.progress import say
@@ -62,7 +63,10 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
     tables_by_name = stored_tables(spec, options)
     if tables_by_name is None:
         return None
-    full_spec, tables = spec.on(tables_by_name)
+    try:
+        full_spec, tables = spec.on(tables_by_name)
+    except Unreachable:  # which the run says
+        return None
     return report_at(folder, full_spec, options, tables)
 
 

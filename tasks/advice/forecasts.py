@@ -326,11 +326,11 @@ def _planned(
 ) -> ReleasePlan | None:
     """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
     n = n_users or n_rows
-    sizes = spec.head_panel.problem.sizes(n)
+    sizes = {**spec.head_panel.problem.sizes(n), **({"T": steps} if steps else {})}
     budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
     try:
         return rehearse_release(
-            item.name, n_rows, sizes["d"], {**item.keywords(sizes, steps), **budget}, n_users=n_users
+            item.name, n_rows, sizes["d"], {**item.keywords(sizes), **budget}, n_users=n_users
         )
     except InputError:
         return None

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 import dpalgos
@@ -30,6 +29,8 @@ from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpalgos.forecast.simulated_rows import RowSimulator
 
 
@@ -181,7 +182,7 @@ class RegisteredTable(DatasetSource, ABC):
     def prepare(self, table: DatasetRef) -> bytes:
         return table_bytes(self.in_units(read_table(table)))
 
-    def in_units(self, rows: pd.DataFrame) -> PreparedTable:
+    def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
         """Return the columns of a table in their units; rows of users one user after another."""
         prepared = prepare_table(
             rows,
@@ -204,6 +205,8 @@ class RegisteredTable(DatasetSource, ABC):
         self, n_units: int, simulator: "RowSimulator", rng: np.random.Generator
     ) -> tuple[PreparedTable, Mapping[str, float]]:
         """Return a synthetic table with the same columns, and the random quantities of its distribution."""
+        import pandas as pd  # here: files are checked without it
+
         simulated = simulated_table(simulator, n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 

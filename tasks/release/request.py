@@ -275,7 +275,7 @@ def _completed(config: ReleaseConfig, own: OwnData, estimator: str) -> ReleaseCo
     if forms:
         coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
         sizes = {"n": table.units[0], "d": coordinates, **_n_classes(table, columns.y)}
-        settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
+        settings = forms[form].keywords(sizes)
     if estimator == "box_mean":
         settings = {**_box(table, columns.x), **settings}
     bounds, params = dict(config.bounds), dict(config.params)

@@ -187,7 +187,7 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     grid, problem = spec.grid_of(panel), panel.problem
     if not isinstance(problem, HasRates) or measure_of(problem).of_intervals:
         return
-    task, steps = spec.task_of(panel), spec.steps_of(panel) if spec.axis == "steps" else ()
+    task, steps = spec.task_of(panel), grid.steps
     for epsilon, rule in product(grid.epsilon, grid.delta):
         rates = [problem.rates(task, n, epsilon, delta_at(rule, n)) for n in grid.n]
         for label in rates[0]:

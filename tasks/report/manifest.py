@@ -21,7 +21,7 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.kinds import measure_of
-from tasks.run.datasets import Tables, earlier_contents
+from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
@@ -46,10 +46,11 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
-    sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
+    sizes = panel.problem.sizes(max(grid.n))
+    sizes |= {name: max(each) for name, each in {"s": grid.s, "T": grid.steps}.items() if each}
     n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
-    keywords = item.keywords(sizes, max(item.steps, default=None))
+    keywords = item.keywords(sizes)
     if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
         keywords["range_failure"] = 1.0  # too few to find any range
     y_or_none = None if spec.task_of(panel) == "mean" else y
@@ -145,7 +146,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
     times = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
     new = sum(at >= run.started for at in times)
-    own_table = tables.get(spec.name) if spec.analyst_table else None
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -172,9 +172,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
         ],
         "not_run": spec.not_run,
         "blocks": {"computed": new, "stored": len(times) - new},
-        "earlier_contents": earlier_contents(results.path.parent, own_table.name, own_table.source_sha256)
-        if own_table
-        else [],
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             options.command(study),

@@ -1,5 +1,6 @@
 """Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from data.errors import DataError, Unreachable
 from data.fetch.ingest import stored_before, to_parquet
 from data.fetch.raw import RawFile, fetch_or_stand_in
 from data.fetch.raw import fetch as fetch_raw
-from data.store.folders import close_home, home, mirror_from_environment, read_json
+from data.store.folders import close_home, home, mirror_from_environment
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from data.tables.stored import declared_to_parquet
@@ -17,9 +18,9 @@ from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
-_CONTENTS = 5  # of a file that changed, which its report names
+_log = logging.getLogger(__name__)
 Tables = Mapping[str, DatasetRef]  # by dataset
-Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where nothing may stand in for it
+Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a fallback has one
 
 
 @guarded
@@ -66,11 +67,11 @@ def bring(
     parquet: Callable[[RawFile, int | None], DatasetRef] = parquet,
     analyst_parquet: Callable[[str, AnalystTable], DatasetRef] = analyst_parquet,
 ) -> DatasetRef | RawFile:
-    """Bring a dataset of a study; return the raw file's record if no substitute is allowed."""
+    """Bring a dataset of a study; return the raw file's record if it has neither a source nor a fallback."""
     if spec.analyst_table and dataset == spec.name:
         return analyst_parquet(dataset, spec.analyst_table)
     raw = fetch(dataset, options.offline)
-    if raw.is_stand_in and spec.panels_without_stand_in(dataset):
+    if raw.is_stand_in and not get_dataset(dataset).fallback:
         return raw
     return parquet(raw, spec.stand_in_rows(dataset, options.profile))
 
@@ -83,13 +84,9 @@ def stored_tables(spec: StudySpec, options: RunOptions) -> Brought | None:
             return table
         raise Unreachable(f"{raw.dataset} has to be converted")
 
-    def at_hand(dataset: str, offline: bool) -> RawFile:
-        return fetch(dataset, offline, last_try=False)
-
     try:
         return {
-            name: bring(spec, name, options, fetch=at_hand, parquet=stored)
-            for name in spec.datasets_at(options.profile)
+            name: bring(spec, name, options, parquet=stored) for name in spec.datasets_at(options.profile)
         }
     except DataError:
         return None
@@ -103,22 +100,28 @@ def bring_datasets(
     again: bool,
     offline: bool,
 ) -> Iterator[DatasetRef]:
-    """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
+    """Bring datasets by name, or all that can be had; with `again`, stored ones stay if nothing else is."""
+    chosen = [get_dataset(name).name for name in names or sorted(load_registry())]
 
-    def bring_one(name: str) -> DatasetRef:
+    def bring_one(name: str) -> DatasetRef | None:
         try:
             raw = fetch(name, offline, again=again)
         except Unreachable:
             if not again:
                 raise
             raw = fetch(name, offline)
-        return parquet(raw, None, again)
+        if not raw.is_stand_in or get_dataset(name).fallback:
+            return parquet(raw, None, again)
+        if names:
+            raise raw.absence()
+        _log.warning("%s", raw.absence())
+        return None
 
-    return map(bring_one, [get_dataset(name).name for name in names or sorted(load_registry())])
+    return filter(None, map(bring_one, chosen))
 
 
-def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
-    """Yield what the user should know of a study's tables: stand-ins, what is left out, what changed."""
+def notes_on(spec: StudySpec, tables: Brought) -> Iterator[str]:
+    """Yield what the user should know of a study's tables: stand-ins, and what is left out."""
     if spec.analyst_table and shared_address():
         yield (
             "your table and its results are also stored in DPCOST_STORE; protect it like the table. The "
@@ -132,26 +135,9 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
             if table.data_source != "real":
                 yield f"{name} is a {table.data_source}, since {'; '.join(table.reasons)}"
             continue
-        content = table.source_sha256
-        if earlier := earlier_contents(folder, name, content):
-            file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
-            yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
         for repair in table.repairs:
             of_all = f" of {table.rows_read:,}" if table.unit == "row" else ""
             yield f"{repair.count:,}{of_all} rows {repair.reason}"
-
-
-def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
-    """Return which other contents of a dataset's file earlier reports in a folder were made from."""
-    try:
-        last = read_json(folder / "manifest.json")
-        sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
-        contents = [dict(one) for one in last.get("earlier_contents", [])]
-        contents.append({"source_sha256": sha256, "finished": str(last["finished"])})
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return []
-    latest = {one["source_sha256"]: one for one in contents}
-    return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
 
 
 def dropped_rows(table: DatasetRef) -> str:

@@ -18,6 +18,7 @@ from reports.writing import num, setting, span, words
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.scorecard.evidence import (
+    Compared,
     Evidence,
     Place,
     common_replicates,
@@ -80,23 +81,29 @@ class Guarantee(Test):
 
 
 class ErrorRatio(Test):
-    """The mean error is at most ``factor`` times another estimator's (or form's), at every size.
+    """The mean error is at most ``factor`` times another estimator's (or form's, or its own at another ε).
 
-    Sizes at which neither is better than the zero vector compare noise with noise, and are left out.
+    It is so at every size, or at one at least. Sizes at which neither is better than the zero vector compare
+    noise with noise, and are left out.
     """
 
     kind: Literal["error_ratio"]
-    than: str
+    than: str = ""  # the claim's own estimator if left out
     than_form: str = ""
+    than_epsilon: float | None = None
     factor: float = 1.0
+    somewhere: bool = False  # at some size of the study at least
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
-        theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
+        than, place = self.than or claim.estimator, claim.place(self.than_form if self.than else None)
+        theirs = evidence.values(than, place, calibration, epsilon=self.than_epsilon)
         zero = evidence.values("zero", claim.place(""), calibration)
         pairs = compared(ours, theirs, self.factor)
         if not pairs:
             return _NO_PAIR
+        if self.somewhere:
+            return self._somewhere(pairs, evidence.span_of_sizes(ours))
         useful = {each.size for one in (ours, theirs) for each in compared(one, zero) if each.high < 0}
         intervals = [each for each in pairs if each.size in useful or each.size not in zero]
         ratios = [each.ratio for each in intervals or pairs]
@@ -112,6 +119,14 @@ class ErrorRatio(Test):
         return Judgment(
             OPEN, f"{text}, which these repetitions cannot distinguish from {setting(self.factor)}."
         )
+
+    def _somewhere(self, pairs: list[Compared], sizes: str) -> Judgment:
+        other = "zero vector's" if self.than == "zero" else "other's"
+        at = "" if self.than_epsilon is None else f" at ε = {setting(self.than_epsilon)}"
+        text = f"Mean errors are {span([each.ratio for each in pairs])} times the {other}{at} over {sizes}."
+        if any(each.high < 0 for each in pairs):
+            return Judgment(HOLDS, text)
+        return Judgment(FAILS if all(each.low > 0 for each in pairs) else OPEN, text)
 
 
 class GapShrinks(Test):
@@ -137,47 +152,6 @@ class GapShrinks(Test):
             return Judgment(HOLDS, f"{text}.")
         if low > 0 or mean_interval(late)[1] < 0:
             return Judgment(FAILS, f"{text}.")
-        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
-
-
-class BeatsZero(Test):
-    """The mean error is smaller than the zero vector's, at some size of the study at least."""
-
-    kind: Literal["beats_zero"]
-
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        ours = evidence.values(claim.estimator, claim.place(), calibration)
-        intervals = compared(ours, evidence.values("zero", claim.place(""), calibration))
-        if not intervals:
-            return _NO_PAIR
-        ratios = span([each.ratio for each in intervals])
-        text = f"Mean errors are {ratios} times the zero vector's over {evidence.span_of_sizes(ours)}."
-        if any(each.high < 0 for each in intervals):
-            return Judgment(HOLDS, text)
-        return Judgment(FAILS if all(each.low > 0 for each in intervals) else OPEN, text)
-
-
-class GrowsAt(Test):
-    """The mean error is larger at a smaller ε than at the headline's, at some size of the study at least."""
-
-    kind: Literal["grows_at"]
-    epsilon: float
-
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        ours = evidence.values(claim.estimator, claim.place(), calibration)
-        growth = compared(
-            evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon), ours
-        )
-        if not growth:
-            return _NO_PAIR
-        text = (
-            f"Mean errors at ε = {setting(self.epsilon)} are {span([each.ratio for each in growth])} times "
-            f"those at ε = {setting(evidence.spec.headline.epsilon)} over {evidence.span_of_sizes(ours)}"
-        )
-        if any(each.high < 0 for each in growth):
-            return Judgment(FAILS, f"{text}.")
-        if any(each.low > 0 for each in growth):
-            return Judgment(HOLDS, f"{text}.")
         return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 
 
@@ -241,7 +215,7 @@ class Level(Test):
 
 
 AnyTest = Annotated[
-    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | LargerThanIn | Level,
+    Guarantee | ErrorRatio | GapShrinks | LargerThanIn | Level,
     Field(discriminator="kind"),
 ]
 

@@ -16,7 +16,7 @@ def with_collections(plain: dict[str, Any]) -> dict[str, Any]:
     """Return a study file's content, with a panel for each table where a panel names a ``collection``.
 
     It may name ``groups`` of its tables. Sizes of its grid, or of the study's, may be rules in n, the table's
-    rows. Only the headline's table may have a substitute; its panels run at smoke, too.
+    rows. The panels of the headline's table run at smoke, too.
     """
     if not isinstance(plain.get("panels"), list):
         return plain
@@ -59,4 +59,4 @@ def _panel(
         grid["n"] = [whole(rule, {"n": n_rows}, what="grid.n") for rule in grid["n"]]
     shared |= {"grid": grid, "problem": {**problem, "dataset": dataset, **own}}
     smoke = shared.get("smoke", True) or table == headline
-    return {**shared, "name": title, "real_data": title != headline, "smoke": smoke}
+    return {**shared, "name": title, "smoke": smoke}

@@ -19,7 +19,7 @@ INTERCEPT = "intercept"  # the keyword which says that the last column is the co
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
 MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
 # Sizes at which an estimator's rules are tried before those of its panel are known.
-_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
+_ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
 
 
 def _positive(epsilon: float) -> float:
@@ -47,15 +47,18 @@ DeltaRule = Annotated[str, BeforeValidator(_delta_text), AfterValidator(_delta_r
 
 
 class Grid(Strict):
-    """Sizes and budgets, and sparsities where a study varies them; every combination is a cell."""
+    """Sizes and budgets, and steps or sparsities where a study varies them; every combination is a cell."""
 
     n: Counts = Field(min_length=1)
     epsilon: Annotated[tuple[Epsilon, ...], DISTINCT] = Field(min_length=1)
     delta: Annotated[tuple[DeltaRule, ...], DISTINCT] = Field(min_length=1)
     s: Counts = ()
+    steps: Counts = ()  # of the estimators whose rules name T
 
     @model_validator(mode="after")
     def _deltas_fit(self) -> "Grid":
+        if self.steps and len(self.n) > 1:
+            raise ValueError(f"n must be one size if steps vary, got {list(self.n)}; make a panel of each")
         for rule in self.delta:
             for n in self.n:
                 if not 0 < delta_at(rule, n) < 1:
@@ -74,7 +77,6 @@ class EstimatorSpec(Strict):
     calibrations: tuple[Literal["tight", "paper"], ...] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
-    steps: Counts = ()  # numbers of steps, a cell each, which rules call T; the study's horizontal axis
 
     @model_validator(mode="after")
     def _fits_the_catalog(self) -> "EstimatorSpec":
@@ -91,23 +93,22 @@ class EstimatorSpec(Strict):
 
     def check_keywords(self, sizes: dict[str, int]) -> None:
         """Refuse keywords that the estimator does not take, or rules that have no value at these sizes."""
-        estimator = dpalgos.get_estimator(self.name)
-        for steps in self.steps or (None,):
-            keywords = self.keywords(sizes, steps)
-            for calibration in self.calibrations or ("none",):
-                budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
-                build_params(estimator, {**(budget if estimator.private else {}), **keywords})
+        estimator, keywords = dpalgos.get_estimator(self.name), self.keywords(sizes)
+        for calibration in self.calibrations or ("none",):
+            budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
+            build_params(estimator, {**(budget if estimator.private else {}), **keywords})
 
-    def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
-        """Return the public keywords at some sizes, and at a number of steps where it has several."""
-        return evaluate_all(self.params, sizes if steps is None else {**sizes, "T": steps})
+    @property
+    def takes_steps(self) -> bool:
+        return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
-    def cells(
-        self, panel: str, sizes: Mapping[str, int], steps: int | None, s: int | None, grid: Grid
-    ) -> Iterator[Cell]:
+    def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        return evaluate_all(self.params, sizes)
+
+    def cells(self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ."""
-        same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form, "steps": steps}
-        same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes, steps)}
+        same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
+        same |= {"n": sizes["n"], "s": s, "steps": sizes.get("T"), "params": self.keywords(sizes)}
         if not self.calibrations:
             yield Cell(**same, calibration="none", epsilon=None, delta=None, delta_rule="")
         for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):

@@ -1,16 +1,12 @@
 """An owner's declarations in a study file: all that a release takes from it, without panels and grid."""
 
 import tomllib
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from data.store.folders import read_small
-from dpalgos.errors import InputError
-from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
@@ -39,9 +35,9 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
     plain = of_this_version(read_toml(path)[1], path.name)
     if not isinstance(plain.get("data"), dict):
         return None, []
-    plain = with_lists(plain, lambda file: read_toml(path.with_name(file))[1])
+    plain = with_lists(plain)
     parts: dict[str, Any] = {key: plain[key] for key in ("formula", "guesses") if key in plain}
-    parts |= {"data": with_label(plain), "estimators": _estimators(plain)}
+    parts |= {"data": plain["data"], "estimators": _estimators(plain)}
     undeclared = dict(undeclared_keys(parts))
     own, faults = None, undeclared_fault(undeclared)
     try:
@@ -78,33 +74,6 @@ def _estimators(plain: dict[str, Any]) -> Any:
     return next(filter(None, own), plain.get("estimators", ()))
 
 
-_LABEL = {"lower": 0, "upper": 1, "source": "a label is 0 or 1"}
-
-
-def with_label(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a file's table, in which a logistic response without declarations is a label of 0 and 1."""
-    data, panels, formula = plain["data"], plain.get("panels"), plain.get("formula")
-    columns = data.get("columns")
-    if not isinstance(columns, list) or not isinstance(panels, list):
-        return dict(data)
-    problems = [panel.get("problem") for panel in panels if isinstance(panel, dict)]
-    logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
-    responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
-    if logistic and isinstance(formula, str):
-        names = [
-            each["name"] for each in columns if isinstance(each, dict) and isinstance(each.get("name"), str)
-        ]
-        with suppress(InputError):  # said where the formula is expanded
-            responses.update(read_formula(formula, names).left)
-    declares = {"lower", "upper", "categories", "levels", "transform"}
-
-    def labeled(column: Any) -> Any:
-        is_label = isinstance(column, dict) and column.get("name") in responses and not declares & set(column)
-        return {**_LABEL, **column} if is_label else column
-
-    return {**data, "columns": [labeled(each) for each in columns]}
-
-
 def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
     """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
     try:
@@ -126,17 +95,9 @@ def of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
     return plain
 
 
-def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list.
-
-    A list may be the name of another study file, whose list of that name is meant.
-    """
+def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list."""
     lists = plain.get("lists", {})
-    if isinstance(lists, dict):
-        lists = {
-            name: _list_of(content_of(each), name) if isinstance(each, str) else each
-            for name, each in lists.items()
-        }
     if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
         raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
 
@@ -155,8 +116,3 @@ def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]
     if isinstance(content.get("panels"), list):
         content["panels"] = [spliced(panel) for panel in content["panels"]]
     return content
-
-
-def _list_of(content: dict[str, Any], name: str) -> Any:
-    lists = content.get("lists")
-    return lists.get(name) if isinstance(lists, dict) else None

@@ -15,8 +15,6 @@ class Panel(Strict):
     name: str
     about: str = ""  # what is particular about it, for the report
     smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
-    # Whether it runs on the real data alone: else it is left out, and the report says so.
-    real_data: bool = False
     problem: AnyProblem
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()

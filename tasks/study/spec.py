@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
+from itertools import product
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -20,7 +22,6 @@ from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
-from tasks.study.cron import check_cron
 from tasks.study.estimators import (
     Count,
     DeltaRule,
@@ -35,6 +36,22 @@ from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
+
+
+def check_cron(text: str) -> str:
+    """Return a schedule, or "" for none; refuse one that never occurs or that a server would not take."""
+    from cronsim import CronSim, CronSimError
+
+    try:
+        if text and (len(text.split()) != 5 or "LW" in text.upper()):
+            raise CronSimError("Wrong number of fields")
+        words = text.split() or ["*"] * 5
+        days = CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays
+        every_day = days >= set(range(1, 7)) and not days.isdisjoint((0, 7))
+        next(CronSim(" ".join([*words[:4], "*"]) if every_day else text, datetime(2024, 1, 1)))
+    except (CronSimError, StopIteration) as fault:
+        raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
+    return text
 
 
 class Headline(Strict):
@@ -136,7 +153,6 @@ class StudySpec(Strict):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"panels must differ in name, got {name!r} twice")
-        self._check_steps()
         for panel in self.panels:
             if panel.grid is None and self.grid is None:
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
@@ -144,36 +160,18 @@ class StudySpec(Strict):
             self._check_estimators(panel)
         if fault := _fault_of_name("panel", self.headline.panel, names):
             raise ValueError(fault)
-        for is_so, setting in (
-            (self.head_panel.real_data, "real_data = true"),
-            (not self.head_panel.smoke, "smoke = false"),
-        ):
-            if is_so:
-                got = f"got {self.headline.panel!r}, which has {setting}; leave that out"
-                raise ValueError(f"headline.panel must be one that always runs, {got}")
+        if not self.head_panel.smoke:
+            got = f"got {self.headline.panel!r}, which has smoke = false; leave that out"
+            raise ValueError(f"headline.panel must be one that always runs, {got}")
         grid = self.grid_of(self.head_panel)
         settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
         settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
-        settings += [("s", grid.s)] * bool(grid.s or self.headline.s is not None)
+        for name, values in (("s", grid.s), ("steps", grid.steps)):
+            settings += [(name, values)] * bool(values or getattr(self.headline, name) is not None)
         faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in settings)
         if wrong := list(filter(None, faults)):
             raise ValueError("; ".join(wrong))
         return self
-
-    def _check_steps(self) -> None:
-        named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
-        steps = self.headline.steps
-        if named and (fault := _fault_of_name("steps", steps, sorted(named))):
-            raise ValueError(fault)
-        if steps is not None and not named:
-            raise ValueError(f"headline.steps must be left out where no estimator has steps, got {steps}")
-        for panel in self.panels if named else ():
-            grid = panel.grid or self.grid
-            if grid is not None and len(grid.n) > 1:
-                raise ValueError(
-                    f"panels ({panel.name}).grid.n must be one size where steps are the horizontal axis, "
-                    f"got {list(grid.n)}; make a panel of each"
-                )
 
     def _check_problem(self, panel: Panel) -> None:
         problem, sizes, task = panel.problem, self.grid_of(panel).n, panel.problem.traits.task
@@ -219,15 +217,18 @@ class StudySpec(Strict):
                 )
             if offset := panel.problem.traits.offset:
                 check_offset(item.name, offset)
-            for sizes in self._all_sizes(panel):
+            grid = self.grid_of(panel)
+            for sizes in (each for n in grid.n for each in self._sizes(panel, item, n, grid)):
                 try:
                     item.check_keywords(sizes)
                 except ValueError as error:
                     raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
 
-    def _all_sizes(self, panel: Panel) -> list[dict[str, int]]:
-        grid, sizes = self.grid_of(panel), panel.problem.sizes
-        return [{**sizes(n), **({"s": s} if s else {})} for n in grid.n for s in grid.s or (None,)]
+    def _sizes(self, panel: Panel, item: EstimatorSpec, n: int, grid: Grid) -> Iterator[dict[str, int]]:
+        """Yield an estimator's sizes at one n: at each s, and at each number of steps that it takes."""
+        sizes = panel.problem.sizes(n)
+        for s, steps in product(grid.s or (None,), (grid.steps if item.takes_steps else ()) or (None,)):
+            yield {**sizes, **({"s": s} if s else {}), **({"T": steps} if steps else {})}
 
     @property
     def head_panel(self) -> Panel:
@@ -257,19 +258,16 @@ class StudySpec(Strict):
                 f"that have no missing cells, got {largest}; take a smaller one, also in [headline]"
             )
 
-    def panels_without_stand_in(self, dataset: str) -> tuple[str, ...]:
-        """Return the panels on a dataset if all of them need the real one, else none."""
-        reading = [panel for panel in self.panels if panel.problem.source == dataset]
-        return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
-
     def on(self, tables: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
         """Return the study without the panels whose data cannot be had, and the tables of the others."""
         not_run: dict[str, str] = {}
         for dataset, raw in tables.items():
             if not isinstance(raw, DatasetRef):
-                why = f"{dataset} is not available here: {'; '.join(raw.reasons)}"
-                for panel in self.panels_without_stand_in(dataset):
-                    not_run[panel] = f"Panel “{panel}” did not run, since {why}."
+                reading = [panel.name for panel in self.panels if panel.problem.source == dataset]
+                if self.headline.panel in reading:
+                    raise raw.absence()
+                why = raw.absence().reasons[0]
+                not_run |= {name: f"Panel “{name}” did not run, since {why}." for name in reading}
         stored = {name: table for name, table in tables.items() if isinstance(table, DatasetRef)}
         if own := stored.get(self.name):
             self.check_sizes(own)
@@ -314,11 +312,6 @@ class StudySpec(Strict):
             return "s"
         return "n" if self.headline.steps is None else "steps"
 
-    def steps_of(self, panel: Panel, profile: Profile = "paper") -> tuple[int, ...]:
-        """Return the numbers of steps in a panel, ascending: all, or both ends for ``smoke``."""
-        every = sorted({step for item in self.estimators_of(panel) for step in item.steps})
-        return tuple(dict.fromkeys((every[0], every[-1]))) if every and profile == "smoke" else tuple(every)
-
     def grid_at(self, panel: Panel, profile: Profile) -> Grid:
         """Return a profile's grid: ``smoke`` keeps both ends, and the headline's ε and δ or the first."""
         grid = self.grid_of(panel)
@@ -326,11 +319,13 @@ class StudySpec(Strict):
             return grid
         epsilon = self.headline.epsilon if self.headline.epsilon in grid.epsilon else grid.epsilon[0]
         delta = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
-        sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
+        s, steps = (
+            tuple(dict.fromkeys((min(each), max(each)))) if each else () for each in (grid.s, grid.steps)
+        )
         sizes = sorted(grid.n)
         ends = sizes[:2] if measure_of(panel.problem).of_intervals else (sizes[0], sizes[-1])
         n = tuple(dict.fromkeys(panel.problem.cost(end).smoke_n or end for end in ends))
-        return Grid(n=n, epsilon=(epsilon,), delta=(delta,), s=sparsities)
+        return Grid(n=n, epsilon=(epsilon,), delta=(delta,), s=s, steps=steps)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
@@ -357,7 +352,7 @@ class StudySpec(Strict):
             if isinstance(problem, DatasetSource):
                 source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
-                cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
+                cells = tuple(self._cells(panel, n, grid))
                 every = Replicates(
                     study=self.name,
                     panel=panel.name,
@@ -386,13 +381,12 @@ class StudySpec(Strict):
         of_panel = [block for block in blocks if block.replicates.panel == self.headline.panel]
         return min(of_panel, key=lambda block: abs(block.replicates.n - self.headline.n))
 
-    def _cells(self, panel: Panel, n: int, grid: Grid, steps: tuple[int, ...]) -> Iterator[Cell]:
+    def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
         for s in grid.s or (None,):
-            sizes = {**panel.problem.sizes(n), **({"s": s} if s else {})}
+            at = grid.model_copy(update={"s": (s,) if s else ()})
             for item in self.estimators_of(panel):
-                several: list[int | None] = [step for step in item.steps if step in steps]
-                for step in several or [None]:
-                    yield from item.cells(panel.name, sizes, step, s, grid)
+                for sizes in self._sizes(panel, item, n, at):
+                    yield from item.cells(panel.name, sizes, s, grid)
 
 
 def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:

@@ -15,7 +15,7 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.problems.kinds import kinds
 from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections
-from tasks.study.own_data import OwnData, of_this_version, own_table, read_toml, with_label, with_lists
+from tasks.study.own_data import OwnData, of_this_version, own_table, read_toml, with_lists
 from tasks.study.spec import StudySpec
 
 
@@ -33,21 +33,14 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     While its tables are wrong, panels, which depend on them, are not checked.
     """
     content, plain = read_toml(path)
-    digest = hashlib.sha256(content)
-
-    def content_of(file: str) -> dict[str, Any]:
-        other, content = read_toml(path.with_name(file))
-        digest.update(other)
-        return content
-
-    plain = with_lists(of_this_version(plain, path.name), content_of)
+    plain = with_lists(of_this_version(plain, path.name))
     plain = {"name": path.stem, **with_collections(plain)}
-    if isinstance(plain.get("data"), dict):
-        plain["data"] = with_label(plain)
     undeclared = dict(undeclared_keys(plain))
     spec, faults = None, undeclared_fault(undeclared)
     try:
-        spec = StudySpec(**{**_with_analyst_table(plain, path), "sha256": digest.hexdigest()})
+        spec = StudySpec(
+            **{**_with_analyst_table(plain, path), "sha256": hashlib.sha256(content).hexdigest()}
+        )
         if spec.analyst_table:
             _check_table(spec)
     except ValidationError as error:

@@ -1,9 +1,8 @@
-"""What every registered dataset must keep: its file, its parsers and its made-up table."""
+"""What every registered dataset must keep: its file and its parsers."""
 
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from data import datasets
@@ -11,7 +10,6 @@ from data.datasets import get_dataset, load_registry
 from data.errors import DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
-from data.fetch.tables import check_bounds, made_up, with_registry_types
 
 NAMES = sorted(load_registry())
 OF_FILES = {path.stem for path in Path(datasets.__file__).parent.glob("*.py")}  # not of a collection
@@ -44,17 +42,6 @@ def test_every_file_can_be_checked_or_says_why_not(name):
         assert file.sha256 or file.note, file.file
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_made_up_table_keeps_to_columns_types_and_bounds(name):
-    dataset = get_dataset(name)
-    made = made_up(dataset, 200, np.random.default_rng(0))
-    table, repairs = with_registry_types(made, dataset)
-    assert tuple(made.columns) == dataset.column_names
-    assert len(table) == 200
-    assert not repairs
-    check_bounds(table, dataset)
-
-
 @pytest.mark.parametrize("name", [name for name in TABLES if name in OF_FILES])
 def test_the_parser_reads_the_file_where_it_is_at_hand(name, tmp_path):
     mirror = os.environ.get("DPCOST_DATA_MIRROR")
@@ -63,10 +50,3 @@ def test_the_parser_reads_the_file_where_it_is_at_hand(name, tmp_path):
     except DataError:
         pytest.skip("neither an installed package nor the mirror has its file")
     assert to_parquet(get_dataset(name), raw, home=tmp_path).data_source == "real"
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_seed_decides_a_made_up_table(name):
-    once, again, other = (made_up(get_dataset(name), 50, np.random.default_rng(seed)) for seed in (0, 0, 1))
-    assert once.equals(again)
-    assert not once.equals(other)

@@ -12,7 +12,7 @@ import pytest
 from data.dataset import Source
 from data.datasets import get_dataset, housing
 from data.fetch.raw import EMBEDDED, RawFile
-from data.fetch.tables import made_up
+from tests.builders import made_up
 
 
 def rows_of(table, columns, number, separator):

@@ -13,8 +13,8 @@ import pytest
 from data.errors import StoreError
 from data.ledger import Ledger
 from data.store import folders, shared
-from data.store.folders import atomic_write, require_local_disk, require_own_home, sha256_file
-from flows import launch, lock
+from data.store.folders import atomic_write, require_local_disk, sha256_file
+from flows import lock
 from tests.builders import refused
 
 
@@ -62,20 +62,6 @@ def used(folder):
 
 def locking(folder):
     return partial(used, folder), lock.locked(folder, "serve.lock", print).__enter__
-
-
-def test_a_home_that_another_account_uses_is_refused_and_a_free_one_is_taken(tmp_path, monkeypatch, home):
-    name, mine = folders.account(os.getuid()), os.getuid()
-    used(home)
-    monkeypatch.setattr(folders.os, "geteuid", lambda: mine + 4242)
-    launched = lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)})  # noqa: E731
-    for use in (lambda: require_own_home(home), launched, *locking(home)):
-        refused(use, StoreError, name, "DPCOST_HOME")
-    for free in (tmp_path, tmp_path / "not there"):
-        require_own_home(free)
-    for owner in (mine, 0):
-        monkeypatch.setattr(folders.os, "geteuid", lambda owner=owner: owner)
-        require_own_home(home)
 
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")

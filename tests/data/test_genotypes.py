@@ -14,11 +14,11 @@ import pytest
 
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.errors import DataError, Unreachable
+from data.errors import Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.formats.cohort import BLOCK_SNPS, MISSING
+from data.formats.cohort import MISSING
 from data.store.folders import mirror_from_environment
 from data.store.references import ref_from_dict
 
@@ -157,18 +157,11 @@ def test_every_call_label_and_count_arrives(files, tmp_path):
     assert set(genotypes.snps["allele_1"]) == {"A"}
 
 
-def test_some_snps_are_read_without_the_others(files, tmp_path):
-    ref = to_parquet(files.dataset, files.raw, home=tmp_path)
-    wanted = np.array([2, 17, 30])
-    some = read_genotypes(ref, wanted)
-    np.testing.assert_array_equal(some.calls, files.calls[:, wanted])
+def test_genotypes_at_some_snps(files, tmp_path):
+    some = read_genotypes(to_parquet(files.dataset, files.raw, home=tmp_path)).at(np.array([2, 17, 30]))
+    np.testing.assert_array_equal(some.calls, files.calls[:, [2, 17, 30]])
     assert some.snps["snp"].tolist() == ["rs2", "rs17", "rs30"]
     assert some.n_snps_stored == 31
-    for bad in (np.array([31]), np.array([-1]), np.array([3, 2]), np.array([3, 3])):
-        with pytest.raises(DataError, match="snps must"):
-            read_genotypes(ref, bad)
-    with pytest.raises(DataError, match="at least one SNP"):
-        read_genotypes(ref, np.array([], dtype=int))
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
@@ -182,17 +175,6 @@ def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     reasons = {"person without a label": 1, "more than 10% of the calls missing": few_calls}
     assert {repair.reason: repair.count for repair in ref.repairs} == reasons
     np.testing.assert_array_equal(read_genotypes(ref).calls, calls)
-
-
-@pytest.mark.parametrize("name", ["snp_hapmap3", "snp_penncath", "snp_gse106818"])
-def test_the_stand_in_says_what_it_is_and_has_the_published_size(name, tmp_path):
-    raw = RawFile(name, "", "", "", "", "stand-in", ("the mirror: not set",))
-    ref = to_parquet(get_dataset(name), raw, home=tmp_path / "one")
-    assert (ref.data_source, ref.origin, ref.reasons) == ("stand-in", "stand-in", raw.reasons)
-    sizes = {"snp_hapmap3": (191, 247), "snp_penncath": (933, 468), "snp_gse106818": (241, 146)}
-    assert (ref.n_rows, ref.group_sizes) == (get_dataset(name).n_rows, sizes[name])
-    assert ref.n_snps == (get_dataset(name).n_snps or 5_000)
-    assert pq.ParquetFile(ref.path).metadata.metadata[b"dpcost.data_source"] == b"stand-in"
 
 
 N_PEOPLE, N_SNPS = 14, 25
@@ -253,7 +235,7 @@ def ingest(dataset, home):
     ("code", "quote", "compress", "n_snps"),
     [
         (TEXT, "", gzip.compress, N_SNPS),
-        (TEXT, '"', bytes, BLOCK_SNPS + 7),
+        (TEXT, '"', bytes, N_SNPS),
         *((TEXT | {MISSING: absent}, "", bytes, N_SNPS) for absent in ("", "null")),
     ],
 )

@@ -24,7 +24,7 @@ from data.prepare.table_design import (
     table_bytes,
 )
 from data.simulations import simulator
-from data.simulations.flock import FRAMES, simulate
+from data.simulations.flock import FRAMES, swarm_simulated
 from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict
 
@@ -145,7 +145,7 @@ def test_simulations_stay_together():
 
 def test_a_simulation_depends_on_the_seed_and_its_number_alone():
     def frames(n, seed):
-        return np.concatenate([part for part, _ in simulate(n * FRAMES, seed)])
+        return np.concatenate([part for part, _ in swarm_simulated(n * FRAMES, seed)])
 
     many = frames(5, 1)
     np.testing.assert_array_equal(many[: 2 * FRAMES], frames(2, 1))

@@ -209,21 +209,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     assert "complete and valid" in command_line("check", config)[1]
 
 
-def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
-    table = patients().assign(ill=lambda rows: (rows.cost > 2500) * 1)
-    for options in ({"response": "ill"}, {"formula": "ill ~ age + sex"}):
-        folder = tmp_path / next(iter(options))
-        folder.mkdir()
-        file = study_of_patients(folder, table, family="logistic", **options)
-        before, ill = file.read_text().split('name = "ill"\n')
-        file.write_text(f'{before}name = "ill"' + ill[ill.index("\n\n") :])
-        assert command_line("check", file)[0] == 0
-        column = next(each for each in find_study(str(file)).analyst_table.columns if each.name == "ill")
-        assert (column.lower, column.upper) == (0, 1)
-        edited(file, 'name = "age"\nlower = 0', 'name = "age"\n# lower = 0')
-        assert "'age'" in refusal(find_study, str(file))
-
-
 def test_sizes_above_the_rows_that_are_left_are_refused(tmp_path, home, command_line):
     table = patients(1000)
     table.loc[:199, "age"] = np.nan

@@ -3,12 +3,11 @@
 import json
 import shutil
 from collections import namedtuple
-from unittest.mock import Mock
 
 import pytest
-import requests
 from small_project import Project
 
+from data.errors import Unreachable
 from data.fetch.raw import RawFile
 from data.store import code_digest
 from flows.studies.find_study import find_study
@@ -116,29 +115,13 @@ def test_data_that_changed_in_the_store_are_fetched_again(ran):
     assert path.read_bytes() == content
 
 
-def test_data_that_nobody_has_now_are_computed_from_a_stand_in_and_the_page_says_why(
-    ran, tmp_path, monkeypatch
-):
+def test_data_that_nobody_has_now_are_named(ran, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    online = ran.options.model_copy(update={"offline": False})
-    page = ran.project.out / "small" / "report.html"
     assert not is_finished(ran)
-    run_again(ran)
-    assert is_finished(ran)
-    assert "no such file" in page.read_text()
-    monkeypatch.setattr("requests.get", Mock(side_effect=requests.ConnectionError))
-    run_plainly(ran.study, online)
-    assert is_finished(ran, offline=False)
-    monkeypatch.setattr("requests.get", Mock(side_effect=requests.ReadTimeout))  # a run's retries may help
-    assert not is_finished(ran, offline=False)
-    assert stored_tables(find_study(ran.study), online) is None  # though a stand-in is stored
-    monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert not is_finished(ran)
-    run_again(ran)
-    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
-    assert "no such file" not in page.read_text()
+    with pytest.raises(Unreachable, match="no such file"):
+        run_again(ran)
 
 
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):

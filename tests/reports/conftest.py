@@ -22,10 +22,6 @@ TABLE = replace(get_dataset("housing"), name="some_table", columns=COLUMNS, **WO
 CARD = DataCard(TABLE, READ, checked=False)
 
 
-EARLIER = [{"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"}]
-EARLIER += [{"source_sha256": HOSTILE, "finished": ""}]
-
-
 @pytest.fixture(scope="session")
 def results():
     return synthetic_results(replicates=5)
@@ -55,7 +51,6 @@ def standin_page(standin_results):
     page = replaced(page, trust={"measured": HOSTILE, "notes": (HOSTILE,)}, risk={"text": HOSTILE})
     texts = {"title": HOSTILE, "question": HOSTILE, "metric_label": "error <i>", "axis": Axis("m <i>")}
     manifest = page.manifest | dict.fromkeys((HOSTILE, "command", "machine"), HOSTILE)
-    manifest |= {"earlier_contents": EARLIER}
     return replace(page, estimators=estimators, data_cards=(CARD,), manifest=manifest, **texts)
 
 

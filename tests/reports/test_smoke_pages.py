@@ -6,6 +6,7 @@ import re
 import pytest
 
 import dpalgos
+from data.errors import Unreachable
 from flows.studies.find_study import study_names
 from flows.studies.scorecard import write_scorecard
 from tasks.run_options import RunOptions
@@ -26,7 +27,10 @@ def reports(tmp_path_factory):
 
     def run(study):
         if study not in done:
-            run_plainly(study, RunOptions(out=str(folder), profile="smoke", offline=True))
+            try:
+                run_plainly(study, RunOptions(out=str(folder), profile="smoke", offline=True))
+            except Unreachable:
+                pytest.skip("no source has its data")
             done.add(study)
         return folder
 

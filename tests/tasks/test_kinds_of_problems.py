@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import dpalgos
+from data.collections import wang2018
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
+from data.store.folders import sha256_file
 from flows.studies.find_study import find_study
 from reports.results import validate_results
 from tasks.problems.measures import prediction
@@ -235,12 +237,11 @@ def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
 
 
 N_RIVERS, D_RIVERS = 57, 3
-PRINTED = "| table | best printed private, ε = 1 |\n|---|---|\n| `rivers` | 0.25 |\n"
 
 
 @pytest.fixture
 def wang_study(tmp_path, monkeypatch):
-    """Return the study where a further table lies in the mirror's folder."""
+    """Return the study with a small table in place of an unknown file."""
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "home"))
     folder = tmp_path / "mirror" / "wang2018"
@@ -248,7 +249,8 @@ def wang_study(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(5, 2, (N_RIVERS, D_RIVERS - 1)), np.ones(N_RIVERS)])
     np.savez(folder / "rivers.npz", X=X, y=3 * X[:, 0] + rng.normal(size=N_RIVERS))
-    (folder / "README.md").write_text(PRINTED)
+    digest = sha256_file(folder / "rivers.npz")
+    monkeypatch.setitem(wang2018._KNOWN, "rivers", (N_RIVERS, D_RIVERS, digest, 0.5, 0.25))
     return find_study("wang_tables")
 
 
@@ -285,10 +287,12 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, t
     rows = compute_block(block, prepared_table(problem, tmp_path))
     assert set(rows["status"]) == {"ok"}
     wide = rows.pivot_table(index=["cell", "replicate"], columns="metric", values="value")
+    cells = wide.index.get_level_values("cell")
     ratio = wide[prediction.OVER_PRINTED]
-    at_one = ratio.index.get_level_values("cell").str.contains("eps=1:")
-    assert ratio[~at_one].isna().all()
-    np.testing.assert_allclose(ratio[at_one], wide[prediction.SQUARED_ERROR][at_one] / 0.25)
+    assert ratio[~cells.str.contains("eps")].isna().all()
+    for epsilon, printed in (("0.1", 0.5), ("1", 0.25)):
+        at = cells.str.contains(f"eps={epsilon}:")
+        np.testing.assert_allclose(ratio[at], wide[prediction.SQUARED_ERROR][at] / printed)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
     zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == prediction.SQUARED_ERROR)]["value"]

@@ -167,16 +167,17 @@ def test_any_other_leaves_without_its_message_and_its_cause(error):
 SNP, LOW_IQ = "snp_gse106818", "average and low iq"
 
 
-def test_it_does_not_run_on_a_stand_in():
+def test_a_panel_without_its_data_does_not_run():
     spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(LOW_IQ),)})
     missing = RawFile(SNP, "", "", "", "", "stand-in", ("no address answered",))
     options = RunOptions(offline=True)
-    # No table is made of a stand-in.
     brought = {SNP: bring(spec, SNP, options, fetch=lambda *_: missing, parquet=None)}
     left, tables = spec.on(brought)
     assert (tables, left.panels) == ({}, ())
     assert list(left.not_run) == [LOW_IQ]
     assert "no address answered" in left.not_run[LOW_IQ]
+    with pytest.raises(Unreachable, match="no address answered"):
+        spec.model_copy(update={"headline": spec.headline.model_copy(update={"panel": LOW_IQ})}).on(brought)
 
 
 SMALL = 192

@@ -88,7 +88,7 @@ class GenotypeCandidates(GenotypeSource):
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
         assert isinstance(table, GenotypeRef)
         chosen = choose_evenly(table.n_snps, self.n_snps)
-        group = traced_group(read_genotypes(table, snps=chosen))
+        group = traced_group(read_genotypes(table).at(chosen))
         buffer = io.BytesIO()
         np.savez_compressed(buffer, X=group.X.astype(np.int8), panel_mean=group.panel_mean)
         return buffer.getvalue()

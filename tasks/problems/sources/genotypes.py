@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 import dpalgos
-from data.fetch.genotypes import read_genotypes, stream_blocks
+from data.fetch.genotypes import read_genotypes
 from data.prepare.genotype_groups import (
     VALUE_BOUND,
     GroupDifference,
     choose_by_ancestry,
     choose_by_frequency,
-    choose_evenly,
     draw_people,
     group_difference,
     paired_rows,
@@ -56,7 +54,7 @@ class GenotypeGroups(GenotypeSource):
     """
 
     s: Annotated[int, Field(strict=True, ge=1)]
-    selection: Literal["all_subjects", "public_panel", "public_ancestry", "evenly_spaced"]
+    selection: Literal["all_subjects", "public_panel", "public_ancestry"]
     unit: Literal["person", "pair"]
 
     @property
@@ -83,16 +81,16 @@ class GenotypeGroups(GenotypeSource):
 
     def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
-        people = read_genotypes(table, snps=np.array([0]))
-        if self.selection == "evenly_spaced":
-            choice = choose_evenly(table.n_snps, self.n_snps)
-        elif self.selection == "public_ancestry":
-            choice = choose_by_ancestry(stream_blocks(table), people.group, people.labels, self.n_snps)
+        genotypes = read_genotypes(table)
+        if self.selection == "public_ancestry":
+            choice = choose_by_ancestry(genotypes, self.n_snps)
         else:
-            choice = choose_by_frequency(stream_blocks(table), people.group, self.n_snps, self.selection)
-        return groups_bytes(group_difference(read_genotypes(table, snps=choice)))
+            choice = choose_by_frequency(genotypes, self.n_snps, self.selection)
+        return groups_bytes(group_difference(genotypes.at(choice)))
 
     def load(self, path: Path) -> GroupDifference:
+        import pandas as pd  # here: files are checked without it
+
         with np.load(path) as stored:
             facts = json.loads(str(stored["facts"]))
             X = stored["X"].astype(np.float64)

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 import dpalgos
@@ -17,6 +16,9 @@ from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.reference_answer import ReferenceAnswer
 from tasks.problems.registered_table import RegisteredTable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHUFFLES = 20
 _NOISELESS = 1e4  # ε at which the noise is negligible against what a radius cuts off
@@ -53,7 +55,7 @@ class MapUsers(RegisteredTable):
         if n > self.least_rows:
             raise ValueError(f"grid.n must be at most least_rows = {self.least_rows}, got {n}")
 
-    def in_units(self, rows: pd.DataFrame) -> PreparedTable:
+    def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
         """Return the columns in their units, and each row's user: 0, 1, …; −1 in cells with too few rows."""
         places = rows[["longitude", "latitude"]].to_numpy(float) / self.degrees
         _, cell, n_rows = np.unique(np.floor(places), axis=0, return_inverse=True, return_counts=True)

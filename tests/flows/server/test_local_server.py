@@ -129,8 +129,8 @@ def reports(tmp_path):
 def ask(reports):
     """Return a function that sends a GET request to a guarded application that says yes to everything."""
 
-    def ask(path, base="http://127.0.0.1:4200", site=reports / "site", **headers):
-        guarded = with_reports(PlainTextResponse("yes"), reports, "dpcost:right", HOSTS, site)
+    def ask(path, base="http://127.0.0.1:4200", **headers):
+        guarded = with_reports(PlainTextResponse("yes"), reports, "dpcost:right", HOSTS)
         return TestClient(guarded, base_url=base, follow_redirects=False).get(path, headers=headers)
 
     return ask
@@ -151,9 +151,9 @@ def test_pages_load_nothing_from_elsewhere(ask):
     assert not [source for source in sources if "://" in source or "*" in source]
 
 
-@pytest.mark.parametrize("path", ["/reports", "/reports/", "/reports/housing/report.html", "/site/"])
+@pytest.mark.parametrize("path", ["/reports", "/reports/", "/reports/housing/report.html"])
 @pytest.mark.parametrize("password", [None, "dpcost:wrong", "dpcost:", "right", "", "dpcost:right2"])
-def test_reports_and_documentation_need_name_and_password(ask, path, password):
+def test_reports_need_name_and_password(ask, path, password):
     answer = ask(path, **({} if password is None else known(password)))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic ")  # a browser asks for both
@@ -181,9 +181,3 @@ def test_a_report_is_neither_kept_by_a_browser_nor_framed_or_loaded_by_another_s
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
-
-
-def test_the_documentation_is_shown_or_the_page_says_how_to_build_it(ask, reports):
-    assert "make docs" in ask("/site/", site=reports / "no", **known()).text
-    (reports / "index.html").write_text("the site")
-    assert ask("/site/", site=reports, **known()).text == "the site"
