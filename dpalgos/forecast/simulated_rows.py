@@ -9,7 +9,7 @@ Curves, uneven scatter and longer tails are left out.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -21,6 +21,9 @@ from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:  # imported if a response is a time
+    from dpalgos.formula.survival_time import SurvivalTime
 
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
 # league's tables of which `data.collections.league.developed_on` says so.
@@ -109,6 +112,7 @@ class RowSimulator:
     guesses: Guesses
     offset: str = ""  # the covariate that enters the linear predictor unscaled
     formula: FormulaDesign | None = None  # by which covariates are computed
+    times: "SurvivalTime | None" = None  # to the event that is the response
     events: UsualEvents = PREDICTED_EVENTS
 
     @property
@@ -178,6 +182,8 @@ class RowSimulator:
             values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+            if self.times:
+                rows[self.times.time] = _times(self.times.periods, values, rng)
         return SimulatedTable(rows=rows, table=table, drawn=drawn)
 
     def _latent(
@@ -199,7 +205,7 @@ class RowSimulator:
         correlations = root @ root.T
         levels, axes = np.linalg.eigh(correlations)
         noise = _noise(k, n_rows, users, self.guesses.within_users, rng)
-        largest = float(np.abs(correlations - np.eye(k)).max())
+        largest = float(np.abs(correlations - np.eye(k)).max()) if k > 1 else 0.0
         return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise), largest
 
     def _moments(
@@ -304,6 +310,13 @@ class RowSimulator:
             spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
+
+
+def _times(periods: Sequence[float], event: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return times of persons: up to half leave before the longest time; events are at any time before."""
+    followed = np.minimum(rng.uniform(1, 2) * rng.random(len(event)), 1.0)
+    share = np.where(event > 0, followed * rng.random(len(event)), followed)
+    return np.asarray(periods[0] + share * (periods[-1] - periods[0]))
 
 
 def _noise(

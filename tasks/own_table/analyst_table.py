@@ -26,6 +26,7 @@ from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.group_table import GroupNumbers
 from tasks.file_schema import Strict
 
 _DECLARED = [each.name for each in fields(Column) if each.name not in ("dtype", "derived")]
@@ -180,6 +181,11 @@ class AnalystTable(Strict):
         """Return the formula that computes some covariates, if one does."""
         derived = (each.derived for each in self.columns if each.name in covariates)
         return next((each for each in derived if isinstance(each, FormulaDesign)), None)
+
+    def group_numbers_of(self, names: Collection[str]) -> GroupNumbers | None:
+        """Return the numbers by group that some columns are, if they are."""
+        derived = (each.derived for each in self.columns if each.name in names)
+        return next((each for each in derived if isinstance(each, GroupNumbers)), None)
 
     @property
     def fitted(self) -> tuple[Column, ...]:

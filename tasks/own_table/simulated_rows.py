@@ -11,6 +11,7 @@ from data.columns import Column
 from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.survival_time import SurvivalTime
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 
@@ -68,6 +69,25 @@ def simulator_of(
         guesses=guesses,
         formula=formula,
         **about,
+    )
+
+
+def simulator_of_times(
+    times: SurvivalTime, covariates: Sequence[str], declared: Sequence[Column], guesses: StatedGuesses
+) -> RowSimulator:
+    """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
+    from dpalgos.forecast.simulated_rows import STUDIED_EVENTS, RowSimulator
+
+    has_levels = any(each.name == times.event and each.categories for each in declared)
+    return RowSimulator(
+        declared={name: times.declared[name] for name in covariates} or {"": NumberColumn(0.0, 1.0)},
+        response=times.event,
+        response_column=NumberColumn(0.0, 1.0),
+        event=times.event_levels if has_levels else None,
+        family="logistic",
+        events=STUDIED_EVENTS,
+        guesses=check_guesses(guesses, declared),
+        times=times,
     )
 
 

@@ -19,6 +19,7 @@ from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
 from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.group_table import GroupNumbers
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
 
@@ -119,7 +120,7 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
 
 def _plain(value: Any) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
-    if isinstance(value, FormulaDesign):
+    if isinstance(value, FormulaDesign | GroupNumbers):
         return hashlib.sha256(canonical_json(_plain(value.described)).encode()).hexdigest()
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
