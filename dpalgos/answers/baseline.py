@@ -1,7 +1,7 @@
 """The baseline table of a paper ("Table 1"), from released sums by group.
 
-For each group of n persons, sums are released: of 1, of an indicator of each level, and of z and
-√3 (z² − 1/2) of each number in public units. Each sum has independent noise of one standard deviation σ.
+For each group of n persons, sums are released: of 1, and of an indicator of each level. A number in public
+units adds the sums of z and √3 (z² − 1/2). Each sum has independent noise of one standard deviation σ.
 The sum of 1 estimates n with variance σ². The indicators of a category of L levels add up to n, with variance
 Lσ². These estimates are averaged, with weights in inverse proportion to their variances.
 
