@@ -1,15 +1,18 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from data.columns import Column
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import FormulaDesign, design_of
-from dpalgos.formula.group_table import GroupNumbers, group_numbers
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import declared_as
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 
 def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, FormulaDesign]:
@@ -35,8 +38,10 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
     return table.model_copy(update={"columns": (*declared, *_derived_columns(design))}), design
 
 
-def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[AnalystTable, GroupNumbers]:
+def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[AnalystTable, "GroupNumbers"]:
     """Return a table with the numbers by group of a survival curve or a baseline table, and what they are."""
+    from dpalgos.formula.group_table import group_numbers  # loaded if a table by group is requested
+
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         numbers = group_numbers(kind, formula, {column.name: declared_as(column) for column in declared})

@@ -11,12 +11,12 @@ from data.columns import Column
 from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.formula.survival_time import SurvivalTime
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 
 if TYPE_CHECKING:
     from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
+    from dpalgos.formula.survival_time import SurvivalTime
 
 
 class StatedGuesses(Strict, Guesses):

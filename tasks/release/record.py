@@ -14,13 +14,12 @@ except one, could test a guess of the last row against it.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import HAZARD, covered
-from dpalgos.formula.group_table import GroupNumbers
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
@@ -28,6 +27,9 @@ from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_te
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 VERSION = 1
 FILES = ("release.json", "release.html")
@@ -77,7 +79,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     return {**record, "release": {**release, "methods": methods_of([record])}}
 
 
-def _by_group(released: StoredRelease, numbers: GroupNumbers) -> dict[str, Any]:
+def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:
     """Return the facts of a table by group, and its rows in the place of the numbers of each group."""
     (event,) = released.answer["events"]
     estimate = [released.answer["estimate"][name] for name in numbers.names]

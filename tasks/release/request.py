@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
@@ -11,7 +11,6 @@ from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.formula.group_table import GroupNumbers
 from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
 from tasks.errors import SpecError
@@ -20,6 +19,9 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.study.estimators import INTERCEPT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -105,7 +107,7 @@ class ReleaseRequest:
         return design if design and design.covariates == self.columns.x else None
 
     @property
-    def by_group(self) -> GroupNumbers | None:
+    def by_group(self) -> "GroupNumbers | None":
         """The table by group, if the release is one."""
         return self.table.group_numbers_of(self.columns.x) if self.table else None
 

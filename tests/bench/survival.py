@@ -1,7 +1,7 @@
 """Times to an event: the price of periods next to Cox regression, and the size and power of the logrank test.
 
 The tables of `bench_periods` are read from the folder ``SURVIVAL_TABLES``: ``lung.csv``, ``rossi.csv``,
-``gbsg2.csv`` and ``larynx.csv`` as the package lifelines carries them, and ``veteran.csv`` of R's package survival.
+``gbsg2.csv`` and ``larynx.csv`` of the package lifelines, and ``veteran.csv`` of the R package survival.
 """
 
 import os

@@ -11,9 +11,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from dpalgos.answers.survival import SurvivalCurves
-from dpalgos.central.cumulative_counts import noise_covariance
-from dpalgos.formula.group_table import noise_std_of
 from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, person_periods
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
@@ -88,6 +85,10 @@ def _survival() -> np.ndarray:
 
 def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     """Return curves, or log hazard ratios, as the first numbers of an estimate from counts."""
+    from dpalgos.answers.survival import SurvivalCurves
+    from dpalgos.central.cumulative_counts import noise_covariance
+    from dpalgos.formula.group_table import noise_std_of
+
     result = fit_cell(draw, cell, replicates)
     counts = result.estimate.reshape(-1, 2, len(_CUTS))
     assert draw.target is not None
