@@ -9,6 +9,8 @@ import tasks.release.release
 from data.ledger import open_ledger
 from dpalgos import InputError
 from dpalgos.protocol import Plan
+from flows.studies.find_study import find_study
+from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.report.coefficients import by_group_of, read_record
@@ -94,6 +96,12 @@ def test_a_plan_of_times_is_forecast_reserved_and_released(file):
     curves = by_group_of(read_record(folder / "curves")["release"])
     assert curves.periods == (0, 1, 2.5, 5)
     assert not np.isnan(curves.logrank().pvalue)
+
+
+def test_a_study_of_times_names_what_to_use_instead(file):
+    study = file.with_name("mine.toml")
+    study.write_text('formula = "Surv(time, died) ~ arm"\n' + study.read_text())
+    refused(lambda: find_study(str(study)), SpecError, "Surv(time, died) ~ arm", "plan")
 
 
 @pytest.mark.parametrize(
